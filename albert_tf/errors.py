@@ -1,0 +1,25 @@
+"""What a user's mistake becomes.
+
+Every part of the package that reads what a user gave raises `InputError`, and the command line prints
+its message as one line without a traceback. Any other exception is a mistake of ours and keeps its
+traceback.
+"""
+
+
+class InputError(ValueError):
+    """A mistake in what the user gave.
+
+    The message is one line that names the flag, or the file and line, what was received and what
+    was expected.
+
+    Attributes:
+        exit_code: exit status of the command line.
+    """
+
+    exit_code = 1
+
+
+class FlagError(InputError):
+    """A mistake that shows in the flags alone, before any file is read."""
+
+    exit_code = 2

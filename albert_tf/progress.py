@@ -1,0 +1,77 @@
+"""Progress of anything long: a bar on a terminal, plain lines in a log."""
+
+import datetime
+import sys
+import time
+import types
+from collections.abc import Mapping
+
+import tqdm
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress:
+    """Shows how much is done, the rate, the time left and current values.
+
+    On a terminal it draws one bar; elsewhere it prints a line every ten seconds and one at the end.
+
+    Args:
+        description: what is going on, e.g. `pretraining`.
+        unit: what is counted, in the plural, e.g. `steps`.
+        total: how many there will be; None where nobody knows.
+        done: how many are done already, e.g. before a run that is resumed; the rate leaves them out.
+    """
+
+    def __init__(self, description: str, unit: str, total: int | None = None, done: int = 0):
+        self.description = description
+        self.unit = unit
+        self.total = total
+        self.done = done
+        self._first = done
+        self._start = self._last_line = time.monotonic()
+        self._bar = None
+        self._values: dict[str, str] = {}
+        if sys.stderr.isatty():
+            self._bar = tqdm.tqdm(desc=description, unit=f" {unit}", total=total, initial=done)
+
+    def update(self, count: int = 1) -> None:
+        """Adds `count` to what is done."""
+        self.done += count
+        if self._bar is not None:
+            self._bar.update(count)
+        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._print_line()
+
+    def report(self, values: Mapping[str, float]) -> None:
+        """Shows values: beside the bar until they are given anew, or in a line of their own."""
+        shown = {name: f"{value:.4g}" for name, value in values.items()}
+        if self._bar is not None:
+            self._values |= shown
+            self._bar.set_postfix(self._values)
+        else:
+            self._print_line(shown)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        else:
+            self._print_line()
+
+    def _print_line(self, values: Mapping[str, str] = types.MappingProxyType({})) -> None:
+        self._last_line = time.monotonic()
+        elapsed = self._last_line - self._start
+        rate = (self.done - self._first) / max(elapsed, 1e-9)
+        parts = [f"{self.description}: {self.done}"]
+        if self.total is not None:
+            parts[0] += f"/{self.total}"
+        parts[0] += f" {self.unit}"
+        parts.append(f"{rate:.1f} {self.unit}/s")
+        if self.total is not None and rate > 0:
+            left = round((self.total - self.done) / rate)
+            parts.append(f"ETA {datetime.timedelta(seconds=left)}")
+        parts += [f"{name} {value}" for name, value in values.items()]
+        print(", ".join(parts), file=sys.stderr, flush=True)

@@ -1,0 +1,109 @@
+"""From flags to options: what all scripts share.
+
+The flags of a script are the fields of its task's options dataclass. A user's mistake prints one line
+and ends with exit code 1, or 2 where the flags alone show it.
+"""
+
+import contextlib
+import dataclasses
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+
+from absl import app, flags, logging
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Keeps TensorFlow's start-up notes from drowning what a script says.
+
+    No setting reaches those that it writes while it is imported, so they go nowhere.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    stderr = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+with _quiet_start():
+    from albert_tf.errors import FlagError, InputError
+
+
+def run(options_class: type, task: Callable[[typing.Any], None]) -> None:
+    """Parses the command line into an `options_class` and calls `task` with it. Does not return.
+
+    Args:
+        options_class: a frozen dataclass whose fields are declared with `albert_tf.options.option`.
+        task: what the script does.
+    """
+    define_flags(options_class)
+    app.run(lambda argv: _run_task(options_class, task), flags_parser=_parse_flags)
+
+
+def define_flags(options_class: type) -> None:
+    """Defines one absl flag for each field of a dataclass."""
+    types_of = typing.get_type_hints(options_class)
+    for field in dataclasses.fields(options_class):
+        _define_flag(field, types_of[field.name])
+
+
+def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
+    required = field.default is dataclasses.MISSING
+    default = None if required else field.default
+    arguments = (field.name, default, field.metadata["description"])
+    if isinstance(kind, types.UnionType):  # `int | None`: a flag without a value is None
+        (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
+    origin = typing.get_origin(kind)
+    if origin is typing.Literal:
+        values = list(typing.get_args(kind))
+        flags.DEFINE_enum(field.name, default, values, field.metadata["description"])
+    elif origin is tuple:
+        flags.DEFINE_list(*arguments)
+    else:
+        define = {
+            bool: flags.DEFINE_bool,
+            int: flags.DEFINE_integer,
+            float: flags.DEFINE_float,
+            str: flags.DEFINE_string,
+        }[kind]
+        define(*arguments)
+    if required:
+        flags.mark_flag_as_required(field.name)
+    # `--help` shows the flags of the script, not those of this module.
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[field.name])
+
+
+def _parse_flags(argv: Sequence[str]) -> list[str]:
+    try:
+        rest = flags.FLAGS(argv)
+        if len(rest) > 1:
+            raise flags.Error(f"unexpected argument '{rest[1]}'; every option is a --flag=value")
+    except flags.Error as error:
+        _fail(FlagError(str(error)))
+    return rest
+
+
+def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
+    # TensorFlow tells the log what every checkpoint's writing took.
+    logging.set_verbosity(logging.WARNING)
+    values = {}
+    for field in dataclasses.fields(options_class):
+        value = flags.FLAGS[field.name].value
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    try:
+        task(options_class(**values))
+    except InputError as error:
+        _fail(error)
+
+
+def _fail(error: InputError) -> typing.NoReturn:
+    message = " ".join(str(error).split())
+    print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
+    sys.exit(error.exit_code)
