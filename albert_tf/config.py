@@ -1,0 +1,208 @@
+"""The shape of a model: `AlbertConfig`, its JSON file, the published sizes and the paper's baselines."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+Sharing = Literal["all", "attention", "ffn", "none"]
+Activation = Literal["gelu", "relu", "tanh", "linear"]
+
+# Keys of published config files that say nothing a model needs, with the one value that we can honour;
+# None: any value, as no published implementation reads the key.
+_KEYS_WITHOUT_EFFECT: dict[str, Any] = {
+    "directionality": "bidi",
+    "down_scale_factor": 1,
+    "gap_size": 0,
+    "layers_to_keep": [],
+    "ln_type": "postln",
+    "net_structure_type": 0,
+    "num_memory_blocks": 0,
+    "pooler_fc_size": None,
+    "pooler_num_attention_heads": None,
+    "pooler_num_fc_layers": None,
+    "pooler_size_per_head": None,
+    "pooler_type": None,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlbertConfig:
+    """Everything that decides the variables and the function of an encoder.
+
+    The names are those of the published `albert_config.json` files; `sharing` is ours.
+
+    Attributes:
+        vocab_size: V, the number of pieces of the vocabulary.
+        hidden_size: H, the width of every encoder layer.
+        num_hidden_layers: L, how often a group of blocks is applied.
+        num_attention_heads: N; H is a multiple of it.
+        intermediate_size: F, the width inside the feed-forward part.
+        embedding_size: E, the width of the embedding tables; where E == H there is no projection.
+        num_hidden_groups: G; layer i uses the weights of group `int(i / L * G)`.
+        inner_group_num: blocks in a group, applied one after the other, each with its own weights.
+        sharing: what the layers of a group share: `all`, only the `attention` part, only the `ffn`
+            part, or `none` (BERT).
+        hidden_act: activation inside the feed-forward part and the masked-LM head; `gelu` is its tanh
+            form.
+        hidden_dropout_prob: dropout after the embeddings, the attention output and the feed-forward part.
+        attention_probs_dropout_prob: dropout of the attention probabilities.
+        max_position_embeddings: the longest sequence.
+        type_vocab_size: number of segments.
+        initializer_range: standard deviation of the truncated normal that kernels and tables start from.
+
+    Raises:
+        InputError: a value is of the wrong type or out of range.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    embedding_size: int = 128
+    num_hidden_groups: int = 1
+    inner_group_num: int = 1
+    sharing: Sharing = "all"
+    hidden_act: Activation = "gelu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            _check_value(field, getattr(self, field.name))
+        if self.hidden_size % self.num_attention_heads:
+            raise InputError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise InputError(
+                f"num_hidden_groups {self.num_hidden_groups} is greater than "
+                f"num_hidden_layers {self.num_hidden_layers}"
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Makes a config from the content of an `albert_config.json`.
+
+        Raises:
+            InputError: a key is unknown or missing, or a value is not allowed.
+        """
+        known = {field.name: field for field in dataclasses.fields(cls)}
+        for key, value in values.items():
+            if key not in known:
+                _check_key_without_effect(key, value, [*known, *_KEYS_WITHOUT_EFFECT])
+        missing = [
+            name
+            for name, field in known.items()
+            if field.default is dataclasses.MISSING and name not in values
+        ]
+        if missing:
+            raise InputError(f"key '{missing[0]}' is missing")
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+    @classmethod
+    def from_json_file(cls, path: str) -> Self:
+        """Reads a config file; the published ones load unchanged.
+
+        Raises:
+            InputError: the file cannot be read or does not describe a model; names file and key.
+        """
+        values = files.read_json(path)
+        if not isinstance(values, dict):
+            raise InputError(f"{path}: expected a JSON object, received a {type(values).__name__}")
+        try:
+            return cls.from_dict(values)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_preset(cls, name: str, **changes: Any) -> Self:
+        """Returns a published size or a baseline of the paper.
+
+        Args:
+            name: one of `PRESETS`.
+            **changes: fields to set to another value.
+
+        Raises:
+            InputError: there is no such preset.
+        """
+        if name not in PRESETS:
+            raise InputError(f"unknown preset '{name}'; known: {', '.join(PRESETS)}")
+        return cls(**{**PRESETS[name], **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as a dictionary that `from_dict` reads."""
+        return dataclasses.asdict(self)
+
+    def to_json_file(self, path: str) -> None:
+        """Writes the config as `from_json_file` reads it."""
+        files.write_json(path, self.to_dict())
+
+
+def _check_value(field: dataclasses.Field, value: Any) -> None:
+    if field.type is int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{field.name} {value!r} is not a positive integer")
+    elif field.type is float:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+            raise InputError(f"{field.name} {value!r} is not a number in [0, 1)")
+    elif value not in get_args(field.type):
+        choices = ", ".join(get_args(field.type))
+        raise InputError(f"{field.name} {value!r} is not one of {choices}")
+
+
+def _check_key_without_effect(key: str, value: Any, known: list[str]) -> None:
+    if key not in _KEYS_WITHOUT_EFFECT:
+        closest = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+        raise InputError(f"unknown key '{key}'; the closest known key is '{closest}'")
+    expected = _KEYS_WITHOUT_EFFECT[key]
+    if expected is not None and value != expected:
+        raise InputError(f"key '{key}' is {value!r}; only {expected!r} is supported")
+
+
+def _size(hidden_size: int, num_hidden_layers: int, **more: Any) -> dict[str, Any]:
+    """The rules of the paper's section 3.1 and table 1: F = 4H, N = H / 64, 30,000 pieces."""
+    return {
+        "vocab_size": 30000,
+        "hidden_size": hidden_size,
+        "num_hidden_layers": num_hidden_layers,
+        "num_attention_heads": hidden_size // 64,
+        "intermediate_size": 4 * hidden_size,
+        **more,
+    }
+
+
+def _dropout(rate: float) -> dict[str, float]:
+    return {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
+
+
+def _bert(hidden_size: int, num_hidden_layers: int) -> dict[str, Any]:
+    """A baseline of the paper: BERT in ALBERT's terms."""
+    return _size(
+        hidden_size, num_hidden_layers, embedding_size=hidden_size, sharing="none", **_dropout(0.1)
+    )
+
+
+# Published configs: https://github.com/google-research/albert, where version 1 has dropout 0.1 but in
+# xxlarge, version 2 none, and xlarge 16 heads against the rule.
+PRESETS: dict[str, dict[str, Any]] = {
+    "base_v1": _size(768, 12, **_dropout(0.1)),
+    "large_v1": _size(1024, 24, **_dropout(0.1)),
+    "xlarge_v1": {**_size(2048, 24), "num_attention_heads": 16, **_dropout(0.1)},
+    "xxlarge_v1": _size(4096, 12),
+    "base_v2": _size(768, 12),
+    "large_v2": _size(1024, 24),
+    "xlarge_v2": {**_size(2048, 24), "num_attention_heads": 16},
+    "xxlarge_v2": _size(4096, 12),
+    "bert_base": _bert(768, 12),
+    "bert_large": _bert(1024, 24),
+    "bert_xlarge": _bert(2048, 24),
+}

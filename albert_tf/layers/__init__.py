@@ -1,0 +1,18 @@
+"""The layers of ALBERT, in `keras.ops` alone."""
+
+from albert_tf.layers.attention import SelfAttention
+from albert_tf.layers.embedding import FactorizedEmbedding
+from albert_tf.layers.encoder_layer import EncoderLayer
+from albert_tf.layers.feed_forward import FeedForward
+from albert_tf.layers.masked_lm_head import MaskedLMHead
+from albert_tf.layers.pooled_heads import PooledClassificationHead, Pooler
+
+__all__ = [
+    "EncoderLayer",
+    "FactorizedEmbedding",
+    "FeedForward",
+    "MaskedLMHead",
+    "PooledClassificationHead",
+    "Pooler",
+    "SelfAttention",
+]

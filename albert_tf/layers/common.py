@@ -1,0 +1,63 @@
+"""What every layer of ALBERT decides the same way: starting values, layer norm, activation, seeds."""
+
+import random
+from collections.abc import Callable
+
+import keras
+
+# Of the original's layer norms, all of them.
+LAYER_NORM_EPSILON = 1e-12
+
+
+class SeedStream:
+    """Distinct seeds, one after the other, all from one.
+
+    A Keras initializer with a fixed seed gives the same values at each call, so each kernel and each
+    dropout needs a seed of its own for a model to be repeatable.
+
+    Args:
+        seed: where the stream starts; None draws it from the operating system.
+    """
+
+    def __init__(self, seed: int | None):
+        self._random = random.Random(seed)
+
+    def next(self) -> int:
+        """Returns the next seed, in [0, 2**31)."""
+        return self._random.getrandbits(31)
+
+
+def truncated_normal(stddev: float, seeds: SeedStream) -> keras.initializers.Initializer:
+    """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
+    return keras.initializers.TruncatedNormal(stddev=stddev, seed=seeds.next())
+
+
+def dense(
+    units: int, stddev: float, seeds: SeedStream, name: str, layer: keras.Layer
+) -> keras.layers.Dense:
+    """Returns a dense layer with ALBERT's starting values and the precision of `layer`."""
+    return keras.layers.Dense(
+        units,
+        kernel_initializer=truncated_normal(stddev, seeds),
+        name=name,
+        dtype=layer.dtype_policy,
+    )
+
+
+def layer_norm(layer: keras.Layer) -> keras.layers.LayerNormalization:
+    """Returns a layer norm of the last axis with the precision of `layer`."""
+    return keras.layers.LayerNormalization(
+        epsilon=LAYER_NORM_EPSILON, name="layer_norm", dtype=layer.dtype_policy
+    )
+
+
+def dropout(rate: float, seeds: SeedStream, name: str, layer: keras.Layer) -> keras.layers.Dropout:
+    """Returns a dropout with a seed of its own and the precision of `layer`."""
+    return keras.layers.Dropout(rate, seed=seeds.next(), name=name, dtype=layer.dtype_policy)
+
+
+def activation(name: str) -> Callable:
+    """Returns the activation of a config's `hidden_act`; `gelu` is the tanh form (the original's)."""
+    if name == "gelu":
+        return lambda x: keras.ops.gelu(x, approximate=True)
+    return keras.activations.get(name)

@@ -1,0 +1,123 @@
+"""The factorized embedding: V x E tables, then E -> H.
+
+Section 3.1 of the paper: the tables are learnt without context and need less width than the hidden
+states, so V x H parameters become V x E + E x H.
+"""
+
+import keras
+from keras import ops
+
+from albert_tf.layers import common
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class FactorizedEmbedding(keras.layers.Layer):
+    """Sums word, position and segment embeddings, normalises, drops out and projects.
+
+    Args:
+        vocab_size: V.
+        embedding_size: E.
+        hidden_size: H; where it equals E there is no projection.
+        max_position_embeddings: the longest S.
+        type_vocab_size: number of segments.
+        dropout: rate after the layer norm.
+        initializer_range: standard deviation of the starting values.
+        seed: of starting values and dropout.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        max_position_embeddings: int = 512,
+        type_vocab_size: int = 2,
+        dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.hidden_size = hidden_size
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        self._seeds = common.SeedStream(seed)
+        self.layer_norm = common.layer_norm(self)
+        self.output_dropout = common.dropout(dropout, self._seeds, "output_dropout", self)
+        self.projection = None
+        if embedding_size != hidden_size:
+            self.projection = common.dense(
+                hidden_size, initializer_range, self._seeds, "projection", self
+            )
+
+    def build(self, input_shape=None):
+        """Makes the three tables (V, E), (positions, E), (segments, E) and the layers' variables."""
+        self.word_embeddings = self._add_table("word_embeddings", self.vocab_size)
+        self.position_embeddings = self._add_table(
+            "position_embeddings", self.max_position_embeddings
+        )
+        self.segment_embeddings = self._add_table("segment_embeddings", self.type_vocab_size)
+        shape = (None, None, self.embedding_size)
+        self.layer_norm.build(shape)
+        if self.projection is not None:
+            self.projection.build(shape)
+
+    def _add_table(self, name: str, rows: int):
+        return self.add_weight(
+            shape=(rows, self.embedding_size),
+            initializer=common.truncated_normal(self.initializer_range, self._seeds),
+            name=name,
+        )
+
+    def call(self, input_ids, segment_ids, training=None):
+        """Embeds ids.
+
+        Args:
+            input_ids: int (B, S), in [0, V).
+            segment_ids: int (B, S), in [0, type_vocab_size).
+            training: whether dropout is active.
+
+        Returns:
+            `embedding_output` (B, S, E) after layer norm and dropout, and the first hidden states
+            (B, S, H).
+
+        Raises:
+            ValueError: S is known and greater than `max_position_embeddings`.
+        """
+        if input_ids.shape[1] is not None and input_ids.shape[1] > self.max_position_embeddings:
+            raise ValueError(
+                f"sequence length {input_ids.shape[1]} is greater than "
+                f"max_position_embeddings {self.max_position_embeddings}"
+            )
+        length = ops.shape(input_ids)[1]
+        embeddings = (
+            ops.take(self.word_embeddings, input_ids, axis=0)
+            + self.position_embeddings[:length]
+            + ops.take(self.segment_embeddings, segment_ids, axis=0)
+        )  # (B, S, E)
+        embeddings = self.output_dropout(self.layer_norm(embeddings), training=training)
+        if self.projection is None:
+            return embeddings, embeddings
+        return embeddings, self.projection(embeddings)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "embedding_size": self.embedding_size,
+            "hidden_size": self.hidden_size,
+            "max_position_embeddings": self.max_position_embeddings,
+            "type_vocab_size": self.type_vocab_size,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }

@@ -1,0 +1,100 @@
+"""What is predicted of a whole sequence, from its first position."""
+
+import keras
+from keras import ops
+
+from albert_tf.layers import common
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Pooler(keras.layers.Layer):
+    """The hidden state of [CLS] through a tanh dense layer, H -> H.
+
+    Args:
+        hidden_size: H.
+        initializer_range: standard deviation of the kernel's starting values.
+        seed: of the starting values.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.dense = common.dense(
+            hidden_size, initializer_range, common.SeedStream(seed), "dense", self
+        )
+
+    def build(self, sequence_output_shape):
+        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        self.dense.build(sequence_output_shape)
+
+    def call(self, sequence_output):
+        """Maps `sequence_output` (B, S, H) to (B, H)."""
+        return ops.tanh(self.dense(sequence_output[:, 0]))
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class PooledClassificationHead(keras.layers.Layer):
+    """Dropout and a dense layer on the pooled output: H -> logits.
+
+    Args:
+        num_classes: number of logits.
+        dropout: rate on the pooled output.
+        initializer_range: standard deviation of the kernel's starting values.
+        seed: of starting values and dropout.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.num_classes = num_classes
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        seeds = common.SeedStream(seed)
+        self.input_dropout = common.dropout(dropout, seeds, "input_dropout", self)
+        self.dense = common.dense(num_classes, initializer_range, seeds, "dense", self)
+
+    def build(self, pooled_output_shape):
+        """Makes the variables; `pooled_output_shape` is (B, H)."""
+        self.dense.build(pooled_output_shape)
+
+    def call(self, pooled_output, training=None):
+        """Maps `pooled_output` (B, H) to float32 logits (B, num_classes)."""
+        dropped = self.input_dropout(pooled_output, training=training)
+        return ops.cast(self.dense(dropped), "float32")
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }

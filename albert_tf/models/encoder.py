@@ -1,0 +1,191 @@
+"""The ALBERT encoder: the factorized embedding and the loop that reuses the block."""
+
+from collections.abc import Callable, Mapping
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers import EncoderLayer, FactorizedEmbedding, FeedForward, Pooler, SelfAttention
+from albert_tf.layers.common import SeedStream
+
+# BERT's: what is added to the attention score of a position that is masked out.
+_MASKED_SCORE = -10000.0
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertEncoder(keras.Model):
+    """Ids to hidden states.
+
+    Args:
+        config: sizes, sharing, dropout.
+        seed: of starting values and dropout; None draws it from the operating system.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        seed: int | None = None,
+        name: str = "albert_encoder",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        # Config
+        self.config = config
+        self.seed = seed
+
+        # Layers
+        seeds = SeedStream(seed)
+        self.embedding = FactorizedEmbedding(
+            vocab_size=config.vocab_size,
+            embedding_size=config.embedding_size,
+            hidden_size=config.hidden_size,
+            max_position_embeddings=config.max_position_embeddings,
+            type_vocab_size=config.type_vocab_size,
+            dropout=config.hidden_dropout_prob,
+            initializer_range=config.initializer_range,
+            seed=seeds.next(),
+            name="embedding",
+            dtype=self.dtype_policy,
+        )
+        self.blocks, self.block_order = self._make_blocks(seeds)
+        self.pooler = Pooler(
+            config.hidden_size,
+            initializer_range=config.initializer_range,
+            seed=seeds.next(),
+            name="pooler",
+            dtype=self.dtype_policy,
+        )
+        # All shapes are known, so the variables exist before the first call.
+        self.build()
+
+    def _make_blocks(self, seeds: SeedStream) -> tuple[list[EncoderLayer], list[int]]:
+        """Makes each distinct block once.
+
+        Returns:
+            The distinct blocks, and for each application in order the index of its block: with full
+            sharing one block and L zeros.
+        """
+        halves: dict[tuple, SelfAttention | FeedForward] = {}
+        blocks: dict[tuple, EncoderLayer] = {}
+        order = []
+        for layer in range(self.config.num_hidden_layers):
+            for inner in range(self.config.inner_group_num):
+                attention_of = self._weights_of_layer(layer, "attention")
+                feed_forward_of = self._weights_of_layer(layer, "ffn")
+                key = (attention_of, feed_forward_of, inner)
+                if key not in blocks:
+                    blocks[key] = EncoderLayer(
+                        _get_or_make(
+                            halves, ("attention", attention_of, inner), self._make_attention, seeds
+                        ),
+                        _get_or_make(
+                            halves, ("ffn", feed_forward_of, inner), self._make_feed_forward, seeds
+                        ),
+                        name=f"block_{len(blocks)}",
+                        dtype=self.dtype_policy,
+                    )
+                order.append(list(blocks).index(key))
+        return list(blocks.values()), order
+
+    def _weights_of_layer(self, layer: int, half: str) -> int:
+        """Which set of a half's weights a layer uses: its group's where shared, else its own."""
+        config = self.config
+        if config.sharing in ("all", half):
+            # In floating point, as the original has it: for 22 layers in 22 groups and ten other
+            # cases the exact quotient would give another group.
+            return int(layer / config.num_hidden_layers * config.num_hidden_groups)
+        return layer
+
+    def _make_attention(self, name: str, seed: int) -> SelfAttention:
+        return SelfAttention(
+            hidden_size=self.config.hidden_size,
+            num_heads=self.config.num_attention_heads,
+            dropout=self.config.hidden_dropout_prob,
+            attention_dropout=self.config.attention_probs_dropout_prob,
+            initializer_range=self.config.initializer_range,
+            seed=seed,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _make_feed_forward(self, name: str, seed: int) -> FeedForward:
+        return FeedForward(
+            hidden_size=self.config.hidden_size,
+            intermediate_size=self.config.intermediate_size,
+            activation=self.config.hidden_act,
+            dropout=self.config.hidden_dropout_prob,
+            initializer_range=self.config.initializer_range,
+            seed=seed,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, input_shape=None):
+        """Makes all variables; they do not depend on `input_shape`."""
+        if self.built:
+            return
+        self.embedding.build()
+        hidden_shape = (None, None, self.config.hidden_size)
+        for block in self.blocks:
+            block.build(hidden_shape)
+        self.pooler.build(hidden_shape)
+        self.built = True
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Encodes a batch.
+
+        Args:
+            inputs: `input_ids` int (B, S); optionally `input_mask` int (B, S), 0 where there is
+                padding (default: no padding), and `segment_ids` int (B, S) (default: all 0).
+            training: whether dropout is active.
+
+        Returns:
+            A dictionary:
+            `sequence_output` (B, S, H), the last hidden states;
+            `pooled_output` (B, H);
+            `encoder_outputs`, a list of (B, S, H), one for each application of a block;
+            `embedding_output` (B, S, E).
+        """
+        input_ids = inputs["input_ids"]
+        input_mask = inputs.get("input_mask")
+        segment_ids = inputs.get("segment_ids")
+        if input_mask is None:
+            input_mask = ops.ones_like(input_ids)
+        if segment_ids is None:
+            segment_ids = ops.zeros_like(input_ids)
+        attention_bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
+        attention_bias = attention_bias[:, None, None, :]  # (B, 1, 1, S)
+
+        embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
+        encoder_outputs = []
+        for index in self.block_order:
+            hidden_states = self.blocks[index](hidden_states, attention_bias, training=training)
+            encoder_outputs.append(hidden_states)
+        return {
+            "sequence_output": hidden_states,
+            "pooled_output": self.pooler(hidden_states),
+            "encoder_outputs": encoder_outputs,
+            "embedding_output": embedding_output,
+        }
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "config": self.config.to_dict(), "seed": self.seed}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the encoder from `get_config`."""
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+def _get_or_make(
+    made: dict[tuple, keras.Layer],
+    key: tuple,
+    make: Callable[[str, int], keras.Layer],
+    seeds: SeedStream,
+) -> keras.Layer:
+    """Returns the half of a block with this key, made at its first use."""
+    if key not in made:
+        made[key] = make("_".join(map(str, key)), seeds.next())
+    return made[key]

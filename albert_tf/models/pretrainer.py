@@ -1,0 +1,107 @@
+"""The encoder with the heads of pre-training: masked LM and sentence order."""
+
+from collections.abc import Mapping
+
+import keras
+
+from albert_tf.layers import MaskedLMHead, PooledClassificationHead
+from albert_tf.layers.common import SeedStream
+from albert_tf.models.encoder import AlbertEncoder
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPretrainer(keras.Model):
+    """Predicts masked pieces and whether two segments were swapped.
+
+    Args:
+        encoder: the encoder to pre-train; both heads start from its config.
+        sentence_head: whether there is a head for the sentence objective (order or next sentence).
+        seed: of the heads' starting values.
+    """
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        sentence_head: bool = True,
+        seed: int | None = None,
+        name: str = "albert_pretrainer",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        # Config
+        self.sentence_head = sentence_head
+        self.seed = seed
+
+        # Layers
+        seeds = SeedStream(seed)
+        config = encoder.config
+        self.encoder = encoder
+        self.masked_lm_head = MaskedLMHead(
+            vocab_size=config.vocab_size,
+            embedding_size=config.embedding_size,
+            activation=config.hidden_act,
+            initializer_range=config.initializer_range,
+            seed=seeds.next(),
+            name="masked_lm_head",
+            dtype=self.dtype_policy,
+        )
+        self.sentence_order_head = None
+        if sentence_head:
+            self.sentence_order_head = PooledClassificationHead(
+                num_classes=2,
+                initializer_range=config.initializer_range,
+                seed=seeds.next(),
+                name="sentence_order_head",
+                dtype=self.dtype_policy,
+            )
+        self.build()
+
+    def build(self, input_shape=None):
+        """Makes all variables; they do not depend on `input_shape`."""
+        if self.built:
+            return
+        hidden_size = self.encoder.config.hidden_size
+        self.masked_lm_head.build((None, None, hidden_size))
+        if self.sentence_order_head is not None:
+            self.sentence_order_head.build((None, hidden_size))
+        self.built = True
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Predicts for a batch.
+
+        Args:
+            inputs: those of `AlbertEncoder.call` and `masked_lm_positions` int (B, M).
+            training: whether dropout is active.
+
+        Returns:
+            A dictionary: `masked_lm_logits` float32 (B, M, V) and, with a sentence head,
+            `sentence_order_logits` float32 (B, 2).
+        """
+        encoded = self.encoder(inputs, training=training)
+        outputs = {
+            "masked_lm_logits": self.masked_lm_head(
+                encoded["sequence_output"],
+                inputs["masked_lm_positions"],
+                self.encoder.embedding.word_embeddings,
+            )
+        }
+        if self.sentence_order_head is not None:
+            outputs["sentence_order_logits"] = self.sentence_order_head(
+                encoded["pooled_output"], training=training
+            )
+        return outputs
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "sentence_head": self.sentence_head,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the model, and its encoder, from `get_config`."""
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
