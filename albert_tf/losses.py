@@ -1,0 +1,131 @@
+"""What is minimised, and what is reported with it.
+
+A loss here is a sum over a batch that may be spread over replicas, so it comes in two steps: `weights`
+says what this part of the batch adds to each denominator, and the call divides by the denominators of
+the whole batch. The parts' losses then add up to the loss of the whole batch, and so do their
+gradients, however it was cut.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+Batch = Mapping[str, tf.Tensor]
+
+# The original's guard against a batch without predictions.
+_MASKED_LM_EPSILON = 1e-5
+
+
+class Mean(NamedTuple):
+    """A mean in two parts, so that means of parts of the data can be added: `total / weight`."""
+
+    total: tf.Tensor
+    weight: tf.Tensor
+
+
+class PretrainingLoss:
+    """Masked-LM loss plus sentence loss, added without weights as in BERT and ALBERT.
+
+    Args:
+        sentence_objective: whether the model has a sentence head whose loss counts.
+    """
+
+    def __init__(self, sentence_objective: bool = True):
+        self._sentence_objective = sentence_objective
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns what `batch` adds to the denominators: predictions and sequences."""
+        return {
+            "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
+            "sequences": _rows(batch["next_sentence_labels"]),
+        }
+
+    def __call__(
+        self, batch: Batch, outputs: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """Returns the batch's share of the loss.
+
+        Args:
+            batch: `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M),
+                `next_sentence_labels` int (B, 1).
+            outputs: those of `AlbertPretrainer`.
+            weights: sums of `weights` over the whole batch.
+
+        Returns:
+            float32 scalar.
+        """
+        means = self.metrics(batch, outputs)
+        loss = means["masked_lm_loss"].total / (weights["predictions"] + _MASKED_LM_EPSILON)
+        if self._sentence_objective:
+            loss += means["sentence_order_loss"].total / weights["sequences"]
+        return loss
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns losses and accuracies of the batch as means in two parts."""
+        weights = batch["masked_lm_weights"]
+        means = _classification_means(
+            "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"], weights
+        )
+        if self._sentence_objective:
+            labels = batch["next_sentence_labels"][:, 0]
+            means |= _classification_means(
+                "sentence_order",
+                outputs["sentence_order_logits"],
+                labels,
+                tf.ones_like(labels, tf.float32),
+            )
+        return means
+
+
+class ClassificationLoss:
+    """Mean cross-entropy of one label an example."""
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns what `batch` adds to the denominator: examples."""
+        return {"examples": _rows(batch["label_ids"])}
+
+    def __call__(
+        self, batch: Batch, outputs: tf.Tensor, weights: Mapping[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """Returns the batch's share of the loss.
+
+        Args:
+            batch: `label_ids` int (B,).
+            outputs: logits, float (B, classes).
+            weights: sums of `weights` over the whole batch.
+
+        Returns:
+            float32 scalar.
+        """
+        return self.metrics(batch, outputs)["loss"].total / weights["examples"]
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns loss and accuracy of the batch as means in two parts."""
+        labels = batch["label_ids"]
+        means = _classification_means("", outputs, labels, tf.ones_like(labels, tf.float32))
+        return {name.removeprefix("_"): mean for name, mean in means.items()}
+
+
+def _rows(tensor: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.shape(tensor)[0], tf.float32)
+
+
+def _classification_means(
+    name: str, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> dict[str, Mean]:
+    """Weighted cross-entropy and accuracy.
+
+    Args:
+        name: first part of the names in the result.
+        logits: float (..., classes).
+        labels: int (...).
+        weights: float (...).
+    """
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    correct = tf.cast(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels, tf.float32)
+    weight = tf.reduce_sum(weights)
+    return {
+        f"{name}_loss": Mean(tf.reduce_sum(losses * weights), weight),
+        f"{name}_accuracy": Mean(tf.reduce_sum(correct * weights), weight),
+    }

@@ -1,0 +1,94 @@
+"""Adam with decoupled weight decay, as BERT and ALBERT have it.
+
+It differs from `keras.optimizers.AdamW`: the moments' bias is not corrected, and the decay is added to
+the update, so that LAMB's trust ratio sees it.
+"""
+
+import re
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AdamWeightDecay(keras.optimizers.Optimizer):
+    """`AdamWeightDecayOptimizer` of the original.
+
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g**2
+        update = m / (sqrt(v) + epsilon) + weight_decay_rate * w
+        w = w - learning_rate * update
+
+    Args:
+        learning_rate: a float or a `LearningRateSchedule`.
+        weight_decay_rate: 0.01 in all of the original's runs.
+        beta_1: decay of the first moment.
+        beta_2: decay of the second moment.
+        epsilon: outside the root.
+        exclude: regular expressions; a variable whose path matches one has no weight decay.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude: Sequence[str] = ("layer_norm", "bias"),
+        name: str = "adam_weight_decay",
+        **kwargs,
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.weight_decay_rate = weight_decay_rate
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.exclude = tuple(exclude)
+
+    def build(self, variables):
+        """Makes both moments of each variable."""
+        if self.built:
+            return
+        super().build(variables)
+        self._first_moments, self._second_moments = self.add_optimizer_variables(
+            variables, ["m", "v"]
+        )
+        self._is_excluded = [
+            any(re.search(pattern, variable.path) for pattern in self.exclude)
+            for variable in variables
+        ]
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one variable and its moments."""
+        index = self._get_variable_index(variable)
+        m, v = self._first_moments[index], self._second_moments[index]
+        gradient = ops.cast(gradient, variable.dtype)
+        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
+        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
+        update = m / (ops.sqrt(v) + self.epsilon)
+        rate = ops.cast(learning_rate, variable.dtype)
+        if not self._is_excluded[index]:
+            update = update + self.weight_decay_rate * variable
+            rate = rate * self.trust_ratio(variable, update)
+        self.assign_sub(variable, rate * update)
+
+    def trust_ratio(self, variable, update):
+        """Returns the factor on the learning rate of a variable that is not excluded; here 1."""
+        del variable, update
+        return 1.0
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        config = super().get_config()
+        # Keras' own decay happens outside the update; this class does not offer it.
+        del config["weight_decay"]
+        return {
+            **config,
+            "weight_decay_rate": self.weight_decay_rate,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "exclude": list(self.exclude),
+        }
