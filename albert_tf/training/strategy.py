@@ -1,0 +1,20 @@
+"""Where a step runs: the `tf.distribute` strategy of a name."""
+
+from typing import Literal
+
+import tensorflow as tf
+
+StrategyName = Literal["one_device", "mirrored"]
+
+
+def make_strategy(name: StrategyName) -> tf.distribute.Strategy:
+    """Returns a strategy on the machine's GPUs, or on its CPU devices where there is no GPU.
+
+    Args:
+        name: `one_device` uses the first device, `mirrored` a replica on each.
+    """
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    names = [device.name for device in devices]
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy(names[0])
+    return tf.distribute.MirroredStrategy(names)
