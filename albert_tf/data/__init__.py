@@ -1,0 +1,1 @@
+"""From raw text and raw files to ids, records and batches; knows no model."""

@@ -1,0 +1,141 @@
+"""Tab-separated files -> examples.
+
+The one reader for all tasks whose rows are a text, or two, and a label. Quotes are not quoting, as
+in the GLUE files: a row is split at its tabs and nothing else.
+"""
+
+import dataclasses
+import textwrap
+from collections.abc import Sequence
+
+from albert_tf.errors import InputError
+from albert_tf.files import read_lines
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One row of a data set.
+
+    Attributes:
+        guid: the row's own id or, without one, split and row as in the original: `dev-1`.
+        text_a: the text, or the first of a pair.
+        text_b: the second of a pair.
+        label: the label's name; None in a test set without labels.
+    """
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Where a file has what.
+
+    A column is a name in the header row or, in a file without one, a position from 0.
+
+    Attributes:
+        text_a: column of the text, or of the first of a pair.
+        text_b: column of the second of a pair.
+        label: column of the label.
+        guid: column of the row's id.
+        optional: the names that a header row may lack.
+    """
+
+    text_a: str | int
+    text_b: str | int | None = None
+    label: str | int | None = None
+    guid: str | int | None = None
+    optional: tuple[str, ...] = ()
+
+    @property
+    def in_header(self) -> bool:
+        """Whether the file's first line is a header row."""
+        return isinstance(self.text_a, str)
+
+    def present(self) -> dict[str, str | int]:
+        """Returns field of `Example` -> column, for the fields that the file holds."""
+        columns = {name: getattr(self, name) for name in ("guid", "text_a", "text_b", "label")}
+        return {name: column for name, column in columns.items() if column is not None}
+
+
+def read_examples(
+    path: str, columns: Columns, split: str, labels: Sequence[str] | None = None
+) -> list[Example]:
+    """Reads a tab-separated file.
+
+    Args:
+        path: a UTF-8 file; blank lines hold no row.
+        columns: where it has what.
+        split: `train`, `dev` or `test`, which begins the ids of rows without one.
+        labels: the labels that exist; None accepts all.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, has no rows, or has a row with a wrong
+            number of columns, an empty text or label, or an unknown label.
+    """
+    rows = [(number, line.split("\t")) for number, line in read_lines(path) if line]
+    if not rows:
+        raise InputError(f"{path}: holds no rows")
+    width = len(rows[0][1])
+    if columns.in_header:
+        positions = _find_in_header(f"{path}, line {rows[0][0]}", rows.pop(0)[1], columns)
+    else:
+        positions = columns.present()
+    examples = []
+    for number, fields in rows:
+        place = f"{path}, line {number}"
+        if len(fields) != width:
+            raise InputError(
+                f"{place}: columns: received {len(fields)}, expected {width} as in the first "
+                "line; a text cannot hold a tab"
+            )
+        if width <= max(positions.values()):
+            raise InputError(f"{place}: columns: received {width}, expected {_expected(columns)}")
+        values = {name: fields[position] for name, position in positions.items()}
+        _check_values(place, values, labels)
+        # Lines count from 0 in the ids, as in the original.
+        examples.append(Example(**{"guid": f"{split}-{number - 1}"} | values))
+    if not examples:
+        raise InputError(f"{path}: holds no rows after the header row")
+    return examples
+
+
+def _find_in_header(place: str, header: list[str], columns: Columns) -> dict[str, int]:
+    positions = {}
+    for field, name in columns.present().items():
+        if name in header:
+            positions[field] = header.index(name)
+        elif name not in columns.optional:
+            raise InputError(
+                f"{place}: no column '{name}' in the header row, which has {_quote(header)}; "
+                f"expected {_expected(columns)}"
+            )
+    return positions
+
+
+def _check_values(place: str, values: dict[str, str], labels: Sequence[str] | None) -> None:
+    """Refuses what no model can learn from; strips the label."""
+    if not values["text_a"].strip():
+        raise InputError(f"{place}: the text is empty")
+    if "label" in values:
+        label = values["label"] = values["label"].strip()
+        if not label:
+            raise InputError(f"{place}: the label is empty")
+        if labels is not None and label not in labels:
+            raise InputError(f"{place}: unknown label {_quote([label])}; expected {_quote(labels)}")
+
+
+def _expected(columns: Columns) -> str:
+    names = columns.present().values()
+    if not columns.in_header:
+        return f"{max(names) + 1} or more"
+    required = [name for name in names if name not in columns.optional]
+    return f"a header row with {_quote(required)}"
+
+
+def _quote(names: Sequence[str]) -> str:
+    """Lists names for a message, which stays one line of a bearable length."""
+    shown = ", ".join(f"'{textwrap.shorten(name, 50)}'" for name in names[:10])
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"

@@ -1,0 +1,49 @@
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from albert_tf.evaluation.glue_metrics import METRICS, compute_metrics
+
+# 5 true positives, 3 false positives, 2 false negatives, 7 true negatives
+LABELS = np.array([1] * 5 + [0] * 3 + [1] * 2 + [0] * 7)
+PREDICTIONS = np.array([1] * 8 + [0] * 9)
+
+
+def test_values_follow_the_definitions():
+    values = compute_metrics(["matthews_corrcoef", "f1", "accuracy"], LABELS, PREDICTIONS)
+    assert list(values) == ["matthews_corrcoef", "f1", "accuracy"]
+    assert values["accuracy"] == pytest.approx((5 + 7) / 17)
+    assert values["f1"] == pytest.approx(2 * 5 / (2 * 5 + 3 + 2))
+    assert values["matthews_corrcoef"] == pytest.approx(
+        (5 * 7 - 3 * 2) / math.sqrt((5 + 3) * (5 + 2) * (7 + 3) * (7 + 2))
+    )
+    assert {type(value) for value in values.values()} == {float}
+
+
+def test_only_the_metrics_asked_for_are_computed():
+    assert set(compute_metrics(["f1"], LABELS, PREDICTIONS)) == {"f1"}
+
+
+def test_more_than_two_classes():
+    values = compute_metrics(["accuracy"], np.array([0, 1, 2, 2]), np.array([0, 2, 2, 2]))
+    assert values == {"accuracy": 0.75}
+
+
+@pytest.mark.parametrize("predicted", [0, 1])
+@pytest.mark.parametrize("labels", [LABELS, np.zeros_like(LABELS), np.ones_like(LABELS)])
+def test_a_single_class_gives_numbers_without_a_warning(labels, predicted):
+    predictions = np.full_like(labels, predicted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values = compute_metrics(list(METRICS), labels, predictions)
+    assert values["matthews_corrcoef"] == 0.0
+    assert values["accuracy"] == pytest.approx(np.mean(labels == predicted))
+    assert values["f1"] == pytest.approx(2 * labels.mean() / (1 + labels.mean()) * predicted)
+
+
+def test_perfect_predictions_are_the_best_of_all():
+    assert compute_metrics(list(METRICS), LABELS, LABELS) == dict.fromkeys(METRICS, 1.0)
+    worse = compute_metrics(list(METRICS), LABELS, 1 - LABELS)
+    assert all(value < 1.0 for value in worse.values())
