@@ -1,0 +1,210 @@
+"""Records on disk: one table a kind of record says what is written and what is parsed.
+
+A record is a serialised `tf.train.Example` in a TFRecord file. Writer and reader share one
+`RecordSpec`, so they cannot disagree; files that somebody else made are checked against it before
+they are used.
+"""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import message
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One feature of a record.
+
+    Attributes:
+        name: its key in the `tf.train.Example`.
+        shape: its shape in one record; always fully known.
+        dtype: its type where the models see it, `np.int32` or `np.float32`; a `tf.train.Example`
+            holds integers as int64.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: type[np.generic] = np.int32
+
+    @property
+    def size(self) -> int:
+        """How many values one record holds."""
+        return math.prod(self.shape)
+
+    @property
+    def kind(self) -> str:
+        """The field of `tf.train.Feature` that holds the values."""
+        return "float_list" if np.dtype(self.dtype).kind == "f" else "int64_list"
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordSpec:
+    """What a kind of record holds.
+
+    Attributes:
+        features: the features, each under its own name.
+    """
+
+    features: tuple[Feature, ...]
+
+    def serialize(self, values: Mapping[str, np.ndarray]) -> bytes:
+        """Returns one record; equal values give equal bytes.
+
+        Args:
+            values: an array of the declared shape for each feature.
+
+        Raises:
+            ValueError: an array has another shape.
+        """
+        example = tf.train.Example()
+        fields = example.features.feature
+        for feature in self.features:
+            array = np.asarray(values[feature.name])
+            if array.shape != feature.shape:
+                raise ValueError(
+                    f"{feature.name}: received shape {array.shape}, expected {feature.shape}"
+                )
+            getattr(fields[feature.name], feature.kind).value.extend(array.ravel().tolist())
+        return example.SerializeToString(deterministic=True)
+
+    def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Parses one record or a batch; meant for `tf.data.Dataset.map`, faster after `batch`.
+
+        Args:
+            serialized: string, () or (B,).
+
+        Returns:
+            a tensor of the declared dtype for each feature, of the declared shape, with B before
+            it where a batch was given.
+        """
+        columns = {
+            feature.name: tf.io.FixedLenFeature(
+                feature.shape, tf.float32 if feature.kind == "float_list" else tf.int64
+            )
+            for feature in self.features
+        }
+        parsed = tf.io.parse_example(serialized, columns)
+        return {
+            feature.name: tf.cast(parsed[feature.name], feature.dtype) for feature in self.features
+        }
+
+    def find_fault(self, serialized: bytes) -> str | None:
+        """Returns what keeps a record from being parsed, or None."""
+        try:
+            fields = tf.train.Example.FromString(serialized).features.feature
+        except message.DecodeError:
+            return "is not a tf.train.Example"
+        for feature in self.features:
+            if feature.name not in fields:
+                return f"has no feature '{feature.name}'"
+            kind = fields[feature.name].WhichOneof("kind")
+            if kind != feature.kind:
+                return f"feature '{feature.name}' is {kind}, expected {feature.kind}"
+            length = len(getattr(fields[feature.name], kind).value)
+            if length != feature.size:
+                return f"feature '{feature.name}' has length {length}, expected {feature.size}"
+        return None
+
+
+def pretraining_record(max_seq_length: int, max_predictions_per_seq: int) -> RecordSpec:
+    """Returns the record of pre-training, with the features of the original implementation.
+
+    Args:
+        max_seq_length: S.
+        max_predictions_per_seq: M.
+    """
+    sequence, predictions = (max_seq_length,), (max_predictions_per_seq,)
+    return RecordSpec(
+        (
+            Feature("input_ids", sequence),
+            Feature("input_mask", sequence),
+            Feature("segment_ids", sequence),
+            Feature("token_boundary", sequence),
+            Feature("masked_lm_positions", predictions),
+            Feature("masked_lm_ids", predictions),
+            Feature("masked_lm_weights", predictions, np.float32),
+            Feature("next_sentence_labels", (1,)),
+        )
+    )
+
+
+def write_records(paths: Sequence[str], records: Iterable[bytes]) -> None:
+    """Deals records round robin to TFRecord files, which appear together once all are complete.
+
+    Raises:
+        InputError: the file system refuses.
+    """
+    with contextlib.ExitStack() as stack:
+        # The writers close before the first file gets its final name.
+        incomplete = [stack.enter_context(files.write_atomically(path)) for path in paths]
+        with contextlib.ExitStack() as open_files:
+            writers = [open_files.enter_context(tf.io.TFRecordWriter(path)) for path in incomplete]
+            for index, record in enumerate(records):
+                writers[index % len(writers)].write(record)
+
+
+def check_records(path: str, spec: RecordSpec, limit: int | None = 1) -> None:
+    """Checks the records of a file against a spec.
+
+    Args:
+        path: a TFRecord file.
+        spec: what its records have to hold.
+        limit: how many records to look at, from the first; None for all. The first shows every
+            mistake but damage to the file, for nothing.
+
+    Raises:
+        InputError: the file cannot be read, is damaged or holds no record, or a record lacks a
+            feature or has one of another type or length.
+    """
+    number = 0
+    for number, record in _read_records(path):
+        if fault := spec.find_fault(record):
+            raise InputError(f"{path}, record {number}: {fault}")
+        if number == limit:
+            break
+    if number == 0:
+        raise InputError(f"{path}: holds no records")
+
+
+@contextlib.contextmanager
+def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None]:
+    """Turns what TensorFlow says about a bad record into an `InputError` that says where it is.
+
+    TensorFlow's message names neither the file nor the record, so on an error, and only then, the
+    files are read once more. Wrap what draws batches from a dataset over `paths`, and nothing else:
+
+        with explain_bad_records(paths, spec):
+            batch = next(iterator, None)
+
+    Raises:
+        InputError: a file is damaged or a record is not as `spec` says.
+    """
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+        for path in paths:
+            check_records(path, spec, limit=None)
+        raise
+
+
+def _read_records(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yields (record number from 1, record)."""
+    if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
+        raise InputError(f"{path}: no such file")
+    number = 0
+    try:
+        for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator(), 1):
+            yield number, record
+    except tf.errors.DataLossError as error:
+        raise InputError(
+            f"{path}, record {number + 1}: damaged or cut short; expected a complete TFRecord file"
+        ) from error
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: cannot be read: {error.message}") from error

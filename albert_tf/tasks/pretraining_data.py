@@ -1,0 +1,158 @@
+"""Makes pre-training data: text in, a vocabulary where asked for, TFRecords out."""
+
+import dataclasses
+import itertools
+import os
+from typing import Literal
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.masking import MaskingRule
+from albert_tf.data.pretraining import (
+    InstanceMaker,
+    PretrainingDataStats,
+    make_records,
+    read_corpus,
+    read_documents,
+)
+from albert_tf.data.records import write_records
+from albert_tf.data.sentence_order import SegmentRule
+from albert_tf.errors import FlagError, InputError
+from albert_tf.options import option
+from albert_tf.progress import Progress
+from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary
+
+# What a flag's value has to be: a test and its wording.
+_EXPECTED = {
+    "input_file": (bool, "at least one file"),
+    "output_file": (lambda paths: paths and len(set(paths)) == len(paths), "different files"),
+    "max_seq_length": (lambda length: length >= 5, "5 or more, which is [CLS] a [SEP] b [SEP]"),
+    "max_predictions_per_seq": (lambda count: count >= 1, "1 or more"),
+    "dupe_factor": (lambda count: count >= 1, "1 or more"),
+    "short_seq_prob": (lambda share: 0 <= share <= 1, "0 to 1"),
+    "masked_lm_prob": (lambda share: 0 < share <= 1, "more than 0 and at most 1"),
+    "ngram": (lambda words: words >= 1, "1 or more"),
+    "random_seed": (lambda seed: seed >= 0, "0 or more"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataOptions:
+    """The options of `create_pretraining_data.py`."""
+
+    input_file: tuple[str, ...] = option(
+        "Text files or glob patterns, comma-separated: a sentence a line, a blank line between "
+        "documents, UTF-8."
+    )
+    output_file: tuple[str, ...] = option(
+        "TFRecord files to write, comma-separated; instances are dealt to them in turn."
+    )
+    spm_model_file: str | None = option("SentencePiece model.", None)
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool = option("Lower-case the text; as the vocabulary was made.", True)
+    train_vocab: bool = option(
+        "First train a SentencePiece model on the input and write it to --spm_model_file.", False
+    )
+    vocab_size: int = option("Pieces of the model that --train_vocab trains.", 30000)
+    max_seq_length: int = option("Pieces in a sequence, [CLS] and [SEP] included.", 512)
+    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 20)
+    masked_lm_prob: float = option("Share of a sequence's pieces to predict.", 0.15)
+    ngram: int = option("Longest n-gram to mask, in words.", 3)
+    favor_shorter_ngram: bool = option("Mask an n-gram of n words with p(n) ~ 1/n.", True)
+    do_whole_word_mask: bool = option("Mask words with all of their pieces.", True)
+    sentence_objective: Literal["sop", "nsp", "none"] = option(
+        "Second loss: sop, are two segments in order (ALBERT); nsp, does the second follow the "
+        "first (BERT); none, a single segment.",
+        "sop",
+    )
+    short_seq_prob: float = option("Share of sequences made shorter, by a random length.", 0.1)
+    dupe_factor: int = option(
+        "Copies of the input, each with other segments and masks; 40 in the original.", 10
+    )
+    random_seed: int = option("Seed of every draw.", 12345)
+
+    def __post_init__(self):
+        """Raises FlagError where the flags alone show a mistake."""
+        for name, (is_valid, expected) in _EXPECTED.items():
+            value = getattr(self, name)
+            if not is_valid(value):
+                shown = ",".join(value) if isinstance(value, tuple) else value
+                raise FlagError(f"--{name}: received '{shown}', expected {expected}")
+        if bool(self.spm_model_file) == bool(self.vocab_file):
+            raise FlagError("expected one of --spm_model_file and --vocab_file, not none, not both")
+        if self.train_vocab and not self.spm_model_file:
+            raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
+
+
+def run(options: PretrainingDataOptions) -> PretrainingDataStats:
+    """Makes the records of `options.input_file`.
+
+    Returns:
+        what was read and made.
+
+    Raises:
+        InputError: a file is missing, unreadable or not UTF-8, there is no text, or a file that
+            would be written exists.
+    """
+    input_files = files.expand_globs(options.input_file, "input_file")
+    _prepare_outputs(options)
+    tokenizer = _load_or_train_tokenizer(options, input_files)
+    segment_rule = SegmentRule(
+        options.max_seq_length, options.sentence_objective, options.short_seq_prob
+    )
+    masking_rule = MaskingRule(
+        options.max_predictions_per_seq,
+        options.masked_lm_prob,
+        options.ngram,
+        options.favor_shorter_ngram,
+        options.do_whole_word_mask,
+    )
+    with Progress("reading", "documents") as progress:
+        corpus = read_corpus(input_files, tokenizer, segment_rule, progress)
+    total = options.dupe_factor * len(corpus.documents)
+    with Progress("making instances", "documents", total) as progress:
+        maker = InstanceMaker(tokenizer, segment_rule, masking_rule)
+        records, stats = make_records(
+            corpus, maker, options.random_seed, options.dupe_factor, progress
+        )
+    if len(records) < len(options.output_file):
+        raise InputError(
+            f"--output_file: received {len(options.output_file)} files for {len(records)} "
+            "instances, expected no more files than instances"
+        )
+    write_records(options.output_file, records)
+    _print_summary(stats, options.output_file)
+    return stats
+
+
+def _prepare_outputs(options: PretrainingDataOptions) -> None:
+    """Refuses to overwrite, and makes the folders."""
+    outputs = [("output_file", path) for path in options.output_file]
+    if options.train_vocab:
+        outputs.append(("spm_model_file", options.spm_model_file))
+    for flag, path in outputs:
+        if tf.io.gfile.exists(path):
+            raise InputError(f"--{flag}: '{path}' exists already; remove it or name another file")
+    for flag, path in outputs:
+        files.make_directory(os.path.dirname(path) or ".", flag)
+
+
+def _load_or_train_tokenizer(options: PretrainingDataOptions, input_files: list[str]) -> Tokenizer:
+    if options.train_vocab:
+        sentences = itertools.chain.from_iterable(read_documents(input_files))
+        train_vocabulary(
+            sentences, options.spm_model_file, options.vocab_size, options.do_lower_case
+        )
+    return load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
+
+
+def _print_summary(stats: PretrainingDataStats, output_files: tuple[str, ...]) -> None:
+    print(
+        f"read: {stats.documents} documents, {stats.sentences} sentences, {stats.pieces} pieces, "
+        f"{stats.unknown_share:.2%} unknown; skipped: {stats.skipped_documents} documents that are "
+        f"too short, {stats.skipped_sentences} lines without a piece\n"
+        f"made: {stats.instances} instances of {stats.mean_length:.1f} pieces on average, "
+        f"{stats.masked_share:.2%} masked, {stats.swapped_share:.1%} with label 1\n"
+        f"wrote: {', '.join(output_files)}"
+    )

@@ -1,0 +1,186 @@
+"""Records: what is written is what is parsed, and what is wrong is named."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.records import (
+    Feature,
+    RecordSpec,
+    check_records,
+    explain_bad_records,
+    pretraining_record,
+    write_records,
+)
+from albert_tf.errors import InputError
+
+S, M = 11, 4
+SPEC = pretraining_record(S, M)
+
+
+def random_values(seed, spec=SPEC):
+    rng = np.random.default_rng(seed)
+    return {
+        feature.name: rng.integers(0, 30000, feature.shape).astype(feature.dtype)
+        for feature in spec.features
+    }
+
+
+def write(path, spec=SPEC, count=3):
+    write_records([str(path)], [spec.serialize(random_values(seed, spec)) for seed in range(count)])
+    return str(path)
+
+
+def fault_of(path, limit=None):
+    with pytest.raises(InputError) as error:
+        check_records(str(path), SPEC, limit)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_parse_gives_back_what_was_serialized(batch):
+    values = [random_values(seed) for seed in range(batch or 1)]
+    serialized = [SPEC.serialize(one) for one in values]
+    parsed = SPEC.parse(tf.constant(serialized if batch else serialized[0]))
+    assert list(parsed) == [feature.name for feature in SPEC.features]
+    for name, tensor in parsed.items():
+        expected = np.stack([one[name] for one in values]) if batch else values[0][name]
+        np.testing.assert_array_equal(tensor, expected)
+        assert tensor.dtype == expected.dtype
+
+
+def test_features_of_any_shape_are_parsed_in_that_shape():
+    spec = RecordSpec((Feature("choices", (2, 3)), Feature("score", (), np.float32)))
+    values = {"choices": np.arange(6).reshape(2, 3), "score": np.float32(2.5)}
+    parsed = spec.parse(tf.constant(spec.serialize(values)))
+    np.testing.assert_array_equal(parsed["choices"], values["choices"])
+    assert parsed["score"].shape == ()
+    assert parsed["score"] == 2.5
+
+
+def test_parse_works_in_a_dataset_and_keeps_the_static_shapes(tmp_path):
+    path = write(tmp_path / "a.tfrecord", count=5)
+    dataset = tf.data.TFRecordDataset(path).batch(2, drop_remainder=True).map(SPEC.parse)
+    assert dataset.element_spec["input_ids"] == tf.TensorSpec((2, S), tf.int32)
+    assert len(list(dataset)) == 2
+
+
+def test_records_are_readable_with_the_parsing_spec_of_the_original():
+    values = random_values(0)
+    integers = ["input_ids", "input_mask", "segment_ids", "token_boundary"]
+    columns = {name: tf.io.FixedLenFeature([S], tf.int64) for name in integers}
+    columns |= {
+        "masked_lm_positions": tf.io.FixedLenFeature([M], tf.int64),
+        "masked_lm_ids": tf.io.FixedLenFeature([M], tf.int64),
+        "masked_lm_weights": tf.io.FixedLenFeature([M], tf.float32),
+        "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+    }
+    serialized = SPEC.serialize(values)
+    assert set(tf.train.Example.FromString(serialized).features.feature) == set(columns)
+    for name, tensor in tf.io.parse_single_example(serialized, columns).items():
+        np.testing.assert_array_equal(tensor, values[name])
+
+
+def test_equal_values_give_equal_bytes_whatever_their_order():
+    values = random_values(0)
+    assert SPEC.serialize(values) == SPEC.serialize(dict(reversed(values.items())))
+
+
+def test_serialize_refuses_another_shape():
+    values = random_values(0) | {"input_mask": np.ones(S + 1)}
+    with pytest.raises(ValueError, match=r"input_mask: received shape \(12,\), expected \(11,\)"):
+        SPEC.serialize(values)
+
+
+def test_records_are_dealt_in_turn(tmp_path):
+    paths = [str(tmp_path / name) for name in "abc"]
+    write_records(paths, [bytes([number]) for number in range(7)])
+    dealt = [list(tf.data.TFRecordDataset(path).as_numpy_iterator()) for path in paths]
+    assert dealt == [[b"\0", b"\3", b"\6"], [b"\1", b"\4"], [b"\2", b"\5"]]
+
+
+def test_files_appear_together_or_not_at_all(tmp_path):
+    def records():
+        yield b"one"
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        write_records([str(tmp_path / "a"), str(tmp_path / "b")], records())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="nowhere/a: cannot be written"):
+        write_records([str(tmp_path / "nowhere" / "a")], [b"one"])
+
+
+def test_good_records_pass(tmp_path):
+    check_records(write(tmp_path / "a"), SPEC)
+    check_records(write(tmp_path / "a"), SPEC, limit=None)
+
+
+def test_a_wrong_length_is_named_with_both_lengths(tmp_path):
+    path = write(tmp_path / "a", pretraining_record(S - 2, M))
+    assert fault_of(path).endswith("record 1: feature 'input_ids' has length 9, expected 11")
+
+
+def test_a_missing_feature_and_a_wrong_type_are_named(tmp_path):
+    path = write(tmp_path / "a", RecordSpec(SPEC.features[:-1]))
+    assert "record 1: has no feature 'next_sentence_labels'" in fault_of(path)
+    path = write(tmp_path / "b", RecordSpec((Feature("input_ids", (S,), np.float32),)))
+    assert "feature 'input_ids' is float_list, expected int64_list" in fault_of(path)
+
+
+def test_only_the_first_records_are_looked_at_where_that_is_asked(tmp_path):
+    good, bad = SPEC.serialize(random_values(0)), pretraining_record(S, M + 1)
+    write_records([str(tmp_path / "a")], [good, good, bad.serialize(random_values(1, bad))])
+    check_records(str(tmp_path / "a"), SPEC, limit=2)
+    assert "record 3: feature 'masked_lm_positions' has length 5" in fault_of(tmp_path / "a")
+
+
+def test_something_else_than_an_example_is_named(tmp_path):
+    write_records([str(tmp_path / "a")], [b"\xff\xff\xff"])
+    assert "record 1: is not a tf.train.Example" in fault_of(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("kept", "record"), [(0.5, 2), (0.99, 3), (0.1, 1)])
+def test_a_cut_file_is_named_with_the_record(tmp_path, kept, record):
+    content = (tmp_path / write(tmp_path / "a")).read_bytes()
+    (tmp_path / "cut").write_bytes(content[: int(len(content) * kept)])
+    assert f"record {record}: damaged or cut short" in fault_of(tmp_path / "cut")
+
+
+def test_a_file_without_records_is_named(tmp_path):
+    (tmp_path / "empty").touch()
+    assert "holds no records" in fault_of(tmp_path / "empty")
+    (tmp_path / "text").write_text("This is a text and no TFRecord file.\n" * 5)
+    assert "record 1: damaged" in fault_of(tmp_path / "text")
+    assert "no such file" in fault_of(tmp_path / "missing")
+    assert "no such file" in fault_of(tmp_path)
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_a_pipeline_over_bad_records_says_where_they_are(tmp_path, batch):
+    def read_all(paths):
+        serialized = tf.data.TFRecordDataset(paths)
+        iterator = iter((serialized.batch(batch) if batch else serialized).map(SPEC.parse))
+        with explain_bad_records(paths, SPEC):
+            while next(iterator, None) is not None:
+                pass
+
+    good = write(tmp_path / "good", count=4)
+    wrong = write(tmp_path / "wrong", pretraining_record(S + 1, M))
+    (tmp_path / "cut").write_bytes((tmp_path / "good").read_bytes()[:-1])
+    read_all([good, good])
+    with pytest.raises(InputError, match="wrong, record 1: feature 'input_ids' has length 12"):
+        read_all([good, wrong])
+    with pytest.raises(InputError, match="cut, record 4: damaged"):
+        read_all([good, str(tmp_path / "cut")])
+
+
+def test_other_errors_stay_what_they_are(tmp_path):
+    path = write(tmp_path / "good")
+    with pytest.raises(tf.errors.InvalidArgumentError), explain_bad_records([path], SPEC):
+        tf.reshape(tf.zeros(3), (2, 2))
