@@ -27,11 +27,13 @@ class Feature:
         shape: its shape in one record; always fully known.
         dtype: its type where the models see it, `np.int32` or `np.float32`; a `tf.train.Example`
             holds integers as int64.
+        vocab_size: for ids, the number of pieces they may come from; None for what is no id.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: type[np.generic] = np.int32
+    vocab_size: int | None = None
 
     @property
     def size(self) -> int:
@@ -91,9 +93,17 @@ class RecordSpec:
             for feature in self.features
         }
         parsed = tf.io.parse_example(serialized, columns)
-        return {
-            feature.name: tf.cast(parsed[feature.name], feature.dtype) for feature in self.features
-        }
+        # A look-up outside a table is an error on CPU, but silent on GPU and TPU.
+        checks = [
+            tf.debugging.assert_less(parsed[feature.name], tf.cast(feature.vocab_size, tf.int64))
+            for feature in self.features
+            if feature.vocab_size is not None
+        ]
+        with tf.control_dependencies(checks):
+            return {
+                feature.name: tf.cast(parsed[feature.name], feature.dtype)
+                for feature in self.features
+            }
 
     def find_fault(self, serialized: bytes) -> str | None:
         """Returns what keeps a record from being parsed, or None."""
@@ -107,28 +117,36 @@ class RecordSpec:
             kind = fields[feature.name].WhichOneof("kind")
             if kind != feature.kind:
                 return f"feature '{feature.name}' is {kind}, expected {feature.kind}"
-            length = len(getattr(fields[feature.name], kind).value)
-            if length != feature.size:
-                return f"feature '{feature.name}' has length {length}, expected {feature.size}"
+            values = getattr(fields[feature.name], kind).value
+            if len(values) != feature.size:
+                return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}"
+            if feature.vocab_size is not None and max(values) >= feature.vocab_size:
+                return (
+                    f"feature '{feature.name}' has id {max(values)}, "
+                    f"expected ids below vocab_size {feature.vocab_size}"
+                )
         return None
 
 
-def pretraining_record(max_seq_length: int, max_predictions_per_seq: int) -> RecordSpec:
+def pretraining_record(
+    max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
+) -> RecordSpec:
     """Returns the record of pre-training, with the features of the original implementation.
 
     Args:
         max_seq_length: S.
         max_predictions_per_seq: M.
+        vocab_size: V; None where it is not known.
     """
     sequence, predictions = (max_seq_length,), (max_predictions_per_seq,)
     return RecordSpec(
         (
-            Feature("input_ids", sequence),
+            Feature("input_ids", sequence, vocab_size=vocab_size),
             Feature("input_mask", sequence),
             Feature("segment_ids", sequence),
             Feature("token_boundary", sequence),
             Feature("masked_lm_positions", predictions),
-            Feature("masked_lm_ids", predictions),
+            Feature("masked_lm_ids", predictions, vocab_size=vocab_size),
             Feature("masked_lm_weights", predictions, np.float32),
             Feature("next_sentence_labels", (1,)),
         )
