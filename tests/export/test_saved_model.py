@@ -1,0 +1,190 @@
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.features import encode_examples
+from albert_tf.data.input_pipeline import make_batch
+from albert_tf.data.tsv import Example
+from albert_tf.errors import InputError
+from albert_tf.export import export_classifier
+from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
+from tests.helpers import random_inputs, tiny_config
+
+LABELS = ("calm", "loud", "mute")
+MAX_SEQ_LENGTH = 23
+WORDS = [
+    "the",
+    "old",
+    "man",
+    "and",
+    "sea",
+    "cat",
+    "dog",
+    "ran",
+    "over",
+    "under",
+    "9,999",
+    "times,",
+    "hat",
+    "tree",
+    "green.",
+    "Über",
+    "naïve",
+]
+TEXTS = [
+    ("The old man, and the SEA.", "A cat ran 9,999, times"),
+    ("naïve dog", ""),
+    (" ".join(WORDS * 3), "green tree hat"),
+    ("green", " ".join(WORDS * 3)),
+    (" ".join(WORDS * 2), " ".join(WORDS * 2)),
+    ("", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("vocabulary") / "words.model")
+    rng = np.random.default_rng(0)
+    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
+    train_vocabulary(sentences, path, vocab_size=50)
+    return AlbertTokenizer(path)
+
+
+@pytest.fixture(scope="module")
+def model():
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=1)
+    return AlbertClassifier(encoder, num_classes=3, seed=2)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["pairs", "single"])
+def exported(request, tmp_path_factory, model, tokenizer):
+    export_dir = tmp_path_factory.mktemp("exported")
+    paths = export_classifier(
+        model, LABELS, tokenizer, str(export_dir), MAX_SEQ_LENGTH, pairs=request.param
+    )
+    return request.param, paths
+
+
+def expected_of_texts(model, tokenizer, pairs):
+    """What the Python road from text to probabilities gives, text by text."""
+    examples = [Example("", a or "x", b if pairs else None) for a, b in TEXTS]
+    features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)
+    rows = []
+    for index, (text_a, _) in enumerate(TEXTS):
+        batch = make_batch(features, np.array([index]))
+        if not text_a:
+            batch = {
+                "input_ids": np.array([[tokenizer.cls_id, tokenizer.sep_id]], np.int32),
+                "input_mask": np.ones((1, 2), np.int32),
+                "segment_ids": np.zeros((1, 2), np.int32),
+            }
+        rows.append(tf.nn.softmax(model(batch)).numpy()[0])
+    return np.array(rows)
+
+
+def text_inputs(pairs):
+    inputs = {"text_a": tf.constant([a for a, _ in TEXTS])}
+    if pairs:
+        inputs["text_b"] = tf.constant([b for _, b in TEXTS])
+    return inputs
+
+
+def run_in_session(path, inputs):
+    """Loads as TensorFlow Serving does, by the tag `serve`, and runs `serving_default`."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], path)
+        signature = meta_graph.signature_def["serving_default"]
+        feed = {signature.inputs[name].name: value.numpy() for name, value in inputs.items()}
+        return session.run({name: out.name for name, out in signature.outputs.items()}, feed)
+
+
+def run_loaded(path, inputs):
+    outputs = tf.saved_model.load(path).signatures["serving_default"](**inputs)
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+@pytest.mark.parametrize("run", [run_loaded, run_in_session])
+def test_ids_model_gives_the_models_numbers(exported, model, run):
+    inputs = {name: tf.constant(value) for name, value in random_inputs(vocab_size=50).items()}
+    outputs = run(exported[1]["ids"], inputs)
+    logits = model(inputs).numpy()
+    np.testing.assert_allclose(outputs["logits"], logits, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(outputs["probabilities"].sum(axis=1), 1.0, rtol=1e-6)
+    labels = [LABELS[index].encode() for index in logits.argmax(axis=1)]
+    assert outputs["label"].tolist() == labels
+
+
+@pytest.mark.parametrize("run", [run_loaded, run_in_session])
+def test_text_model_gives_the_models_numbers(exported, model, tokenizer, run):
+    pairs, paths = exported
+    outputs = run(paths["text"], text_inputs(pairs))
+    expected = expected_of_texts(model, tokenizer, pairs)
+    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
+
+
+def test_each_weight_is_written_once(exported, model):
+    for path in exported[1].values():
+        variables = tf.train.list_variables(os.path.join(path, "variables", "variables"))
+        shapes = [shape for name, shape in variables if "VARIABLE_VALUE" in name]
+        assert len(shapes) == len(model.weights)
+        data = pathlib.Path(path, "variables", "variables.data-00000-of-00001").stat().st_size
+        # Besides the weights it holds the graph of objects.
+        assert 0 <= data - 4 * model.count_params() < 20_000
+
+
+def test_ids_model_needs_tensorflow_alone(exported):
+    program = (
+        "import sys, tensorflow as tf\n"
+        f"model = tf.saved_model.load({exported[1]['ids']!r})\n"
+        "ids = tf.ones((1, 5), tf.int32)\n"
+        "classify = model.signatures['serving_default']\n"
+        "print(classify(input_ids=ids, input_mask=ids, segment_ids=0 * ids)['label'][0].numpy())\n"
+        "print({'albert_tf', 'tensorflow_text', 'sentencepiece'} & set(sys.modules))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/"
+    )
+    label, modules = result.stdout.splitlines()
+    assert label in {f"b'{name}'" for name in LABELS}
+    assert modules == "set()"
+
+
+def test_text_model_of_other_bytes_than_text(exported):
+    pairs, paths = exported
+    strange = [b"\xff\xfe", b"a\x00b", b"", " ".join(WORDS * 2000).encode(), "🙂‍↔️".encode()]
+    inputs = {"text_a": tf.constant(strange)}
+    if pairs:
+        inputs["text_b"] = tf.constant(strange[::-1])
+    assert np.isfinite(run_loaded(paths["text"], inputs)["probabilities"]).all()
+
+
+def test_versions_count_up_and_nothing_is_overwritten(tmp_path, model, tokenizer):
+    (tmp_path / "ids" / "9").mkdir(parents=True)
+    (tmp_path / "ids" / "notes").mkdir()
+    first = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
+    second = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
+    assert [pathlib.Path(path).name for path in first.values()] == ["10", "1"]
+    assert [pathlib.Path(path).name for path in second.values()] == ["11", "2"]
+    assert sorted(path.name for path in (tmp_path / "text").iterdir()) == ["1", "2"]
+
+
+def test_wordpiece_vocabulary_exports_ids_alone(tmp_path, model):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    tokenizer = WordPieceTokenizer(str(vocabulary))
+    paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
+    assert set(paths) == {"ids"}
+
+
+def test_folder_that_cannot_be_made_is_named(tmp_path, model, tokenizer):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--export_dir: cannot make the folder"):
+        export_classifier(
+            model, LABELS, tokenizer, str(tmp_path / "file"), MAX_SEQ_LENGTH, pairs=False
+        )
