@@ -2,7 +2,11 @@
 
 import pathlib
 
+import numpy as np
 import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
 
 SHARED = pathlib.Path(__file__).parents[2] / "shared"
 
@@ -13,3 +17,48 @@ def shared_path(relative: str) -> pathlib.Path:
     if not path.exists():
         pytest.skip(f"needs reference data that is not here: shared/{relative}")
     return path
+
+
+def tiny_config(**changes):
+    """Returns a config whose every size is another number."""
+    sizes = {
+        "vocab_size": 97,
+        "embedding_size": 16,
+        "hidden_size": 48,
+        "num_attention_heads": 4,
+        "intermediate_size": 80,
+        "num_hidden_layers": 5,
+        "max_position_embeddings": 64,
+        "type_vocab_size": 2,
+    }
+    return AlbertConfig(**{**sizes, **changes})
+
+
+def random_inputs(batch_size=3, length=11, vocab_size=97, seed=0):
+    """Returns encoder inputs with padding in the last row and two segments."""
+    rng = np.random.default_rng(seed)
+    mask = np.ones((batch_size, length), np.int32)
+    mask[-1, length // 2 :] = 0
+    segments = np.zeros((batch_size, length), np.int32)
+    segments[:, length // 3 :] = 1
+    return {
+        "input_ids": rng.integers(5, vocab_size, (batch_size, length), np.int32),
+        "input_mask": mask,
+        "segment_ids": segments * mask,
+    }
+
+
+def random_pretraining_batches(count, batch_size=8, length=11, predictions=4, vocab_size=97):
+    """Returns batches for `AlbertPretrainer` with uneven numbers of predictions."""
+    rng = np.random.default_rng(7)
+    rows = count * batch_size
+    inputs = random_inputs(rows, length, vocab_size)
+    return tf.data.Dataset.from_tensor_slices(
+        {
+            **inputs,
+            "masked_lm_positions": rng.integers(0, length // 2, (rows, predictions), np.int32),
+            "masked_lm_ids": rng.integers(5, vocab_size, (rows, predictions), np.int32),
+            "masked_lm_weights": (rng.random((rows, predictions)) < 0.7).astype(np.float32),
+            "next_sentence_labels": rng.integers(0, 2, (rows, 1), np.int32),
+        }
+    ).batch(batch_size, drop_remainder=True)

@@ -87,6 +87,9 @@ def train(
     if trainer.step >= plan.num_train_steps:
         return
     with Reports(plan, trainer.step) as reports:
+        if evaluate is not None and trainer.step == 0:
+            # The curve starts where the model does.
+            reports.write("eval", 0, evaluate())
         means = MeanAccumulator()
         for step_means in trainer.train_steps(batches_from(trainer.step)):
             means.add(step_means)

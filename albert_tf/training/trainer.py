@@ -172,7 +172,8 @@ class Trainer:
         spec = batches.element_spec
         key = (step.__name__, *tf.nest.flatten(spec, expand_composites=True))
         if key not in self._graphs:
-            self._graphs[key] = tf.function(step, input_signature=[spec])
+            # Nothing in a step branches on a tensor's value, so there is nothing to convert.
+            self._graphs[key] = tf.function(step, input_signature=[spec], autograph=False)
         return self._graphs[key]
 
     def _reduce(self, means: Means) -> Means:

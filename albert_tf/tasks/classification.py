@@ -1,0 +1,268 @@
+"""Classification: fine-tunes, evaluates, predicts and exports on GLUE tasks and users' own files."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data import glue
+from albert_tf.data.features import Features, encode_examples
+from albert_tf.data.input_pipeline import evaluation_batches, restore_order, training_batches
+from albert_tf.data.tsv import Example
+from albert_tf.errors import FlagError, InputError
+from albert_tf.evaluation.glue_metrics import compute_metrics
+from albert_tf.export import export_classifier
+from albert_tf.losses import ClassificationLoss
+from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.options import option
+from albert_tf.tasks.common import (
+    TrainingOptions,
+    check_at_least,
+    load_config,
+    make_optimizer,
+    make_plan,
+    prepare_output_dir,
+)
+from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.training import Trainer, load_checkpoint, make_strategy, train
+
+_TASK_FILE = "task.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationOptions(TrainingOptions):
+    """The options of `run_classifier.py`."""
+
+    task_name: str = option(f"The task: {', '.join(glue.TASKS)}.")
+    data_dir: str | None = option("Folder of the GLUE tasks in their original layout.", None)
+    train_file: str | None = option("With --task_name=tsv, the file to train on.", None)
+    dev_file: str | None = option("With --task_name=tsv, the file to evaluate on.", None)
+    test_file: str | None = option("With --task_name=tsv, the file to predict.", None)
+    spm_model_file: str | None = option("SentencePiece model of the vocabulary.", None)
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool = option("Whether to lower-case the text.", True)
+    do_predict: bool = option("Whether to predict the test set with the best checkpoint.", False)
+    export_dir: str | None = option("Folder for the SavedModels of the best checkpoint.", None)
+    max_seq_length: int = option("Tokens of an example at most, the special ones included.", 128)
+    train_batch_size: int = option("Examples of an update, over all replicas.", 32)
+    optimizer: Literal["lamb", "adamw"] = option("The optimizer.", "adamw")
+    learning_rate: float = option("The peak of the learning rate.", 2e-5)
+    num_train_epochs: float = option("Passes over the training set.", 3.0)
+    num_train_steps: int | None = option("Updates in all, instead of --num_train_epochs.", None)
+    warmup_steps: int | None = option(
+        "Updates until the learning rate is at its peak; a tenth of all without this flag.", None
+    )
+    classifier_dropout: float = option("Dropout on the pooled output.", 0.1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_at_least(self, "num_train_steps", 1)
+        check_at_least(self, "num_train_epochs", 0)
+        if not (self.do_train or self.do_eval or self.do_predict or self.export_dir):
+            raise FlagError(
+                "expected at least one of --do_train, --do_eval, --do_predict, --export_dir; "
+                "received none"
+            )
+        for split in self.splits:
+            self._check_source(split)
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits that the flags ask for; with a dev set, training picks its best checkpoint."""
+        wanted = {
+            "train": self.do_train,
+            "dev": self.do_eval or (self.do_train and bool(self.data_dir or self.dev_file)),
+            "test": self.do_predict,
+        }
+        return [split for split, is_wanted in wanted.items() if is_wanted]
+
+    def _check_source(self, split: str) -> None:
+        flag = "data_dir" if glue.find_task(self.task_name).splits else f"{split}_file"
+        if not getattr(self, flag):
+            raise FlagError(f"--task_name={self.task_name}: expected --{flag}; received none")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    """What a run reads before it makes a model, so that every mistake in it shows at once.
+
+    Attributes:
+        labels: names of the classes.
+        pairs: whether an example may have two texts.
+        examples: of each split.
+        features: of each split.
+    """
+
+    labels: Sequence[str]
+    pairs: bool
+    examples: dict[str, list[Example]]
+    features: dict[str, Features]
+
+
+def run(options: ClassificationOptions) -> dict[str, float]:
+    """Trains, evaluates, predicts and exports, as the options say.
+
+    Returns:
+        The metrics of the best checkpoint on the dev set; none without `--do_eval`.
+
+    Raises:
+        InputError: a file, a row or a checkpoint is not what the options say.
+    """
+    config = load_config(options)
+    tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
+    if tokenizer.vocab_size != config.vocab_size:
+        raise InputError(
+            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; "
+            f"{options.albert_config_file} says vocab_size {config.vocab_size}"
+        )
+    data = _read_data(options, tokenizer)
+    prepare_output_dir(options, config)
+    _write_task(options, data)
+
+    num_train_steps = _count_train_steps(options, data)
+    trainer = _make_trainer(options, config, len(data.labels), num_train_steps)
+    task = glue.find_task(options.task_name)
+    plan = make_plan(
+        options, task.name, num_train_steps, best_metric=task.metrics[0], higher_is_better=True
+    )
+    evaluate = None
+    if "dev" in data.features:
+        evaluate = functools.partial(
+            _evaluate, trainer, data.features["dev"], options.eval_batch_size, task.metrics
+        )
+    if options.do_train:
+        batches_from = functools.partial(
+            training_batches, data.features["train"], options.train_batch_size, options.random_seed
+        )
+        train(trainer, plan, batches_from, evaluate)
+    load_checkpoint(trainer.model, plan.best_checkpoint)
+
+    metrics = {}
+    if options.do_eval:
+        metrics = evaluate()
+        files.write_json(os.path.join(options.output_dir, "eval_results.json"), metrics)
+        print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+    if options.do_predict:
+        _write_predictions(options, trainer, data)
+    if options.export_dir:
+        paths = export_classifier(
+            trainer.model,
+            data.labels,
+            tokenizer,
+            options.export_dir,
+            options.max_seq_length,
+            data.pairs,
+        )
+        print("\n".join(f"exported {path}" for path in paths.values()))
+    return metrics
+
+
+def _read_data(options: ClassificationOptions, tokenizer: Tokenizer) -> _Data:
+    task = glue.find_task(options.task_name)
+    examples = {}
+    labels, pairs = task.labels, False
+    if not options.do_train:
+        labels, pairs = _read_task(options)
+    for split in options.splits:
+        if task.splits:
+            examples[split] = glue.read_glue(task, options.data_dir, split)
+        else:
+            path = getattr(options, f"{split}_file")
+            examples[split] = glue.read_tsv(path, split, labels)
+            if split == "train":
+                labels = glue.collect_labels(examples[split], path)
+        pairs = pairs or any(example.text_b is not None for example in examples[split])
+    features = {
+        split: encode_examples(rows, labels, tokenizer, options.max_seq_length)
+        for split, rows in examples.items()
+    }
+    return _Data(labels, pairs, examples, features)
+
+
+def _write_task(options: ClassificationOptions, data: _Data) -> None:
+    """Notes beside the checkpoints what their head means."""
+    if options.do_train:
+        path = os.path.join(options.output_dir, _TASK_FILE)
+        if tf.io.gfile.exists(path) and (there := files.read_json(path)["labels"]) != [
+            *data.labels
+        ]:
+            raise InputError(
+                f"--output_dir={options.output_dir}: holds checkpoints for the labels {there}, "
+                f"but the training set has {[*data.labels]}"
+            )
+        files.write_json(path, {"labels": data.labels, "pairs": data.pairs})
+
+
+def _read_task(options: ClassificationOptions) -> tuple[list[str], bool]:
+    path = os.path.join(options.output_dir, _TASK_FILE)
+    if not tf.io.gfile.exists(path):
+        raise InputError(
+            f"--output_dir={options.output_dir}: holds no trained classifier; expected {path}, "
+            "which --do_train writes"
+        )
+    task = files.read_json(path)
+    return task["labels"], task["pairs"]
+
+
+def _count_train_steps(options: ClassificationOptions, data: _Data) -> int:
+    if options.num_train_steps is not None or not options.do_train:
+        return options.num_train_steps or 1
+    examples = len(data.features["train"]) * options.num_train_epochs
+    return max(1, round(examples / options.train_batch_size))
+
+
+def _make_trainer(
+    options: ClassificationOptions, config, num_classes: int, num_train_steps: int
+) -> Trainer:
+    seed = options.random_seed
+    warmup_steps = options.warmup_steps
+    if warmup_steps is None:
+        warmup_steps = num_train_steps // 10
+    strategy = make_strategy(options.distribution_strategy)
+    with strategy.scope():
+        model = AlbertClassifier(
+            AlbertEncoder(config, seed=seed),
+            num_classes,
+            dropout=options.classifier_dropout,
+            seed=seed + 1,
+        )
+        optimizer = make_optimizer(options, num_train_steps, warmup_steps)
+    if options.init_checkpoint:
+        load_checkpoint(model.encoder, options.init_checkpoint)
+    return Trainer(model, ClassificationLoss(), optimizer, strategy, seed)
+
+
+def _predict(trainer: Trainer, features: Features, batch_size: int) -> np.ndarray:
+    """Returns probabilities, float32 (n, classes), in the order of the examples."""
+    batches, order = evaluation_batches(features, batch_size)
+    logits = restore_order(trainer.predict(batches), order)
+    return tf.nn.softmax(logits).numpy()
+
+
+def _evaluate(
+    trainer: Trainer, features: Features, batch_size: int, metrics: Sequence[str]
+) -> dict[str, float]:
+    probabilities = _predict(trainer, features, batch_size)
+    of_labels = probabilities[np.arange(len(features)), features.label_ids]
+    # The least normal number keeps the loss of a certain mistake finite.
+    loss = -np.log(np.maximum(of_labels, np.finfo(np.float32).tiny)).mean()
+    results = compute_metrics(metrics, features.label_ids, probabilities.argmax(axis=-1))
+    return results | {"loss": float(loss)}
+
+
+def _write_predictions(options: ClassificationOptions, trainer: Trainer, data: _Data) -> None:
+    """Writes a row for each test example: id, predicted label, probability of each label."""
+    probabilities = _predict(trainer, data.features["test"], options.eval_batch_size)
+    header = ["guid", "prediction", *(f"probability_{label}" for label in data.labels)]
+    rows = ["\t".join(header)]
+    for example, row in zip(data.examples["test"], probabilities, strict=True):
+        values = [f"{probability:.6f}" for probability in row]
+        rows.append("\t".join([example.guid, data.labels[row.argmax()], *values]))
+    path = os.path.join(options.output_dir, "test_results.tsv")
+    files.write_text(path, "\n".join(rows) + "\n")
+    print(f"predictions in {path}")

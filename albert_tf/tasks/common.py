@@ -1,0 +1,137 @@
+"""What every task that trains has in common: its options, its folder, its optimizer."""
+
+import dataclasses
+import os
+from typing import Literal
+
+import keras
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import FlagError, InputError
+from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
+from albert_tf.options import option, to_json_dict
+from albert_tf.training import TrainingPlan
+from albert_tf.training.strategy import StrategyName
+
+CONFIG_FILE = "albert_config.json"
+_OPTIONS_FILE = "config.json"
+_OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """The options of every task that trains; a task adds its own and other defaults."""
+
+    albert_config_file: str = option("JSON file with the shape of the model.")
+    output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
+    init_checkpoint: str | None = option(
+        "Checkpoint, or folder of checkpoints, that the weights start from.", None
+    )
+    do_train: bool = option("Whether to train.", False)
+    do_eval: bool = option("Whether to evaluate the best checkpoint at the end.", False)
+    max_seq_length: int = option("Tokens of a sequence at most, the special ones included.", 512)
+    train_batch_size: int = option("Examples of an update, over all replicas.")
+    eval_batch_size: int = option("Examples of an evaluation step, over all replicas.", 64)
+    optimizer: Literal["lamb", "adamw"] = option("The optimizer.")
+    learning_rate: float = option("The peak of the learning rate.")
+    warmup_steps: int = option("Updates until the learning rate is at its peak.", 0)
+    poly_power: float = option("Power of the learning rate's decay; 1 is linear.", 1.0)
+    start_warmup_step: int = option("Update at which the warm-up starts.", 0)
+    save_checkpoints_steps: int = option("Updates between evaluations and checkpoints.", 1000)
+    keep_checkpoint_max: int = option("How many of the newest checkpoints stay.", 5)
+    log_steps: int = option("Updates between reports of the training's metrics.", 100)
+    distribution_strategy: StrategyName = option(
+        "one_device, or mirrored for a replica on each of the machine's devices.", "one_device"
+    )
+    random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
+
+    def __post_init__(self):
+        for name in (
+            "train_batch_size",
+            "eval_batch_size",
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+            "log_steps",
+        ):
+            check_at_least(self, name, 1)
+        for name in ("warmup_steps", "start_warmup_step", "random_seed", "learning_rate"):
+            check_at_least(self, name, 0)
+
+
+def check_at_least(options: TrainingOptions, name: str, least: float) -> None:
+    """Raises a `FlagError` where an option has a value below `least`."""
+    value = getattr(options, name)
+    if value is not None and value < least:
+        raise FlagError(f"--{name}={value}: expected at least {least}")
+
+
+def load_config(options: TrainingOptions) -> AlbertConfig:
+    """Reads the model's config and checks what the options say of it.
+
+    Raises:
+        InputError: it cannot be read, or `--max_seq_length` is above its positions.
+    """
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    if options.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
+            f"max_position_embeddings {config.max_position_embeddings}"
+        )
+    return config
+
+
+def prepare_output_dir(options: TrainingOptions, config: AlbertConfig) -> None:
+    """Makes the output folder and writes into it what the run is: model and options.
+
+    Raises:
+        InputError: the folder holds the checkpoints of another model.
+    """
+    files.make_directory(options.output_dir, "output_dir")
+    path = os.path.join(options.output_dir, CONFIG_FILE)
+    if tf.io.gfile.exists(path):
+        there, ours = AlbertConfig.from_json_file(path).to_dict(), config.to_dict()
+        for name, value in ours.items():
+            if there[name] != value:
+                raise InputError(
+                    f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
+                    f"{name} {there[name]}, but {options.albert_config_file} says {value}"
+                )
+    config.to_json_file(path)
+    if options.do_train:
+        files.write_json(os.path.join(options.output_dir, _OPTIONS_FILE), to_json_dict(options))
+
+
+def make_plan(
+    options: TrainingOptions,
+    description: str,
+    num_train_steps: int,
+    best_metric: str,
+    higher_is_better: bool,
+) -> TrainingPlan:
+    """Returns the plan of a run with these options."""
+    return TrainingPlan(
+        description=description,
+        output_dir=options.output_dir,
+        num_train_steps=num_train_steps,
+        save_checkpoints_steps=options.save_checkpoints_steps,
+        log_steps=options.log_steps,
+        keep_checkpoint_max=options.keep_checkpoint_max,
+        best_metric=best_metric,
+        higher_is_better=higher_is_better,
+    )
+
+
+def make_optimizer(
+    options: TrainingOptions, num_train_steps: int, num_warmup_steps: int
+) -> keras.optimizers.Optimizer:
+    """Returns the optimizer with its learning rate; call it under the strategy's scope."""
+    learning_rate = PolynomialDecayWithWarmup(
+        options.learning_rate,
+        num_train_steps,
+        num_warmup_steps,
+        options.poly_power,
+        options.start_warmup_step,
+    )
+    return _OPTIMIZERS[options.optimizer](learning_rate)

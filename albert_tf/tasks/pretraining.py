@@ -1,0 +1,142 @@
+"""Pre-training: records to an encoder that knows the language."""
+
+import dataclasses
+import functools
+import os
+from typing import Literal
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.records import (
+    RecordSpec,
+    check_records,
+    explain_bad_records,
+    pretraining_record,
+)
+from albert_tf.errors import FlagError
+from albert_tf.losses import PretrainingLoss
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.options import option
+from albert_tf.tasks.common import (
+    TrainingOptions,
+    check_at_least,
+    load_config,
+    make_optimizer,
+    make_plan,
+    prepare_output_dir,
+)
+from albert_tf.training import Trainer, load_checkpoint, make_strategy, train
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingOptions(TrainingOptions):
+    """The options of `run_pretraining.py`; the defaults are the paper's."""
+
+    input_file: tuple[str, ...] = option("TFRecord files to train on, or globs.", ())
+    eval_input_file: tuple[str, ...] = option("TFRecord files to evaluate on, or globs.", ())
+    max_predictions_per_seq: int = option("Masked positions of a record, as it was made.", 20)
+    sentence_objective: Literal["sop", "nsp", "none"] = option(
+        "What the records' sentence labels say: swapped order, random next, or nothing.", "sop"
+    )
+    train_batch_size: int = option("Sequences of an update, over all replicas.", 4096)
+    optimizer: Literal["lamb", "adamw"] = option("The optimizer.", "lamb")
+    learning_rate: float = option("The peak of the learning rate.", 0.00176)
+    num_train_steps: int = option("Updates in all.", 125000)
+    warmup_steps: int = option("Updates until the learning rate is at its peak.", 3125)
+    max_eval_steps: int = option("Evaluation steps at most.", 100)
+    shuffle_buffer: int = option("Records held to draw the next one from.", 10000)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("num_train_steps", "max_eval_steps", "shuffle_buffer"):
+            check_at_least(self, name, 1)
+        if not (self.do_train or self.do_eval):
+            raise FlagError("expected --do_train, --do_eval or both; received neither")
+        if self.do_train and not self.input_file:
+            raise FlagError("--do_train: expected --input_file; received none")
+        if self.do_eval and not self.eval_input_file:
+            raise FlagError("--do_eval: expected --eval_input_file; received none")
+
+
+def run(options: PretrainingOptions) -> dict[str, float]:
+    """Trains, evaluates, or both.
+
+    Returns:
+        The metrics of the best checkpoint on the evaluation records; none without `--do_eval`.
+
+    Raises:
+        InputError: a file, a record or a checkpoint is not what the options say.
+    """
+    config = load_config(options)
+    spec = pretraining_record(
+        options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
+    )
+    train_files = _checked_files(options.input_file, "input_file", spec)
+    eval_files = _checked_files(options.eval_input_file, "eval_input_file", spec)
+    prepare_output_dir(options, config)
+    trainer = _make_trainer(options, config)
+
+    evaluate = None
+    if eval_files:
+        batches = pretraining_evaluation_batches(eval_files, spec.parse, options.eval_batch_size)
+        batches = batches.take(options.max_eval_steps)
+        evaluate = functools.partial(_evaluate, trainer, batches)
+    plan = make_plan(
+        options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
+    )
+    with explain_bad_records(train_files + eval_files, spec):
+        if options.do_train:
+            train(
+                trainer,
+                plan,
+                functools.partial(_batches_from, options, train_files, spec),
+                evaluate,
+            )
+        if not options.do_eval:
+            return {}
+        load_checkpoint(trainer.model, plan.best_checkpoint)
+        metrics = evaluate()
+    files.write_json(os.path.join(options.output_dir, "eval_results.json"), metrics)
+    return metrics
+
+
+def _checked_files(patterns: tuple[str, ...], flag: str, spec: RecordSpec) -> list[str]:
+    paths = files.expand_globs(patterns, flag)
+    for path in paths:
+        check_records(path, spec)
+    return paths
+
+
+def _make_trainer(options: PretrainingOptions, config: AlbertConfig) -> Trainer:
+    seed = options.random_seed
+    sentence_head = options.sentence_objective != "none"
+    strategy = make_strategy(options.distribution_strategy)
+    with strategy.scope():
+        model = AlbertPretrainer(AlbertEncoder(config, seed=seed), sentence_head, seed=seed + 1)
+        optimizer = make_optimizer(options, options.num_train_steps, options.warmup_steps)
+    if options.init_checkpoint:
+        load_checkpoint(model, options.init_checkpoint)
+    return Trainer(model, PretrainingLoss(sentence_head), optimizer, strategy, seed)
+
+
+def _evaluate(trainer: Trainer, batches: tf.data.Dataset) -> dict[str, float]:
+    """Returns the means over the batches, and `loss`, the sum of the two losses."""
+    metrics = trainer.evaluate(batches)
+    losses = [value for name, value in metrics.items() if name.endswith("_loss")]
+    return metrics | {"loss": sum(losses)}
+
+
+def _batches_from(
+    options: PretrainingOptions, paths: list[str], spec: RecordSpec, step: int
+) -> tf.data.Dataset:
+    return pretraining_batches(
+        paths,
+        spec.parse,
+        options.train_batch_size,
+        options.shuffle_buffer,
+        options.random_seed,
+        start_step=step,
+    )

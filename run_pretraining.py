@@ -1,0 +1,13 @@
+r"""Pre-trains ALBERT from the records that create_pretraining_data.py makes.
+
+Usage:
+    python run_pretraining.py --albert_config_file=albert_config.json \
+        --input_file='data/*.tfrecord' --output_dir=pretrained --do_train \
+        --train_batch_size=64 --num_train_steps=10000
+"""
+
+import command_line
+from albert_tf.tasks import pretraining
+
+if __name__ == "__main__":
+    command_line.run(pretraining.PretrainingOptions, pretraining.run)

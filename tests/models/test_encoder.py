@@ -1,0 +1,141 @@
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models import AlbertEncoder
+from tests.helpers import random_inputs, tiny_config
+from tests.models.numpy_reference import encode
+
+
+@pytest.mark.parametrize(
+    ("preset", "parameters"),
+    [
+        ("base_v2", 11_683_584),
+        ("large_v2", 17_683_968),
+        ("xlarge_v2", 58_724_864),
+    ],
+)
+def test_parameters_of_the_published_sizes(preset, parameters):
+    assert AlbertEncoder(AlbertConfig.from_preset(preset)).count_params() == parameters
+
+
+@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("inner", [1, 3])
+def test_shared_weights_are_there_once(sharing, groups, inner):
+    config = tiny_config(sharing=sharing, num_hidden_groups=groups, inner_group_num=inner)
+    encoder = AlbertEncoder(config)
+    layers = config.num_hidden_layers
+    attentions = inner * (groups if sharing in ("all", "attention") else layers)
+    feed_forwards = inner * (groups if sharing in ("all", "ffn") else layers)
+    # Kernel and bias of query, key, value, output; gamma and beta.
+    assert _count(encoder, "attention") == 10 * attentions
+    # Kernel and bias of two dense layers; gamma and beta.
+    assert _count(encoder, "ffn") == 6 * feed_forwards
+    assert len(encoder.block_order) == layers * inner
+    assert len({id(weight) for weight in encoder.weights}) == len(encoder.weights)
+
+
+def _count(encoder, half):
+    return sum(f"/{half}_" in weight.path for weight in encoder.weights)
+
+
+@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
+def test_outputs_equal_a_slow_reference(sharing):
+    config = tiny_config(sharing=sharing, num_hidden_groups=2, inner_group_num=2)
+    encoder = AlbertEncoder(config, seed=1)
+    rng = np.random.default_rng(2)
+    for weight in encoder.weights:
+        weight.assign(weight + rng.normal(0.0, 0.1, weight.shape))
+    inputs = random_inputs()
+    outputs = encoder(inputs)
+    expected = encode(encoder, inputs)
+    assert len(outputs["encoder_outputs"]) == len(expected["encoder_outputs"]) == 10
+    for name in ("sequence_output", "pooled_output", "encoder_outputs", "embedding_output"):
+        np.testing.assert_allclose(outputs[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+def test_without_projection_where_embedding_and_hidden_size_agree():
+    encoder = AlbertEncoder(tiny_config(embedding_size=48))
+    assert not any("projection" in weight.path for weight in encoder.weights)
+    assert encoder(random_inputs())["embedding_output"].shape == (3, 11, 48)
+
+
+def test_padding_changes_nothing():
+    encoder = AlbertEncoder(tiny_config(), seed=3)
+    inputs = random_inputs()
+    other = {**inputs, "input_ids": np.where(inputs["input_mask"], inputs["input_ids"], 7)}
+    assert (other["input_ids"] != inputs["input_ids"]).any()
+    mask = inputs["input_mask"].astype(bool)
+    np.testing.assert_allclose(
+        np.asarray(encoder(inputs)["sequence_output"])[mask],
+        np.asarray(encoder(other)["sequence_output"])[mask],
+        atol=1e-6,
+    )
+
+
+def test_mask_and_segments_have_defaults():
+    encoder = AlbertEncoder(tiny_config(), seed=3)
+    ids = random_inputs()["input_ids"]
+    full = {
+        "input_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "segment_ids": np.zeros_like(ids),
+    }
+    np.testing.assert_array_equal(
+        encoder({"input_ids": ids})["pooled_output"], encoder(full)["pooled_output"]
+    )
+
+
+def test_dropout_acts_in_training_alone():
+    config = tiny_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+    encoder = AlbertEncoder(config, seed=3)
+    inputs = random_inputs()
+    once, again = (encoder(inputs)["sequence_output"] for _ in range(2))
+    dropped, otherwise = (encoder(inputs, training=True)["sequence_output"] for _ in range(2))
+    np.testing.assert_array_equal(once, again)
+    assert np.abs(dropped - otherwise).max() > 0.1
+
+
+def test_seed_decides_the_starting_values():
+    one, same, other = (AlbertEncoder(tiny_config(), seed=seed).get_weights() for seed in (1, 1, 2))
+    for first, second in zip(one, same, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert any((first != third).any() for first, third in zip(one, other, strict=True))
+
+
+def test_every_kernel_starts_with_values_of_its_own():
+    weights = AlbertEncoder(tiny_config(sharing="none"), seed=1).weights
+    kernels = [np.asarray(w).ravel()[:100].tobytes() for w in weights if w.path.endswith("kernel")]
+    assert len(set(kernels)) == len(kernels)
+
+
+@pytest.mark.parametrize("sharing", ["all", "attention"])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_keras_file_gives_the_encoder_back(tmp_path, sharing, dtype):
+    encoder = AlbertEncoder(tiny_config(sharing=sharing), seed=1, dtype=dtype)
+    encoder.save(tmp_path / "encoder.keras")
+    loaded = keras.models.load_model(tmp_path / "encoder.keras")
+    assert loaded.config == encoder.config
+    assert len(loaded.weights) == len(encoder.weights)
+    inputs = random_inputs()
+    np.testing.assert_array_equal(
+        loaded(inputs)["sequence_output"], encoder(inputs)["sequence_output"]
+    )
+
+
+def test_mixed_precision_computes_in_16_bits_near_32():
+    full = AlbertEncoder(tiny_config(), seed=1)
+    mixed = AlbertEncoder(tiny_config(), seed=1, dtype="mixed_bfloat16")
+    assert {str(weight.dtype) for weight in mixed.weights} == {"float32"}
+    inputs = random_inputs()
+    output = mixed(inputs)["sequence_output"]
+    assert output.dtype.name == "bfloat16"
+    expected = full(inputs)["sequence_output"]
+    assert np.abs(np.asarray(output, np.float32) - expected).max() < 0.1
+
+
+def test_too_long_a_sequence_is_refused():
+    with pytest.raises(ValueError, match="65 is greater than max_position_embeddings 64"):
+        AlbertEncoder(tiny_config())(random_inputs(length=65))

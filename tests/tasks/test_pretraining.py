@@ -1,0 +1,182 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.records import pretraining_record, write_records
+from albert_tf.errors import FlagError, InputError
+from albert_tf.tasks.pretraining import PretrainingOptions, run
+from tests.helpers import tiny_config
+
+LENGTH, PREDICTIONS = 24, 4
+
+
+def write_language(path, count, seed):
+    """Writes records of a language of ten pieces, which says them in order or backwards."""
+    rng = np.random.default_rng(seed)
+    spec = pretraining_record(LENGTH, PREDICTIONS)
+    records = []
+    for _ in range(count):
+        ids = (rng.integers(10) + np.arange(LENGTH)) % 10 + 80
+        ids[0] = 2
+        positions = np.sort(rng.choice(np.arange(1, LENGTH), PREDICTIONS, replace=False))
+        label = rng.integers(0, 2, 1)
+        if label[0]:
+            ids[1:] = ids[1:][::-1].copy()
+        masked = ids.copy()
+        masked[positions] = 4
+        records.append(
+            spec.serialize(
+                {
+                    "input_ids": masked,
+                    "input_mask": np.ones(LENGTH, int),
+                    "segment_ids": np.zeros(LENGTH, int),
+                    "token_boundary": np.ones(LENGTH, int),
+                    "masked_lm_positions": positions,
+                    "masked_lm_ids": ids[positions],
+                    "masked_lm_weights": np.ones(PREDICTIONS, np.float32),
+                    "next_sentence_labels": label,
+                }
+            )
+        )
+    write_records([str(path)], records)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    write_language(folder / "train.tfrecord", 400, seed=1)
+    write_language(folder / "dev.tfrecord", 50, seed=2)
+    tiny_config(num_hidden_layers=2).to_json_file(str(folder / "albert_config.json"))
+    return folder
+
+
+def make_options(data, output_dir, **changes):
+    values = {
+        "albert_config_file": str(data / "albert_config.json"),
+        "input_file": (str(data / "train.tfrecord"),),
+        "eval_input_file": (str(data / "dev.tfrecord"),),
+        "output_dir": str(output_dir),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 16,
+        "num_train_steps": 60,
+        "warmup_steps": 5,
+        "learning_rate": 0.02,
+        "save_checkpoints_steps": 30,
+        "shuffle_buffer": 50,
+        **changes,
+    }
+    return PretrainingOptions(**values)
+
+
+def reports(output_dir):
+    return [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_learns_a_language_and_leaves_what_it_says(data, tmp_path):
+    metrics = run(make_options(data, tmp_path))
+    first = next(line for line in reports(tmp_path) if line["split"] == "eval")
+    assert first["step"] == 0
+    assert abs(first["masked_lm_loss"] - np.log(97)) < 0.3
+    assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
+    assert json.loads((tmp_path / "eval_results.json").read_text()) == metrics
+    assert json.loads((tmp_path / "config.json").read_text())["learning_rate"] == 0.02
+    assert (tmp_path / "albert_config.json").exists()
+    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("ckpt-60")
+    for split in ("train", "eval"):
+        assert list((tmp_path / split).glob("events.*"))
+
+
+@pytest.mark.parametrize("objective", ["none", "nsp"])
+def test_sentence_objective(data, tmp_path, objective):
+    metrics = run(make_options(data, tmp_path, num_train_steps=2, sentence_objective=objective))
+    assert ("sentence_order_loss" in metrics) == (objective == "nsp")
+
+
+def test_init_checkpoint_gives_the_starting_values(data, tmp_path):
+    run(make_options(data, tmp_path / "first"))
+    run(
+        make_options(
+            data,
+            tmp_path / "second",
+            init_checkpoint=str(tmp_path / "first" / "best"),
+            num_train_steps=1,
+            optimizer="adamw",
+        )
+    )
+    best = json.loads((tmp_path / "first" / "eval_results.json").read_text())
+    assert reports(tmp_path / "second")[0]["masked_lm_loss"] == pytest.approx(
+        best["masked_lm_loss"], rel=1e-5
+    )
+
+
+def test_folder_of_another_model_is_refused(data, tmp_path):
+    options = make_options(data, tmp_path, num_train_steps=1)
+    run(options)
+    before = (tmp_path / "albert_config.json").read_text()
+    other = tmp_path / "other.json"
+    tiny_config(num_hidden_layers=3).to_json_file(str(other))
+    with pytest.raises(InputError, match=r"--output_dir=.*num_hidden_layers 2, but .* says 3"):
+        run(dataclasses.replace(options, albert_config_file=str(other)))
+    assert (tmp_path / "albert_config.json").read_text() == before
+
+
+def test_records_of_another_length_are_refused(data, tmp_path):
+    with pytest.raises(
+        InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32"
+    ):
+        run(make_options(data, tmp_path, max_seq_length=32))
+    with pytest.raises(InputError, match=r"'masked_lm_\w+' has length 4, expected 5"):
+        run(make_options(data, tmp_path, max_predictions_per_seq=5))
+
+
+def test_length_above_the_positions_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match=r"--max_seq_length=65: .*max_position_embeddings 64"):
+        run(make_options(data, tmp_path, max_seq_length=65))
+
+
+def test_record_file_cut_in_the_middle_is_named(data, tmp_path):
+    whole = (data / "train.tfrecord").read_bytes()
+    cut = tmp_path / "cut.tfrecord"
+    cut.write_bytes(whole[: len(whole) // 2 + 100])
+    with pytest.raises(InputError, match=r"cut\.tfrecord, record \d+: damaged"):
+        run(make_options(data, tmp_path / "out", input_file=(str(cut),)))
+
+
+def test_id_outside_the_vocabulary_is_named(data, tmp_path):
+    small = tmp_path / "small.json"
+    tiny_config(num_hidden_layers=2, vocab_size=60).to_json_file(str(small))
+    with pytest.raises(InputError, match=r"train\.tfrecord, record \d+: .*vocab_size 60"):
+        run(make_options(data, tmp_path / "out", albert_config_file=str(small)))
+
+
+def test_glob_without_files_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match="--input_file: no file matches"):
+        run(make_options(data, tmp_path, input_file=(str(data / "*.none"),)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"do_train": False, "do_eval": False}, "--do_train, --do_eval or both"),
+        ({"input_file": ()}, "--do_train: expected --input_file"),
+        ({"eval_input_file": ()}, "--do_eval: expected --eval_input_file"),
+        ({"train_batch_size": 0}, "--train_batch_size=0: expected at least 1"),
+        ({"num_train_steps": -1}, "--num_train_steps=-1: expected at least 1"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(data, tmp_path, changes, message):
+    with pytest.raises(FlagError, match=message):
+        make_options(data, tmp_path, **changes)
+
+
+def test_evaluation_alone(data, tmp_path):
+    options = make_options(data, tmp_path, num_train_steps=30)
+    metrics = run(options)
+    again = run(dataclasses.replace(options, do_train=False, input_file=()))
+    assert again == pytest.approx(metrics, rel=1e-5)

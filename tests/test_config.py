@@ -1,0 +1,101 @@
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
+from tests.helpers import shared_path, tiny_config
+
+
+def test_json_file_gives_the_config_back(tmp_path):
+    config = tiny_config(sharing="ffn", hidden_dropout_prob=0.25)
+    path = str(tmp_path / "albert_config.json")
+    config.to_json_file(path)
+    assert AlbertConfig.from_json_file(path) == config
+
+
+def test_config_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tiny_config().hidden_size = 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 50}, "hidden_size 50 is not a multiple of num_attention_heads 4"),
+        ({"num_hidden_groups": 6}, "num_hidden_groups 6 is greater than num_hidden_layers 5"),
+        ({"vocab_size": 0}, "vocab_size 0 is not a positive integer"),
+        ({"vocab_size": "97"}, "vocab_size '97' is not a positive integer"),
+        ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob 1.0 is not a number in \[0, 1\)"),
+        ({"sharing": "some"}, "sharing 'some' is not one of all, attention, ffn, none"),
+        ({"hidden_act": "swish"}, "hidden_act 'swish' is not one of gelu, relu, tanh, linear"),
+    ],
+)
+def test_values_out_of_range_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        tiny_config(**changes)
+
+
+def test_unknown_key_names_the_closest_known_one(tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps({**tiny_config().to_dict(), "hiden_size": 3}))
+    with pytest.raises(InputError, match=r"unknown key 'hiden_size'.*'hidden_size'") as error:
+        AlbertConfig.from_json_file(str(path))
+    assert str(error.value).startswith(str(path))
+
+
+def test_missing_key_is_named():
+    values = tiny_config().to_dict()
+    del values["intermediate_size"]
+    with pytest.raises(InputError, match="key 'intermediate_size' is missing"):
+        AlbertConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("content", ["[1]", "{", "\xff"])
+def test_files_that_hold_no_object_are_refused(tmp_path, content):
+    path = tmp_path / "albert_config.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(InputError, match=str(path)):
+        AlbertConfig.from_json_file(str(path))
+
+
+def test_key_of_published_files_is_refused_where_it_asks_for_more():
+    with pytest.raises(InputError, match="net_structure_type"):
+        AlbertConfig.from_dict({**tiny_config().to_dict(), "net_structure_type": 1})
+
+
+@pytest.mark.parametrize("name", ["base_en", "large_en", "zh_google", "tiny_brightmart"])
+def test_published_files_load_unchanged(name):
+    path = shared_path(f"data/tf1_checkpoint_variables/{name}.config.json")
+    config = AlbertConfig.from_json_file(str(path))
+    assert config.vocab_size == json.loads(path.read_text())["vocab_size"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("base", (12, 768, 3072, 12)),
+        ("large", (24, 1024, 4096, 16)),
+        ("xlarge", (24, 2048, 8192, 16)),
+        ("xxlarge", (12, 4096, 16384, 64)),
+    ],
+)
+def test_presets_are_the_published_sizes(size, version, expected):
+    config = AlbertConfig.from_preset(f"{size}_{version}")
+    assert expected == (
+        config.num_hidden_layers,
+        config.hidden_size,
+        config.intermediate_size,
+        config.num_attention_heads,
+    )
+    dropout = 0.1 if version == "v1" and size != "xxlarge" else 0.0
+    assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == dropout
+
+
+def test_presets_take_changes_and_unknown_ones_are_refused():
+    assert AlbertConfig.from_preset("bert_base", vocab_size=5).vocab_size == 5
+    with pytest.raises(InputError, match="unknown preset 'base'"):
+        AlbertConfig.from_preset("base")
+    assert len(PRESETS) == 11

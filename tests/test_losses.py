@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.losses import ClassificationLoss, PretrainingLoss
+from tests.helpers import random_pretraining_batches
+
+
+def log_softmax(logits):
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+@pytest.fixture
+def batch():
+    return next(iter(random_pretraining_batches(1)))
+
+
+@pytest.fixture
+def outputs():
+    rng = np.random.default_rng(3)
+    return {
+        "masked_lm_logits": tf.constant(rng.normal(size=(8, 4, 97)), tf.float32),
+        "sentence_order_logits": tf.constant(rng.normal(size=(8, 2)), tf.float32),
+    }
+
+
+def test_pretraining_loss_is_the_papers(batch, outputs):
+    loss = PretrainingLoss()
+    weights = batch["masked_lm_weights"].numpy()
+    masked_lm = -np.take_along_axis(
+        log_softmax(outputs["masked_lm_logits"].numpy()),
+        batch["masked_lm_ids"].numpy()[..., None],
+        -1,
+    )[..., 0]
+    sentence = -np.take_along_axis(
+        log_softmax(outputs["sentence_order_logits"].numpy()),
+        batch["next_sentence_labels"].numpy(),
+        -1,
+    )
+    expected = (masked_lm * weights).sum() / (weights.sum() + 1e-5) + sentence.mean()
+    np.testing.assert_allclose(loss(batch, outputs, loss.weights(batch)), expected, rtol=1e-6)
+
+
+def test_parts_of_a_batch_add_up_to_its_loss(batch, outputs):
+    loss = PretrainingLoss()
+    whole = loss(batch, outputs, loss.weights(batch))
+    weights = loss.weights(batch)
+    parts = [
+        loss(
+            {name: value[rows] for name, value in batch.items()},
+            {name: value[rows] for name, value in outputs.items()},
+            weights,
+        )
+        for rows in (slice(0, 3), slice(3, 8))
+    ]
+    np.testing.assert_allclose(sum(parts), whole, rtol=1e-6)
+
+
+def test_without_predictions_the_masked_lm_loss_is_zero(batch, outputs):
+    loss = PretrainingLoss(sentence_objective=False)
+    empty = {**batch, "masked_lm_weights": tf.zeros_like(batch["masked_lm_weights"])}
+    assert float(loss(empty, outputs, loss.weights(empty))) == 0.0
+
+
+def test_without_sentence_objective_its_labels_do_not_count(batch, outputs):
+    loss = PretrainingLoss(sentence_objective=False)
+    other = {**batch, "next_sentence_labels": 1 - batch["next_sentence_labels"]}
+    weights = loss.weights(batch)
+    assert float(loss(batch, outputs, weights)) == float(loss(other, outputs, weights))
+    assert set(loss.metrics(batch, outputs)) == {"masked_lm_loss", "masked_lm_accuracy"}
+
+
+def test_classification_loss_and_accuracy():
+    loss = ClassificationLoss()
+    logits = tf.constant([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 3.0, 0.0]])
+    batch = {"label_ids": tf.constant([0, 2, 1])}
+    expected = -log_softmax(logits.numpy())[range(3), [0, 2, 1]].mean()
+    np.testing.assert_allclose(loss(batch, logits, loss.weights(batch)), expected, rtol=1e-6)
+    total, weight = loss.metrics(batch, logits)["accuracy"]
+    assert (float(total), float(weight)) == (2.0, 3.0)

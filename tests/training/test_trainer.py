@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.losses import PretrainingLoss
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
+from albert_tf.training import Trainer, make_strategy
+from tests.helpers import random_pretraining_batches, tiny_config
+
+
+def make_trainer(strategy_name, seed=5, **config):
+    strategy = make_strategy(strategy_name)
+    with strategy.scope():
+        model = AlbertPretrainer(
+            AlbertEncoder(tiny_config(num_hidden_layers=2, **config), seed=1), seed=2
+        )
+        optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
+    return Trainer(model, PretrainingLoss(), optimizer, strategy, seed)
+
+
+def train(trainer, batches):
+    return [
+        {name: float(total / weight) for name, (total, weight) in means.items()}
+        for means in trainer.train_steps(batches)
+    ]
+
+
+def column(history, name):
+    return np.array([means[name] for means in history])
+
+
+def test_two_replicas_learn_what_one_learns():
+    batches = random_pretraining_batches(20)
+    one, two = make_trainer("one_device"), make_trainer("mirrored")
+    assert two.strategy.num_replicas_in_sync == 2
+    alone, together = train(one, batches), train(two, batches)
+    # The gradients are clipped, or this would not see where that happens.
+    assert (column(alone, "gradient_norm") > 1.0).any()
+    for name in ("masked_lm_loss", "sentence_order_loss", "gradient_norm"):
+        np.testing.assert_allclose(column(together, name), column(alone, name), rtol=1e-5)
+    for first, second in zip(one.model.get_weights(), two.model.get_weights(), strict=True):
+        np.testing.assert_allclose(second, first, rtol=0, atol=2e-5)
+
+
+def test_replicas_drop_different_units():
+    trainer = make_trainer("mirrored", hidden_dropout_prob=0.5)
+    half = next(iter(random_pretraining_batches(1, batch_size=4)))
+    batch = {name: tf.concat([value, value], axis=0) for name, value in half.items()}
+    dataset = tf.data.Dataset.from_tensors(batch)
+    outputs = []
+
+    class SpyingLoss(PretrainingLoss):
+        def metrics(self, batch, outputs_of_part):
+            means = super().metrics(batch, outputs_of_part)
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            total, weight = means["masked_lm_loss"]
+            for index in range(2):
+                mine = tf.cast(replica == index, tf.float32)
+                means[f"of_replica_{index}"] = (total * mine, weight * mine)
+            return means
+
+    trainer._loss = SpyingLoss()
+    outputs = train(trainer, dataset)[0]
+    assert outputs["of_replica_0"] != outputs["of_replica_1"]
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_dropout_is_a_function_of_seed_and_step(strategy):
+    batches = random_pretraining_batches(3)
+    histories = [
+        train(make_trainer(strategy, seed, hidden_dropout_prob=0.3), batches) for seed in (5, 5, 6)
+    ]
+    losses = [column(history, "masked_lm_loss") for history in histories]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+    assert (np.abs(losses[0] - losses[2]) > 1e-4).all()
+
+
+def test_gradient_of_the_word_table_is_clipped_by_its_true_norm():
+    trainer = make_trainer("one_device")
+    batch = next(iter(random_pretraining_batches(1)))
+    with tf.GradientTape() as tape:
+        outputs = trainer.model(batch, training=True)
+        loss = PretrainingLoss()
+        total = loss(batch, outputs, loss.weights(batch))
+    gradients = [
+        tf.convert_to_tensor(g) for g in tape.gradient(total, trainer.model.trainable_variables)
+    ]
+    expected = np.sqrt(sum(float(tf.reduce_sum(g**2)) for g in gradients))
+    history = train(trainer, tf.data.Dataset.from_tensors(batch))
+    np.testing.assert_allclose(history[0]["gradient_norm"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_evaluation_counts_every_row_once(strategy):
+    trainer = make_trainer(strategy)
+    rows = random_pretraining_batches(3).unbatch()
+    # The last batch of 24 rows in fives is not full, and one replica gets less of it.
+    in_fives = trainer.evaluate(rows.batch(5))
+    at_once = trainer.evaluate(rows.batch(24))
+    for name, value in at_once.items():
+        np.testing.assert_allclose(in_fives[name], value, rtol=1e-5)
+
+
+def test_variable_that_the_loss_does_not_reach_stays():
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        model = AlbertPretrainer(AlbertEncoder(tiny_config(), seed=1), sentence_head=False)
+        optimizer = Lamb(0.1)
+    trainer = Trainer(model, PretrainingLoss(sentence_objective=False), optimizer, strategy, seed=1)
+    before = model.encoder.pooler.dense.kernel.numpy()
+    train(trainer, random_pretraining_batches(2))
+    np.testing.assert_array_equal(model.encoder.pooler.dense.kernel, before)
