@@ -1,0 +1,14 @@
+r"""Fine-tunes ALBERT on a classification task, evaluates, predicts and exports it.
+
+Usage:
+    python run_classifier.py --task_name=tsv --train_file=train.tsv --dev_file=dev.tsv \
+        --albert_config_file=albert_config.json --spm_model_file=vocab.model \
+        --init_checkpoint=pretrained/best --output_dir=classifier --do_train --do_eval \
+        --export_dir=exported
+"""
+
+import command_line
+from albert_tf.tasks import classification
+
+if __name__ == "__main__":
+    command_line.run(classification.ClassificationOptions, classification.run)
