@@ -1,0 +1,293 @@
+"""ALBERT's whole job on text that this machine already has, in about five minutes on two cores.
+
+Vocabulary, pre-training data, pre-training, fine-tuning, evaluation, SavedModel, prediction: each step
+is a command that the README shows, printed before it runs. What is complete already is kept, so a run
+that was stopped goes on where it was.
+
+Usage:
+    python examples/quickstart/run.py [--output_dir=quickstart_output]
+"""
+
+import argparse
+import collections
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+MODEL = {
+    "vocab_size": 6000,
+    "embedding_size": 64,
+    "hidden_size": 192,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "intermediate_size": 768,
+    "max_position_embeddings": 128,
+}
+MAX_SEQ_LENGTH = 64
+MAX_PREDICTIONS_PER_SEQ = 10
+TEXTS_TO_PREDICT = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One command of the road.
+
+    Attributes:
+        title: what it does.
+        script: the script, relative to the repository.
+        flags: its flags.
+        product: what is there when it is complete.
+    """
+
+    title: str
+    script: str
+    flags: dict[str, object]
+    product: pathlib.Path
+
+    def run(self) -> None:
+        """Runs the command, unless its product is there already."""
+        print(f"\n=== {self.title}", flush=True)
+        if self.product.exists():
+            print(f"complete already: {self.product}")
+            return
+        arguments = [_flag(name, value) for name, value in self.flags.items()]
+        print("$", shlex.join(["python", self.script, *arguments]), flush=True)
+        result = subprocess.run([sys.executable, self.script, *arguments], cwd=ROOT, check=False)
+        if result.returncode:
+            sys.exit(f"quickstart: error: {self.script} ended with exit code {result.returncode}")
+
+
+def _flag(name: str, value: object) -> str:
+    return f"--{name}" if value is True else f"--{name}={value}"
+
+
+def make_steps(out: pathlib.Path) -> list[Step]:
+    """Returns the road from text to served model, below the folder `out`."""
+    corpus, records = out / "corpus", out / "records"
+    model = {"albert_config_file": out / "albert_config.json"}
+    vocabulary = {"spm_model_file": out / "vocabulary.model"}
+    data = {
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "max_predictions_per_seq": MAX_PREDICTIONS_PER_SEQ,
+    }
+    fine_tuning = {
+        "task_name": "tsv",
+        "train_file": corpus / "train.tsv",
+        "dev_file": corpus / "dev.tsv",
+        **model,
+        **vocabulary,
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "do_train": True,
+        "do_eval": True,
+        "train_batch_size": 32,
+        "learning_rate": 3e-4,
+        "num_train_epochs": 2,
+        "save_checkpoints_steps": 200,
+    }
+    return [
+        Step(
+            "Text: docstrings and Python's documentation",
+            "examples/quickstart/make_corpus.py",
+            {"output_dir": corpus},
+            corpus / "stats.json",
+        ),
+        Step(
+            "Vocabulary and pre-training data",
+            "create_pretraining_data.py",
+            {
+                "input_file": corpus / "corpus.txt",
+                "output_file": records / "train.tfrecord",
+                "train_vocab": True,
+                "vocab_size": MODEL["vocab_size"],
+                **vocabulary,
+                **data,
+                "dupe_factor": 3,
+            },
+            records / "train.tfrecord",
+        ),
+        Step(
+            "Held-out data",
+            "create_pretraining_data.py",
+            {
+                "input_file": corpus / "corpus_dev.txt",
+                "output_file": records / "dev.tfrecord",
+                **vocabulary,
+                **data,
+                "dupe_factor": 1,
+            },
+            records / "dev.tfrecord",
+        ),
+        Step(
+            "Pre-training",
+            "run_pretraining.py",
+            {
+                **model,
+                "input_file": records / "train.tfrecord",
+                "eval_input_file": records / "dev.tfrecord",
+                "output_dir": out / "pretrained",
+                **data,
+                "do_train": True,
+                "do_eval": True,
+                "train_batch_size": 32,
+                "max_eval_steps": 10,
+                "learning_rate": 0.005,
+                "num_train_steps": 1500,
+                "warmup_steps": 150,
+                "save_checkpoints_steps": 300,
+            },
+            out / "pretrained" / "eval_results.json",
+        ),
+        Step(
+            "Fine-tuning from scratch, to compare with",
+            "run_classifier.py",
+            {**fine_tuning, "output_dir": out / "from_scratch"},
+            out / "from_scratch" / "eval_results.json",
+        ),
+        Step(
+            "Fine-tuning the pre-trained model, and exporting it",
+            "run_classifier.py",
+            {
+                **fine_tuning,
+                "init_checkpoint": out / "pretrained" / "best",
+                "output_dir": out / "fine_tuned",
+                "export_dir": out / "exported",
+            },
+            out / "exported" / "text" / "1",
+        ),
+    ]
+
+
+def predict(saved_model: pathlib.Path, texts: list[str]) -> list[str]:
+    """Returns a line of prediction for each text, made by a fresh process from raw text."""
+    command = [sys.executable, "examples/quickstart/predict.py", str(saved_model), *texts]
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    return result.stdout.splitlines()
+
+
+def read_reports(directory: pathlib.Path, split: str) -> list[dict]:
+    """Returns the reports of a run's `metrics.jsonl` on one split."""
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    return [report for report in map(json.loads, lines) if report["split"] == split]
+
+
+def draw_curves(out: pathlib.Path) -> pathlib.Path:
+    """Draws losses and accuracies of the three runs; returns the picture."""
+    panels = [
+        ("Masked-LM loss (nats)", "masked_lm_loss", {"pretrained": ("train", "eval")}),
+        ("Sentence-order accuracy", "sentence_order_accuracy", {"pretrained": ("train", "eval")}),
+        ("Dev accuracy", "accuracy", {"fine_tuned": ("eval",), "from_scratch": ("eval",)}),
+    ]
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(15, 4), layout="constrained")
+    for axis, (title, metric, runs) in zip(axes, panels, strict=True):
+        for run, splits in runs.items():
+            for split in splits:
+                reports = read_reports(out / run, split)
+                axis.plot(
+                    [report["step"] for report in reports],
+                    [report[metric] for report in reports],
+                    label=f"{run}, {split}",
+                    marker=".",
+                )
+        axis.set(title=title, xlabel="updates")
+        axis.legend()
+        axis.grid(alpha=0.3)
+    path = out / "learning_curves.png"
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def summarize(out: pathlib.Path) -> list[tuple[str, str]]:
+    """Returns the rows of the table at the end."""
+    stats = json.loads((out / "corpus" / "stats.json").read_text())
+    evaluations = read_reports(out / "pretrained", "eval")
+    final = json.loads((out / "pretrained" / "eval_results.json").read_text())
+    rows = _read_rows(out / "corpus" / "dev.tsv")
+    majority = collections.Counter(row["label"] for row in rows).most_common(1)[0][1] / len(rows)
+    accuracy = {
+        run: json.loads((out / run / "eval_results.json").read_text())["accuracy"]
+        for run in ("fine_tuned", "from_scratch")
+    }
+    return [
+        ("corpus", _describe(stats)),
+        ("vocabulary", f"{MODEL['vocab_size']:,} pieces"),
+        ("parameters of the encoder", f"{_count_parameters(out):,}"),
+        (
+            "masked-LM loss, held out",
+            f"{evaluations[0]['masked_lm_loss']:.2f} nats before, "
+            f"{final['masked_lm_loss']:.2f} after pre-training",
+        ),
+        ("sentence-order accuracy", f"{final['sentence_order_accuracy']:.1%}"),
+        ("dev accuracy, pre-trained", f"{accuracy['fine_tuned']:.1%}"),
+        ("dev accuracy, from scratch", f"{accuracy['from_scratch']:.1%}"),
+        ("dev accuracy, majority class", f"{majority:.1%}"),
+        ("SavedModel, raw text", str(out / "exported" / "text" / "1")),
+        ("SavedModel, ids", str(out / "exported" / "ids" / "1")),
+        ("learning curves", str(draw_curves(out))),
+    ]
+
+
+def _describe(stats: dict) -> str:
+    counts = stats["corpus"]
+    return f"{counts['documents']:,} documents, {counts['words']:,} words"
+
+
+def _count_parameters(out: pathlib.Path) -> int:
+    """Counts in a checkpoint, so that no model has to be made."""
+    import tensorflow as tf
+
+    variables = tf.train.list_variables(str(out / "pretrained" / "best"))
+    shapes = [shape for name, shape in variables if name.startswith("variables/albert_encoder")]
+    return sum(int(tf.TensorShape(shape).num_elements()) for shape in shapes)
+
+
+def _read_rows(path: pathlib.Path) -> list[dict]:
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def main() -> None:
+    """Walks the road and prints what it gave."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--output_dir", type=pathlib.Path, default=pathlib.Path("quickstart_output")
+    )
+    out = parser.parse_args().output_dir
+    os.chdir(ROOT)
+    (out / "records").mkdir(parents=True, exist_ok=True)
+    (out / "albert_config.json").write_text(json.dumps(MODEL, indent=2) + "\n")
+    for step in make_steps(out):
+        step.run()
+
+    print("\n=== Result")
+    table = summarize(out)
+    width = max(len(name) for name, _ in table)
+    for name, value in table:
+        print(f"{name:<{width}}  {value}")
+    print("\nThree test texts, predicted by a process that knows only the SavedModel:")
+    rows = _read_rows(out / "corpus" / "test.tsv")[:TEXTS_TO_PREDICT]
+    lines = predict(out / "exported" / "text" / "1", [row["text_a"] for row in rows])
+    for row, line in zip(rows, lines, strict=True):
+        print(f"  {line}  (true: {row['label']})  {row['text_a'][:70]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The scripts as their users run them: processes, exit codes, kills."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.helpers import tiny_config
+from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
+
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPTS = ["create_pretraining_data.py", "run_pretraining.py", "run_classifier.py"]
+
+
+def start(script, **flags):
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / script), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    """Returns exit code, standard output and the last line of standard error."""
+    out, err = process.communicate(timeout=240)
+    assert "Traceback" not in err, err
+    return process.returncode, out, (err.splitlines() or [""])[-1]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_shows_the_flags_of_the_script(script):
+    code, out, _ = finish(start(script, help="true"))
+    assert code == 1  # absl's exit code of --help
+    assert "--spm_model_file" in out or "--input_file" in out
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "message"),
+    [
+        ("run_pretraining.py", {"train_batch_size": "many"}, "--train_batch_size=many"),
+        ("run_classifier.py", {"task_nam": "tsv"}, "Unknown command line flag 'task_nam'"),
+        ("run_classifier.py", {}, "--albert_config_file must have a value other than None"),
+        (
+            "run_pretraining.py",
+            {"albert_config_file": "none.json", "output_dir": "none", "do_train": "true"},
+            "--do_train: expected --input_file; received none",
+        ),
+    ],
+)
+def test_mistake_in_the_flags_is_one_line_and_exit_code_2(script, flags, message):
+    code, out, error = finish(start(script, **flags))
+    assert code == 2
+    assert out == ""
+    assert error.startswith(f"{script}: error: ")
+    assert message in error
+
+
+def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
+    code, _, error = finish(
+        start(
+            "run_pretraining.py",
+            albert_config_file=tmp_path / "none.json",
+            output_dir=tmp_path / "out",
+            input_file="none",
+            do_train="true",
+        )
+    )
+    assert code == 1
+    assert error.startswith(f"run_pretraining.py: error: {tmp_path}/none.json: cannot be read: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_killed_run_goes_on_to_the_same_end(tmp_path):
+    write_language(tmp_path / "train.tfrecord", 300, seed=1)
+    write_language(tmp_path / "dev.tfrecord", 40, seed=2)
+    config = tmp_path / "albert_config.json"
+    tiny_config(num_hidden_layers=2).to_json_file(str(config))
+    flags = {
+        "albert_config_file": config,
+        "input_file": tmp_path / "train.tfrecord",
+        "eval_input_file": tmp_path / "dev.tfrecord",
+        "output_dir": tmp_path / "out",
+        "do_train": "true",
+        "do_eval": "true",
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 16,
+        "num_train_steps": 400,
+        "learning_rate": 0.01,
+        "warmup_steps": 10,
+        "save_checkpoints_steps": 40,
+    }
+    process = start("run_pretraining.py", **flags)
+    wait_for(tmp_path / "out" / "ckpt-80.index", process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "out" / "ckpt-400.index").exists()
+
+    code, out, _ = finish(start("run_pretraining.py", **flags))
+    assert code == 0
+    assert "goes on from" in out
+    assert (tmp_path / "out" / "ckpt-400.index").exists()
+    lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+    steps = [line["step"] for line in map(json.loads, lines) if line["split"] == "eval"]
+    assert steps == list(range(0, 401, 40))
+    best = min(
+        (line for line in map(json.loads, lines) if line["split"] == "eval" and line["step"]),
+        key=lambda line: line["loss"],
+    )
+    kept = json.loads((tmp_path / "out" / "best" / "metrics.json").read_text())
+    assert kept["step"] == best["step"]
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,223 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import FlagError, InputError
+from albert_tf.models import AlbertEncoder
+from albert_tf.tasks.classification import ClassificationOptions, run
+from albert_tf.tokenization import train_vocabulary
+from albert_tf.training.checkpoints import Checkpoints, variables_by_path
+from tests.helpers import shared_path, tiny_config
+
+ANIMALS = ["cat", "dog", "hen", "owl", "fox"]
+PLANTS = ["oak", "fern", "moss", "ivy", "rose"]
+OTHERS = ["the", "a", "one", "sees", "old", "under", "big", "and", "near", "few"]
+
+
+def write_rows(path, count, seed, pairs=False, labelled=True):
+    rng = np.random.default_rng(seed)
+    columns = ["text_b"] * pairs + ["text_a"] + ["label"] * labelled
+    lines = ["\t".join(columns)]
+    for _ in range(count):
+        label, words = [("animal", ANIMALS), ("plant", PLANTS)][rng.integers(2)]
+        text = [*rng.choice(OTHERS, rng.integers(2, 12)), rng.choice(words)]
+        rng.shuffle(text)
+        second = [" ".join(rng.choice(OTHERS, 3))] * pairs
+        lines.append("\t".join([*second, " ".join(text), *[label] * labelled]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_rows(folder / "train.tsv", 400, seed=1)
+    write_rows(folder / "dev.tsv", 60, seed=2)
+    write_rows(folder / "test.tsv", 30, seed=3, labelled=False)
+    rng = np.random.default_rng(0)
+    words = ANIMALS + PLANTS + OTHERS
+    sentences = [" ".join(rng.choice(words, 10)) for _ in range(300)]
+    train_vocabulary(sentences, str(folder / "words.model"), vocab_size=50)
+    config = tiny_config(vocab_size=50, num_hidden_layers=2)
+    config.to_json_file(str(folder / "albert_config.json"))
+    return folder
+
+
+def make_options(data, output_dir, **changes):
+    values = {
+        "task_name": "tsv",
+        "train_file": str(data / "train.tsv"),
+        "dev_file": str(data / "dev.tsv"),
+        "test_file": str(data / "test.tsv"),
+        "albert_config_file": str(data / "albert_config.json"),
+        "spm_model_file": str(data / "words.model"),
+        "output_dir": str(output_dir),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": 24,
+        "train_batch_size": 16,
+        "learning_rate": 3e-3,
+        "num_train_steps": 60,
+        "save_checkpoints_steps": 30,
+        **changes,
+    }
+    return ClassificationOptions(**values)
+
+
+def test_learns_evaluates_predicts_and_exports(data, tmp_path):
+    options = make_options(
+        data,
+        tmp_path / "out",
+        do_predict=True,
+        export_dir=str(tmp_path / "exported"),
+        num_train_steps=120,
+    )
+    metrics = run(options)
+    assert metrics["accuracy"] > 0.8
+    assert json.loads((tmp_path / "out" / "eval_results.json").read_text()) == metrics
+
+    # The predictions are those of the exported model, in the order of the file.
+    header, *rows = (tmp_path / "out" / "test_results.tsv").read_text().splitlines()
+    assert header == "guid\tprediction\tprobability_animal\tprobability_plant"
+    texts = (data / "test.tsv").read_text().splitlines()[1:]
+    assert len(rows) == len(texts) == 30
+    classify = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1")).signatures[
+        "serving_default"
+    ]
+    outputs = classify(text_a=tf.constant(texts))
+    cells = [row.split("\t") for row in rows]
+    probabilities = np.array([[float(cell) for cell in row[2:]] for row in cells])
+    np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
+    assert [row[1].encode() for row in cells] == outputs["label"].numpy().tolist()
+
+    # Evaluation alone, from what training left.
+    again = run(dataclasses.replace(options, do_train=False, do_predict=False, export_dir=None))
+    assert again == pytest.approx(metrics, rel=1e-5)
+
+
+def test_pairs_have_a_second_text_in_the_exported_model(data, tmp_path):
+    write_rows(tmp_path / "pairs.tsv", 40, seed=4, pairs=True)
+    run(
+        make_options(
+            data,
+            tmp_path / "out",
+            train_file=str(tmp_path / "pairs.tsv"),
+            do_eval=False,
+            dev_file=None,
+            num_train_steps=1,
+            export_dir=str(tmp_path / "exported"),
+        )
+    )
+    loaded = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1"))
+    signature = loaded.signatures["serving_default"]
+    assert set(signature.structured_input_signature[1]) == {"text_a", "text_b"}
+
+
+def test_encoder_starts_from_init_checkpoint(data, tmp_path):
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=99)
+    checkpoints = Checkpoints(str(tmp_path / "init"), variables_by_path(encoder.weights), 1)
+    checkpoints.save(1)
+    path = str(tmp_path / "init")
+    run(make_options(data, tmp_path / "out", init_checkpoint=path, num_train_steps=1))
+    reader = tf.train.load_checkpoint(str(tmp_path / "out"))
+    name = "variables/albert_encoder.Sembedding.Sword_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
+    # The first update has learning rate 0 only where there is a warm-up; here it is small.
+    np.testing.assert_allclose(
+        reader.get_tensor(name), encoder.embedding.word_embeddings, atol=5e-2
+    )
+
+
+def test_same_seed_same_run(data, tmp_path):
+    options = make_options(data, tmp_path / "one", num_train_steps=5)
+    one = run(options)
+    two = run(dataclasses.replace(options, output_dir=str(tmp_path / "two")))
+    other = run(dataclasses.replace(options, output_dir=str(tmp_path / "three"), random_seed=7))
+    assert one == pytest.approx(two, rel=1e-4)
+    assert one["loss"] != pytest.approx(other["loss"], rel=1e-4)
+
+
+def test_label_that_training_does_not_know(data, tmp_path):
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("label\ttext_a\nanimal\tthe cat\nstone\ta flint\n")
+    with pytest.raises(InputError, match=r"dev\.tsv, line 3: .*'stone'"):
+        run(make_options(data, tmp_path / "out", dev_file=str(dev)))
+    assert not (tmp_path / "out").exists()
+
+
+def test_vocabulary_of_another_size(data, tmp_path):
+    config = tmp_path / "albert_config.json"
+    tiny_config().to_json_file(str(config))
+    with pytest.raises(InputError, match=r"words\.model has 50 pieces; .* says vocab_size 97"):
+        run(make_options(data, tmp_path / "out", albert_config_file=str(config)))
+
+
+def test_checkpoint_of_another_shape(data, tmp_path):
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2, intermediate_size=81))
+    Checkpoints(str(tmp_path / "init"), variables_by_path(encoder.weights), 1).save(1)
+    with pytest.raises(InputError, match="intermediate/kernel' has shape"):
+        run(make_options(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
+
+
+def test_folder_of_other_labels_is_refused(data, tmp_path):
+    run(make_options(data, tmp_path / "out", num_train_steps=1))
+    train = tmp_path / "train.tsv"
+    train.write_text("label\ttext_a\nyes\tthe cat\nno\tan oak\n")
+    options = make_options(
+        data, tmp_path / "out", train_file=str(train), dev_file=None, do_eval=False
+    )
+    with pytest.raises(InputError, match=r"labels \['animal', 'plant'\].*\['no', 'yes'\]"):
+        run(options)
+
+
+def test_evaluation_of_what_was_never_trained(data, tmp_path):
+    with pytest.raises(InputError, match=r"--output_dir=.*: holds no trained classifier"):
+        run(make_options(data, tmp_path, do_train=False))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task_name": "sst2"}, "--task_name: unknown task 'sst2'; did you mean sst-2"),
+        ({"task_name": "cola"}, "--task_name=cola: expected --data_dir; received none"),
+        ({"train_file": None}, "--task_name=tsv: expected --train_file; received none"),
+        ({"do_train": False, "do_eval": False}, "expected at least one of --do_train"),
+        ({"num_train_steps": 0}, "--num_train_steps=0: expected at least 1"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(data, tmp_path, changes, message):
+    with pytest.raises(FlagError, match=message):
+        make_options(data, tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    ("task", "metrics"),
+    [
+        ("SST-2", {"accuracy", "loss"}),
+        ("CoLA", {"matthews_corrcoef", "accuracy", "loss"}),
+        ("MRPC", {"accuracy", "f1", "loss"}),
+    ],
+)
+def test_glue_with_the_official_vocabulary(tmp_path, task, metrics):
+    glue = shared_path("data/glue")
+    vocabulary = shared_path("data/sentencepiece/30k-clean.model")
+    config = tmp_path / "albert_config.json"
+    tiny_config(vocab_size=30000, num_hidden_layers=2).to_json_file(str(config))
+    options = ClassificationOptions(
+        task_name=task,
+        data_dir=str(glue),
+        albert_config_file=str(config),
+        spm_model_file=str(vocabulary),
+        output_dir=str(tmp_path / "out"),
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        max_seq_length=64,
+        num_train_steps=10,
+    )
+    assert set(run(options)) == metrics
+    header, *rows = (tmp_path / "out" / "test_results.tsv").read_text().splitlines()
+    assert header == "guid\tprediction\tprobability_0\tprobability_1"
+    assert len(rows) == {"SST-2": 1821, "CoLA": 1063, "MRPC": 1725}[task]
+    assert rows[0].startswith("0\t")
