@@ -107,9 +107,9 @@ def _assign(prefix: str, variables: Variables) -> None:
         values = {path: reader.get_tensor(_key(path)) for path in variables}
     except tf.errors.NotFoundError as error:
         raise InputError(f"{prefix}: there is no checkpoint of this name") from error
+    except InputError:
+        raise
     except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{prefix}: the checkpoint is damaged: {_first_line(error)}") from error
     for path, variable in variables.items():
         variable.assign(values[path])
