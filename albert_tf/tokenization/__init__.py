@@ -1,0 +1,19 @@
+"""Text to ids and back: SentencePiece and WordPiece vocabularies, and training of the former.
+
+The tokenizer as TensorFlow operations is `albert_tf.tokenization.in_graph`; it is not imported here,
+because tensorflow_text takes seconds to import and only an export needs it.
+"""
+
+from albert_tf.tokenization.interface import Tokenizer
+from albert_tf.tokenization.loading import load_tokenizer
+from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.tokenization.vocabulary import train_vocabulary
+from albert_tf.tokenization.wordpiece_tokenizer import WordPieceTokenizer
+
+__all__ = [
+    "AlbertTokenizer",
+    "Tokenizer",
+    "WordPieceTokenizer",
+    "load_tokenizer",
+    "train_vocabulary",
+]

@@ -1,0 +1,145 @@
+"""ALBERT's own tokenizer: a SentencePiece vocabulary, and one rule on top of it.
+
+The rule: a piece such as `2010,`, digits with a comma, is split into its digits and the comma.
+"""
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import sentencepiece
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE, find_special_ids
+
+WORD_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
+
+# The punctuation that the original's whole-word masking knows. It leaves out ' < = >, so a piece that
+# holds one of those starts a word.
+_PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
+_ENGLISH = _PUNCTUATION.union(string.ascii_letters)
+
+_Item = TypeVar("_Item", int, str)
+
+
+class AlbertTokenizer:
+    """Splits text with a SentencePiece model; see `Tokenizer` for the interface.
+
+    NUL and other characters that the model does not know become the unknown piece; in `tokenize` they
+    keep their surface.
+
+    Args:
+        model_file: a SentencePiece model with the pieces `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, `[MASK]`.
+        lower_case: whether the model was trained on lower-case text.
+
+    Attributes:
+        digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids it becomes.
+
+    Raises:
+        InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
+    """
+
+    def __init__(self, model_file: str, lower_case: bool = True):
+        self.vocabulary_file = model_file
+        self.lower_case = lower_case
+        self._processor = _load_processor(model_file)
+        self.pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
+            self.pieces, SENTENCEPIECE, model_file
+        )
+        self.word_start = np.array([_starts_word(piece) for piece in self.pieces])
+        self.ordinary_ids = np.array(
+            [id_ for id_ in range(self.vocab_size) if self._is_ordinary(id_)], np.int32
+        )
+        self._digit_comma_pieces = {
+            piece: [*self._split(_without_comma(piece)), ","]
+            for piece in self.pieces
+            if _ends_in_digit_comma(piece)
+        }
+        self.digit_comma_splits = {
+            self._processor.piece_to_id(piece): self._processor.piece_to_id(split)
+            for piece, split in self._digit_comma_pieces.items()
+        }
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, V."""
+        return len(self.pieces)
+
+    @property
+    def serialized_model(self) -> bytes:
+        """The SentencePiece model, as its file holds it."""
+        return self._processor.serialized_model_proto()
+
+    def tokenize(self, text: str) -> list[str]:
+        """Returns the pieces of a text; an unknown one is the text that it stands for."""
+        pieces = self._split(normalize_text(text, self.lower_case))
+        return _replace(pieces, self._digit_comma_pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of a text's pieces."""
+        ids = self._processor.encode(normalize_text(text, self.lower_case))
+        return _replace(ids, self.digit_comma_splits)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text, in one call of SentencePiece, which uses all cores."""
+        normalized = [normalize_text(text, self.lower_case) for text in texts]
+        return [
+            _replace(ids, self.digit_comma_splits) for ids in self._processor.encode(normalized)
+        ]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of ids; control pieces give none, the unknown piece gives ⁇."""
+        return self._processor.decode([int(id_) for id_ in ids])
+
+    def _split(self, text: str) -> list[str]:
+        return self._processor.encode(text, out_type=str)
+
+    def _is_ordinary(self, id_: int) -> bool:
+        processor = self._processor
+        return not (
+            processor.is_control(id_) or processor.is_unknown(id_) or processor.is_unused(id_)
+        )
+
+
+def _load_processor(model_file: str) -> sentencepiece.SentencePieceProcessor:
+    model = files.read_bytes(model_file)
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        if processor.load_from_serialized_proto(model):
+            return processor
+    except RuntimeError:
+        pass
+    raise InputError(f"{model_file}: not a SentencePiece model")
+
+
+def _starts_word(piece: str) -> bool:
+    """The original's rule; it takes a piece of a foreign script, or a number, for a whole word."""
+    return (
+        piece in SENTENCEPIECE
+        or piece.startswith((WORD_MARK, "<"))
+        or piece in _PUNCTUATION
+        or not _ENGLISH.issuperset(piece)
+    )
+
+
+def _ends_in_digit_comma(piece: str) -> bool:
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _without_comma(piece: str) -> str:
+    """The text that takes the piece's place before its comma.
+
+    SentencePiece puts a word mark before it. The original means to take that mark off inside a word,
+    but compares bytes with text and so keeps it; it is kept here for the ids to agree.
+    """
+    return piece[:-1].replace(WORD_MARK, "")
+
+
+def _replace(items: list[_Item], replacements: Mapping[_Item, Iterable[_Item]]) -> list[_Item]:
+    if replacements.keys().isdisjoint(items):
+        return items
+    return [new for item in items for new in replacements.get(item, (item,))]

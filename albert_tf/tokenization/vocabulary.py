@@ -1,0 +1,127 @@
+"""Training of a SentencePiece vocabulary with the settings of ALBERT's published ones."""
+
+import io
+import random
+import re
+from collections.abc import Iterable, Iterator
+
+import sentencepiece
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.files import write_atomically, write_text
+from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE
+
+# SentencePiece leaves out sentences of more than 4192 bytes without a word, and its time explodes
+# with the length of a word. So longer lines come in parts; a character has at most 4 bytes.
+_MAX_SENTENCE_CHARACTERS = 4192 // 4
+# As many sentences as the published vocabulary was trained on. They are drawn here, because
+# SentencePiece's own draw differs from run to run.
+_MAX_SENTENCES = 10_000_000
+
+# The trainer specification inside the published `30k-clean.model`. The number of threads has a say in
+# the order of sums, so it is theirs and not this machine's.
+_PUBLISHED_SETTINGS = {
+    "model_type": "unigram",
+    "character_coverage": 0.99995,
+    "normalization_rule_name": "nmt_nfkc",
+    "pad_id": 0,
+    "pad_piece": SENTENCEPIECE.pad,
+    "unk_id": 1,
+    "unk_piece": SENTENCEPIECE.unk,
+    "bos_id": -1,
+    "eos_id": -1,
+    "control_symbols": [SENTENCEPIECE.cls, SENTENCEPIECE.sep, SENTENCEPIECE.mask],
+    "user_defined_symbols": ["(", ")", '"', "-", ".", "–", "£", "€"],
+    "num_threads": 16,
+}
+_SILENT = 5  # above the level of every message of SentencePiece's C++ code
+
+_NO_TEXT = "the input holds no text to train a vocabulary from; expected at least one sentence"
+# A message of the trainer -> what it means to a user. Its numbers fill the gaps.
+_TRAINER_ERRORS = {
+    r"vocab_size\(\)\) > \(0\)()": "--vocab_size={size}: expected a positive number",
+    r"Vocabulary size too high .* value <= (\d+)": (
+        "--vocab_size={size}: the text is too small for so many pieces; it gives at most {bound}"
+    ),
+    r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)": (
+        "--vocab_size={size}: too few for the characters of the text; at least {bound} are needed"
+    ),
+    r"all_chars_count\) > \(0\)()": _NO_TEXT,
+}
+
+
+def train_vocabulary(
+    sentences: Iterable[str], model_file: str, vocab_size: int, lower_case: bool = True
+) -> None:
+    """Trains a unigram vocabulary and writes it as a SentencePiece model.
+
+    Beside the model it writes `<prefix>.vocab`, a piece and its log probability in each line. The same
+    sentences in the same order give the same two files.
+
+    Args:
+        sentences: text, normalised here. Of more than ten million, ten million are drawn.
+        model_file: where to write the model, `<prefix>.model` by habit.
+        vocab_size: number of pieces, V, with the 5 special and 8 fixed ones.
+        lower_case: whether to lower-case the text; the tokenizer has to be loaded with the same value.
+
+    Raises:
+        InputError: there is no text, it cannot give `vocab_size` pieces, or a file cannot be written.
+    """
+    sample = _draw(_normalized_parts(sentences, lower_case), _MAX_SENTENCES)
+    if not sample:
+        raise InputError(_NO_TEXT)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sample),
+            model_writer=model,
+            vocab_size=vocab_size,
+            minloglevel=_SILENT,
+            **_PUBLISHED_SETTINGS,
+        )
+    except RuntimeError as error:
+        if message := _users_mistake(str(error), vocab_size):
+            raise InputError(message) from error
+        raise
+    _write(model.getvalue(), model_file)
+
+
+def _normalized_parts(sentences: Iterable[str], lower_case: bool) -> Iterator[str]:
+    for sentence in sentences:
+        text = normalize_text(sentence, lower_case)
+        for start in range(0, len(text), _MAX_SENTENCE_CHARACTERS):
+            yield text[start : start + _MAX_SENTENCE_CHARACTERS]
+
+
+def _draw(sentences: Iterable[str], size: int) -> list[str]:
+    """Reservoir sampling: each sentence has the same chance, and only `size` are held."""
+    rng = random.Random(0)
+    drawn: list[str] = []
+    for seen, sentence in enumerate(sentences, start=1):
+        if len(drawn) < size:
+            drawn.append(sentence)
+        elif (place := rng.randrange(seen)) < size:
+            drawn[place] = sentence
+    return drawn
+
+
+def _users_mistake(trainer_message: str, vocab_size: int) -> str | None:
+    for pattern, meaning in _TRAINER_ERRORS.items():
+        if match := re.search(pattern, trainer_message):
+            return meaning.format(size=vocab_size, bound=match.group(1))
+    return None
+
+
+def _write(model: bytes, model_file: str) -> None:
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    lines = (
+        f"{processor.id_to_piece(id_)}\t{processor.get_score(id_):g}\n"
+        for id_ in range(processor.vocab_size())
+    )
+    # The model comes last: where it is, both are complete.
+    vocab_file = model_file.removesuffix(".model") + ".vocab"
+    write_text(vocab_file, "".join(lines))
+    with write_atomically(model_file) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
+        file.write(model)

@@ -1,0 +1,182 @@
+import itertools
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization.in_graph import GraphTokenizer
+from tests.helpers import shared_path
+from tests.tokenization.conftest import train_model
+
+TEXTS = [
+    "",
+    "  ",
+    "The old keeper\twalks,\u00a0again.\n",
+    "Élève naïve ﬁne ½ ①②③ ｆｕｌｌ",
+    "39, 1,000, a5, and 7,5,",
+    "ΟΔΟΣ ΣΟΦΟΣ Σ ΑΣ' ΑΣ'Α 1Σ ΑΣΣ. ΑΣ\u00adΣ",
+    "İstanbul IJ ẞ ǅ",
+    "nul\0 stays \x85 \x1c \u2028 end\ufeff",
+    "[CLS] <pad> ▁the ▁",
+    "한국어 中文 ไทย हिन्दी العربية 😀 \U000e0100 \U00030000",
+]
+
+
+def as_function(tokenizer: AlbertTokenizer) -> tf.types.experimental.PolymorphicFunction:
+    return tf.function(
+        GraphTokenizer(tokenizer).__call__, input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+
+
+@pytest.fixture(scope="module")
+def graph_tokenize(small_tokenizer):
+    return as_function(small_tokenizer)
+
+
+def test_the_same_ids(small_tokenizer, graph_tokenize):
+    ids = graph_tokenize(TEXTS)
+    assert ids.dtype == tf.int32
+    assert ids.to_list() == small_tokenizer.encode_batch(TEXTS)
+
+
+def test_a_model_that_does_not_collapse_spaces_itself(tmp_path):
+    model_file = tmp_path / "spaces.model"
+    model_file.write_bytes(train_model(remove_extra_whitespaces=False))
+    tokenizer = AlbertTokenizer(str(model_file))
+    texts = [" the  old ", "\u2028the\x1c\told", "the¨ ¨old"]
+    assert as_function(tokenizer)(texts).to_list() == tokenizer.encode_batch(texts)
+
+
+def test_no_lines(graph_tokenize):
+    assert graph_tokenize(tf.constant([], tf.string)).to_list() == []
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.text(st.characters(codec="utf-8"))))
+def test_the_same_ids_of_any_text(small_tokenizer, graph_tokenize, texts):
+    assert graph_tokenize(tf.constant(texts, tf.string)).to_list() == (
+        small_tokenizer.encode_batch(texts)
+    )
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.text("aΣσς'.:1 \u00ad\u0345ʰ", max_size=9), min_size=20))
+def test_the_same_ids_where_sigma_depends_on_its_neighbours(small_tokenizer, graph_tokenize, texts):
+    assert graph_tokenize(texts).to_list() == small_tokenizer.encode_batch(texts)
+
+
+def test_every_character_that_normalisation_knows(small_tokenizer, graph_tokenize):
+    known = [
+        char
+        for char in map(chr, itertools.chain(range(0xD800), range(0xE000, sys.maxunicode + 1)))
+        if char.isspace()
+        or char.lower() != char
+        or unicodedata.combining(char)
+        or not unicodedata.is_normalized("NFKD", char)
+    ]
+    texts = [f"ΑΣ{char}b{char} c" for char in known]
+    assert graph_tokenize(texts).to_list() == small_tokenizer.encode_batch(texts)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.binary()))
+@example([b"\xff\xfe the old", b"cut \xe4\xb8", b"half \xed\xa0\x80 pair", b"\xe4\xc2\xa0s"])
+def test_malformed_bytes(small_tokenizer, graph_tokenize, lines):
+    expected = small_tokenizer.encode_batch([line.decode("utf-8", "replace") for line in lines])
+    assert graph_tokenize(tf.constant(lines, tf.string)).to_list() == expected
+
+
+class TextModel(tf.Module):
+    """Stands for an exported model: text in, ids out."""
+
+    def __init__(self, tokenizer: AlbertTokenizer):
+        super().__init__()
+        self.graph_tokenizer = GraphTokenizer(tokenizer)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def serve(self, text):
+        ids = self.graph_tokenizer(text)
+        return {"ids": ids.to_tensor(default_value=-1)}
+
+
+SERVE = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+folder, texts = sys.argv[1], json.loads(sys.argv[2])
+with tf.compat.v1.Session(graph=tf.Graph()) as session:
+    signature = tf.compat.v1.saved_model.load(session, ["serve"], folder).signature_def["serve"]
+    ids = session.run(signature.outputs["ids"].name, {signature.inputs["text"].name: texts})
+print(json.dumps(ids.tolist()))
+"""
+
+
+def test_a_saved_model_gives_the_same_ids(tmp_path, small_tokenizer):
+    model = TextModel(small_tokenizer)
+    tf.saved_model.save(model, str(tmp_path), signatures={"serve": model.serve})
+    loaded = tf.saved_model.load(str(tmp_path))
+    served = loaded.signatures["serve"](tf.constant(TEXTS))["ids"]
+    assert _rows(served.numpy().tolist()) == small_tokenizer.encode_batch(TEXTS)
+
+    # As TF Serving loads it: through a session, in a process without our code, and where the
+    # locale says that the lower case of I is ı.
+    result = subprocess.run(
+        [sys.executable, "-c", SERVE, str(tmp_path), json.dumps(TEXTS)],
+        env=os.environ | {"LC_ALL": "tr_TR.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    rows = json.loads(result.stdout.splitlines()[-1])
+    assert _rows(rows) == small_tokenizer.encode_batch(TEXTS)
+
+
+def _rows(padded: list[list[int]]) -> list[list[int]]:
+    return [[id_ for id_ in row if id_ != -1] for row in padded]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
+def official(request, official_model_file):
+    tokenizer = AlbertTokenizer(official_model_file, lower_case=request.param)
+    return tokenizer, as_function(tokenizer)
+
+
+def test_equals_the_original(official, golden_lines):
+    tokenizer, graph_tokenize = official
+    key = "ids_lower" if tokenizer.lower_case else "ids_cased"
+    ids = graph_tokenize([line["text"] for line in golden_lines]).to_list()
+    assert ids == [line[key] for line in golden_lines]
+
+
+@pytest.mark.parametrize(
+    "relative",
+    [
+        "glue/CoLA/dev.tsv",
+        "glue/SST-2/dev.tsv",
+        "squad/xquad.zh.json",
+        "squad/xquad.ar.json",
+        "squad/xquad.hi.json",
+        "squad/xquad.de.json",
+        "text/british_fiction/Sterne_Tristram.txt",
+        "text/peps/pep-3131.rst",
+    ],
+)
+def test_the_same_ids_of_real_text(official, relative):
+    tokenizer, graph_tokenize = official
+    text = shared_path(f"data/{relative}").read_bytes().decode("utf-8", errors="replace")
+    if relative.endswith(".json"):
+        text = "\n".join(_contexts(json.loads(text)))
+    lines = text.split("\n")[:1000]
+    assert graph_tokenize(lines).to_list() == tokenizer.encode_batch(lines)
+
+
+def _contexts(squad: dict) -> list[str]:
+    paragraphs = [paragraph for article in squad["data"] for paragraph in article["paragraphs"]]
+    questions = [qa["question"] for paragraph in paragraphs for qa in paragraph["qas"]]
+    return [paragraph["context"] for paragraph in paragraphs] + questions

@@ -1,0 +1,66 @@
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from albert_tf.tokenization.normalization import normalize_text
+
+texts = st.text(st.characters(codec="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        (" \t\n ", ""),
+        ("  Two\u00a0 words\u2003\x1chere\n", "two words here"),
+        ("Café, naïve ÅNGSTRÖM", "cafe, naive angstrom"),
+        ("cafe\u0301", "cafe"),
+        ("ﬁne ½ ①", "fine 1⁄2 1"),
+        ("``quoted'' “text”", "``quoted'' “text”"),
+        ("ΟΔΟΣ ΣΟΦΟΣ", "οδος σοφος"),
+        ("İstanbul I", "istanbul i"),
+        ("nul\0stays", "nul\0stays"),
+        ("half \ud83d pair", "half \ufffd pair"),
+    ],
+)
+def test_examples_in_lower_case(text, expected):
+    assert normalize_text(text, lower_case=True) == expected
+
+
+def test_case_can_be_kept_while_accents_go():
+    assert normalize_text("École d'Été", lower_case=False) == "Ecole d'Ete"
+
+
+@settings(deadline=None)
+@given(texts)
+@example("a ¨ b")
+@example("Σ ΑΣ")
+def test_a_second_time_changes_nothing_but_spaces(text):
+    once = normalize_text(text, lower_case=True)
+    assert normalize_text(once, lower_case=True) == " ".join(once.split())
+
+
+@settings(deadline=None)
+@given(texts)
+def test_no_mark_no_capital_no_line_end_is_left(text):
+    normalized = normalize_text(text, lower_case=True)
+    assert not any(unicodedata.combining(char) for char in normalized)
+    assert normalized == normalized.lower()
+    assert len(normalized.splitlines()) <= 1
+    normalized.encode("utf-8")
+
+
+@settings(deadline=None)
+@given(st.lists(texts))
+def test_white_space_of_any_kind_is_one_space(parts):
+    assert normalize_text("\u2028 \t".join(parts), lower_case=False) == normalize_text(
+        " ".join(parts), lower_case=False
+    )
+
+
+@pytest.mark.parametrize(("key", "lower_case"), [("lower", True), ("cased", False)])
+def test_equals_the_original(golden_lines, key, lower_case):
+    for line in golden_lines:
+        assert normalize_text(line["text"], lower_case) == line[key]

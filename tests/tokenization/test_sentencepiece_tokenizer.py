@@ -1,0 +1,143 @@
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tokenization import AlbertTokenizer, sentencepiece_tokenizer
+from tests.helpers import shared_path
+from tests.tokenization.conftest import train_model
+
+
+@pytest.fixture(scope="module")
+def official_tokenizer(official_model_file):
+    return AlbertTokenizer(official_model_file)
+
+
+def test_special_pieces_have_the_published_ids(small_tokenizer):
+    assert small_tokenizer.pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    assert small_tokenizer.pad_id == 0
+    assert small_tokenizer.unk_id == 1
+    assert small_tokenizer.cls_id == 2
+    assert small_tokenizer.sep_id == 3
+    assert small_tokenizer.mask_id == 4
+
+
+def test_an_unknown_piece_keeps_its_surface(small_tokenizer):
+    assert small_tokenizer.tokenize("by 中文")[-1] == "中文"
+    assert small_tokenizer.encode("by 中文")[-1] == small_tokenizer.unk_id
+
+
+def test_case_is_kept_where_asked(small_model_file):
+    cased = AlbertTokenizer(small_model_file, lower_case=False)
+    assert cased.unk_id in cased.encode("The OLD")
+    assert cased.unk_id not in AlbertTokenizer(small_model_file).encode("The OLD")
+
+
+def test_no_piece_with_digits_keeps_a_comma(small_tokenizer):
+    assert small_tokenizer.digit_comma_splits  # the vocabulary has such pieces
+    for piece in small_tokenizer.pieces:
+        if piece[-1] == "," and piece[-2:-1].isdigit():
+            assert piece not in small_tokenizer.tokenize(piece.replace("▁", ""))
+
+
+def test_the_front_of_a_digit_comma_piece_gets_a_word_mark_even_inside_a_word(small_tokenizer):
+    assert "5," in small_tokenizer.pieces
+    assert small_tokenizer.tokenize("a5,")[-3:] == ["▁", "5", ","]
+    assert small_tokenizer.tokenize("5")[-2:] == ["▁", "5"]
+
+
+def test_a_split_piece_has_one_word_mark_where_the_model_keeps_extra_spaces(tmp_path):
+    model_file = tmp_path / "spaces.model"
+    model_file.write_bytes(
+        train_model(remove_extra_whitespaces=False, user_defined_symbols=["▁39,"])
+    )
+    tokenizer = AlbertTokenizer(str(model_file))
+    split = tokenizer.digit_comma_splits[tokenizer.pieces.index("▁39,")]
+    assert "".join(tokenizer.pieces[id_] for id_ in split) == "▁39,"
+
+
+def test_which_pieces_start_a_word(tmp_path):
+    starting = [
+        "▁the",
+        "▁",
+        "€",
+        "£",
+        "–",
+        ",",
+        "'",
+        "'s",
+        "7",
+        "0,",
+        "ω",
+        "é",
+        "<b",
+        "[CLS]",
+        "<unk>",
+    ]
+    continuing = ["ing", "s", "K", "u.s", "..", "+,"]
+    model_file = tmp_path / "word_start.model"
+    model_file.write_bytes(train_model(user_defined_symbols=[*starting[:-2], *continuing]))
+    tokenizer = AlbertTokenizer(str(model_file))
+    starts = dict(zip(tokenizer.pieces, tokenizer.word_start.tolist(), strict=True))
+    assert {piece: starts[piece] for piece in starting} == dict.fromkeys(starting, True)
+    assert {piece: starts[piece] for piece in continuing} == dict.fromkeys(continuing, False)
+
+
+def test_a_missing_special_piece_is_named(tmp_path):
+    model_file = tmp_path / "other.model"
+    model_file.write_bytes(train_model(control_symbols=["[CLS]", "[SEP]"]))
+    with pytest.raises(InputError, match=r"other\.model: the vocabulary has no piece '\[MASK\]'"):
+        AlbertTokenizer(str(model_file))
+
+
+@pytest.mark.parametrize("content", [b"", b"the\nold\n", b"\0" * 100])
+def test_a_file_that_is_no_model(tmp_path, content):
+    (tmp_path / "bad.model").write_bytes(content)
+    with pytest.raises(InputError, match=r"bad\.model: not a SentencePiece model"):
+        AlbertTokenizer(str(tmp_path / "bad.model"))
+
+
+def test_a_model_cut_short(tmp_path, small_tokenizer):
+    (tmp_path / "cut.model").write_bytes(small_tokenizer.serialized_model[:-100])
+    with pytest.raises(InputError, match=r"cut\.model: not a SentencePiece model"):
+        AlbertTokenizer(str(tmp_path / "cut.model"))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.model: cannot be read"):
+        AlbertTokenizer(str(tmp_path / "absent.model"))
+
+
+@pytest.mark.parametrize(("key", "lower_case"), [("lower", True), ("cased", False)])
+def test_equals_the_original(official_model_file, golden_lines, key, lower_case):
+    tokenizer = AlbertTokenizer(official_model_file, lower_case)
+    for line in golden_lines:
+        assert tokenizer.tokenize(line["text"]) == line[f"pieces_{key}"]
+        assert tokenizer.encode(line["text"]) == line[f"ids_{key}"]
+
+
+def test_equals_the_original_on_text_that_is_not_normalised(
+    monkeypatch, official_tokenizer, golden_lines
+):
+    monkeypatch.setattr(sentencepiece_tokenizer, "normalize_text", lambda text, lower_case: text)
+    for line in golden_lines:
+        assert official_tokenizer.tokenize(line["text"]) == line["pieces_raw"]
+        assert official_tokenizer.encode(line["text"]) == line["ids_raw"]
+
+
+def test_equals_the_original_where_digit_comma_pieces_are_inside_words():
+    golden = json.loads(
+        shared_path("golden/tokenization/sentencepiece_digit_comma.json").read_bytes()
+    )
+    tokenizer = AlbertTokenizer(str(shared_path(f"data/{golden['model']}")))
+    for line in golden["lines"]:
+        assert tokenizer.tokenize(line["text"]) == line["pieces"]
+        assert tokenizer.encode(line["text"]) == line["ids"]
+
+
+def test_share_of_word_starts_is_that_of_the_original(official_tokenizer):
+    corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_bytes())
+    lines = [line for document in corpus["documents"] for line in document]
+    ids = [id_ for line_ids in official_tokenizer.encode_batch(lines) for id_ in line_ids]
+    # 0.9108 with three special pieces, which start words, in 112 tokens on average.
+    assert official_tokenizer.word_start[ids].mean() == pytest.approx(0.9084, abs=0.0005)

@@ -1,0 +1,121 @@
+import pathlib
+
+import pytest
+import sentencepiece
+
+from albert_tf.errors import InputError
+from albert_tf.tokenization import AlbertTokenizer, train_vocabulary, vocabulary
+from tests.helpers import shared_path
+from tests.tokenization.conftest import make_sentences
+
+
+@pytest.fixture
+def model_file(tmp_path) -> pathlib.Path:
+    return tmp_path / "trained.model"
+
+
+def test_the_first_pieces_are_those_of_the_published_vocabulary(small_tokenizer):
+    # fmt: off
+    assert small_tokenizer.pieces[:13] == [
+        "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", ".", "–", "£", "€",
+    ]
+    # fmt: on
+    assert small_tokenizer.vocab_size == 250
+    assert "▁the" in small_tokenizer.pieces
+
+
+def test_the_published_vocabulary_starts_alike(official_model_file, small_tokenizer):
+    assert AlbertTokenizer(official_model_file).pieces[:13] == small_tokenizer.pieces[:13]
+
+
+def test_the_text_file_lists_pieces_and_scores(small_model_file):
+    processor = sentencepiece.SentencePieceProcessor(model_file=small_model_file)
+    lines = pathlib.Path(small_model_file).with_suffix(".vocab").read_text("utf-8").splitlines()
+    assert len(lines) == processor.vocab_size()
+    for id_, line in enumerate(lines):
+        piece, score = line.split("\t")
+        assert piece == processor.id_to_piece(id_)
+        assert float(score) == pytest.approx(processor.get_score(id_), rel=1e-5)
+
+
+def test_the_text_file_looks_like_the_published_one(small_model_file):
+    published = shared_path("data/sentencepiece/30k-clean.vocab").read_text("utf-8").splitlines()
+    ours = pathlib.Path(small_model_file).with_suffix(".vocab").read_text("utf-8").splitlines()
+    assert ours[:13] == published[:13]
+
+
+def test_the_same_text_gives_the_same_files(tmp_path):
+    for name in ("a", "b"):
+        train_vocabulary(make_sentences(), str(tmp_path / f"{name}.model"), vocab_size=200)
+    assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
+    assert (tmp_path / "a.vocab").read_bytes() == (tmp_path / "b.vocab").read_bytes()
+
+
+def test_text_is_normalised_before_training(model_file):
+    train_vocabulary(["Éa É b\n"] * 5, str(model_file), vocab_size=17)
+    assert set(AlbertTokenizer(str(model_file)).pieces[13:]) == {"▁", "e", "a", "b"}
+
+
+def test_case_can_be_kept(model_file):
+    train_vocabulary(["Éa É b\n"] * 5, str(model_file), vocab_size=17, lower_case=False)
+    assert set(AlbertTokenizer(str(model_file)).pieces[13:]) == {"▁", "E", "a", "b"}
+
+
+def test_a_line_of_a_megabyte_counts(model_file):
+    train_vocabulary(["ab " * 170_000 + "cd " * 170_000], str(model_file), vocab_size=18)
+    assert {"a", "b", "c", "d"} <= set(AlbertTokenizer(str(model_file)).pieces)
+
+
+def test_of_too_many_sentences_some_are_drawn_from_everywhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(vocabulary, "_MAX_SENTENCES", 40)
+    sentences = [f"ab {'x' if i < 1000 else 'y'}" for i in range(2000)]
+    for name in ("a", "b"):
+        train_vocabulary(iter(sentences), str(tmp_path / f"{name}.model"), vocab_size=18)
+    assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
+    assert {"x", "y"} <= set(AlbertTokenizer(str(tmp_path / "a.model")).pieces)
+
+
+def test_training_prints_nothing(model_file, capfd):
+    sentencepiece.set_min_log_level(0)
+    train_vocabulary(make_sentences(), str(model_file), vocab_size=200)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_too_large_a_vocabulary_names_the_largest_possible(model_file):
+    sentences = make_sentences()
+    with pytest.raises(InputError, match=r"^--vocab_size=90000: .* at most \d+$") as error:
+        train_vocabulary(sentences, str(model_file), vocab_size=90000)
+    largest = int(str(error.value).split()[-1])
+    train_vocabulary(sentences, str(model_file), vocab_size=largest)
+    assert AlbertTokenizer(str(model_file)).vocab_size == largest
+
+
+def test_too_small_a_vocabulary_names_the_smallest_possible(model_file):
+    with pytest.raises(InputError, match=r"^--vocab_size=17: .* at least 18 are needed$"):
+        train_vocabulary(["abcd"] * 5, str(model_file), vocab_size=17)
+    train_vocabulary(["abcd"] * 5, str(model_file), vocab_size=18)
+
+
+@pytest.mark.parametrize("vocab_size", [0, -3])
+def test_a_size_below_one(model_file, vocab_size):
+    with pytest.raises(InputError, match=rf"^--vocab_size={vocab_size}: expected a positive"):
+        train_vocabulary(["abcd"], str(model_file), vocab_size)
+
+
+@pytest.mark.parametrize("sentences", [[], ["", " \n"], ["\u0301"], ["\x01\x02"]])
+def test_no_text(model_file, sentences):
+    with pytest.raises(InputError, match=r"^the input holds no text"):
+        train_vocabulary(sentences, str(model_file), vocab_size=100)
+
+
+def test_a_failure_leaves_what_was_there(model_file):
+    model_file.write_bytes(b"before")
+    with pytest.raises(InputError):
+        train_vocabulary(["abcd"], str(model_file), vocab_size=10**6)
+    assert model_file.read_bytes() == b"before"
+    assert [path.name for path in model_file.parent.iterdir()] == [model_file.name]
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="cannot be written"):
+        train_vocabulary(make_sentences(), str(tmp_path / "absent" / "x.model"), vocab_size=200)

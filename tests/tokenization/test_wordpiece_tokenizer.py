@@ -1,0 +1,85 @@
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tokenization import WordPieceTokenizer
+from tests.helpers import shared_path
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture
+def make_tokenizer(tmp_path):
+    def make(lines, lower_case=True, line_end="\n") -> WordPieceTokenizer:
+        vocab_file = tmp_path / "vocab.txt"
+        vocab_file.write_bytes(line_end.join(lines).encode("utf-8"))
+        return WordPieceTokenizer(str(vocab_file), lower_case)
+
+    return make
+
+
+def test_the_longest_piece_comes_first(make_tokenizer):
+    tokenizer = make_tokenizer([*SPECIAL, "un", "u", "##aff", "##a", "##affa", "##able", "##ble"])
+    assert tokenizer.tokenize("unaffable") == ["un", "##affa", "##ble"]
+    assert tokenizer.word_start.tolist() == [True] * 7 + [False] * 5
+
+
+def test_a_word_that_cannot_be_spelled_is_one_unknown_piece(make_tokenizer):
+    tokenizer = make_tokenizer([*SPECIAL, "un", "##able", "."])
+    assert tokenizer.tokenize("unxable unable.") == ["[UNK]", "un", "##able", "."]
+
+
+@pytest.mark.parametrize(("length", "pieces"), [(200, 200), (201, 1)])
+def test_a_very_long_word_is_unknown(make_tokenizer, length, pieces):
+    assert len(make_tokenizer([*SPECIAL, "x", "##x"]).tokenize("x" * length)) == pieces
+
+
+def test_case_is_kept_where_asked(make_tokenizer):
+    lines = [*SPECIAL, "été", "Été", "ete"]
+    assert make_tokenizer(lines, lower_case=True).tokenize("Été") == ["ete"]
+    assert make_tokenizer(lines, lower_case=False).tokenize("Été") == ["Été"]
+
+
+def test_lines_of_the_file(make_tokenizer):
+    tokenizer = make_tokenizer([*SPECIAL, "one", "one", "", " two  fields", "三"], line_end="\r\n")
+    assert tokenizer.pieces == [*SPECIAL, "one", " ", "two", "三"]
+    assert tokenizer.encode("one two 三") == [5, 7, 8]
+
+
+def test_special_ids_are_looked_up(make_tokenizer):
+    tokenizer = make_tokenizer(["a", *reversed(SPECIAL), "b"])
+    assert (tokenizer.mask_id, tokenizer.pad_id) == (1, 5)
+    assert tokenizer.ordinary_ids.tolist() == [0, 6]
+
+
+@pytest.mark.parametrize("missing", SPECIAL)
+def test_a_missing_special_piece_is_named(make_tokenizer, missing):
+    with pytest.raises(InputError, match=rf"vocab\.txt: the vocabulary has no piece '\{missing}'"):
+        make_tokenizer([piece for piece in [*SPECIAL, "a"] if piece != missing])
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(b"[PAD]\n[UNK]\ncaf\xe9\n")
+    with pytest.raises(InputError, match=r"vocab\.txt, line 3: byte 4 is 0xe9"):
+        WordPieceTokenizer(str(vocab_file))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.txt: cannot be read"):
+        WordPieceTokenizer(str(tmp_path / "absent.txt"))
+
+
+def test_equals_the_original(tmp_path):
+    golden = json.loads(shared_path("golden/tokenization/wordpiece.json").read_bytes())
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(golden["vocab_txt"].encode("utf-8"))
+    tokenizers = {
+        lower_case: WordPieceTokenizer(str(vocab_file), lower_case) for lower_case in (True, False)
+    }
+    assert tokenizers[True].pieces == list(golden["vocab"])
+    for case in golden["cases"]:
+        tokenizer = tokenizers[case["do_lower_case"]]
+        assert tokenizer.tokenize(case["text"]) == case["pieces"]
+        assert tokenizer.encode(case["text"]) == case["ids"]
