@@ -41,6 +41,7 @@ def read_bytes(path: str) -> bytes:
     Raises:
         InputError: the file does not exist or cannot be read.
     """
+    _refuse_folder(path)
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read()
@@ -56,6 +57,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
     """
+    _refuse_folder(path)
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             for number, line in enumerate(file, start=1):
@@ -64,6 +66,12 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                 yield number, _decode(line, path, number).removesuffix("\n").removesuffix("\r")
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def _refuse_folder(path: str) -> None:
+    """TensorFlow reads a folder as an empty file."""
+    if tf.io.gfile.isdir(path):
+        raise InputError(f"{path}: a folder; expected a file")
 
 
 def _decode(line: bytes, path: str, number: int) -> str:

@@ -1,0 +1,80 @@
+import os
+import pathlib
+
+import pytest
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+
+def test_lines_of_a_file_from_anywhere(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffone\r\n\ntwo\x0bthree\u2028\nlast".encode())
+    lines = [(1, "one"), (2, ""), (3, "two\x0bthree\u2028"), (4, "last")]
+    assert list(files.read_lines(str(path))) == lines
+
+
+def test_line_of_a_megabyte(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("x" * 1_000_000 + "\nshort\n")
+    assert [len(line) for _, line in files.read_lines(str(path))] == [1_000_000, 5]
+
+
+def test_line_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"good\nb\xe4d\n")
+    with pytest.raises(InputError, match=r"text\.txt, line 2: byte 2 is 0xe4, which is not UTF-8"):
+        list(files.read_lines(str(path)))
+
+
+@pytest.mark.parametrize(
+    "read", [files.read_bytes, files.read_json, lambda p: [*files.read_lines(p)]]
+)
+def test_what_cannot_be_read_is_named(tmp_path, read):
+    with pytest.raises(InputError, match="none: cannot be read: No such file"):
+        read(str(tmp_path / "none"))
+    with pytest.raises(InputError, match="a folder; expected a file"):
+        read(str(tmp_path))
+
+
+def test_globs(tmp_path):
+    for name in ("b.txt", "a.txt", "c.md"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder.txt").mkdir()
+    patterns = [str(tmp_path / "*.txt"), str(tmp_path / "a.*"), str(tmp_path / "c.md")]
+    found = [os.path.basename(path) for path in files.expand_globs(patterns, "input_file")]
+    assert found == ["a.txt", "b.txt", "c.md"]
+    with pytest.raises(InputError, match=r"--input_file: no file matches '.*/\*\.rst'"):
+        files.expand_globs([str(tmp_path / "*.rst")], "input_file")
+
+
+def test_what_fails_while_it_is_written_leaves_the_old(tmp_path):
+    path = tmp_path / "result.json"
+    files.write_json(str(path), {"old": 1})
+
+    def fail_half_way():
+        with files.write_atomically(str(path)) as incomplete:
+            pathlib.Path(incomplete).write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    assert files.read_json(str(path)) == {"old": 1}
+    assert os.listdir(tmp_path) == ["result.json"]
+
+
+def test_folder_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "folder"
+    with files.write_atomically(str(path)) as incomplete:
+        os.mkdir(incomplete)
+        files.write_text(f"{incomplete}/inside", "text")
+        assert not path.exists()
+    assert (path / "inside").read_text() == "text"
+
+
+def test_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file/result: cannot be written"):
+        files.write_text(str(tmp_path / "file" / "result"), "text")
+    with pytest.raises(InputError, match=r"--output_dir: cannot make the folder '.*file/folder'"):
+        files.make_directory(str(tmp_path / "file" / "folder"), "output_dir")
