@@ -21,7 +21,7 @@ from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.progress import Progress
-from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary
+from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
 
 # What a flag's value has to be: a test and its wording.
 _EXPECTED = {
@@ -130,7 +130,8 @@ def _prepare_outputs(options: PretrainingDataOptions) -> None:
     """Refuses to overwrite, and makes the folders."""
     outputs = [("output_file", path) for path in options.output_file]
     if options.train_vocab:
-        outputs.append(("spm_model_file", options.spm_model_file))
+        model_file = options.spm_model_file
+        outputs += [("spm_model_file", path) for path in (model_file, vocab_file_of(model_file))]
     for flag, path in outputs:
         if tf.io.gfile.exists(path):
             raise InputError(f"--{flag}: '{path}' exists already; remove it or name another file")
@@ -140,6 +141,7 @@ def _prepare_outputs(options: PretrainingDataOptions) -> None:
 
 def _load_or_train_tokenizer(options: PretrainingDataOptions, input_files: list[str]) -> Tokenizer:
     if options.train_vocab:
+        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
         sentences = itertools.chain.from_iterable(read_documents(input_files))
         train_vocabulary(
             sentences, options.spm_model_file, options.vocab_size, options.do_lower_case

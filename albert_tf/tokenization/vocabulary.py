@@ -57,7 +57,7 @@ def train_vocabulary(
 ) -> None:
     """Trains a unigram vocabulary and writes it as a SentencePiece model.
 
-    Beside the model it writes `<prefix>.vocab`, a piece and its log probability in each line. The same
+    Beside the model it writes `vocab_file_of(model_file)`, a piece and its log probability in each line. The same
     sentences in the same order give the same two files.
 
     Args:
@@ -86,6 +86,11 @@ def train_vocabulary(
             raise InputError(message) from error
         raise
     _write(model.getvalue(), model_file)
+
+
+def vocab_file_of(model_file: str) -> str:
+    """Returns the name of the list of pieces that is written beside a model."""
+    return model_file.removesuffix(".model") + ".vocab"
 
 
 def _normalized_parts(sentences: Iterable[str], lower_case: bool) -> Iterator[str]:
@@ -121,7 +126,6 @@ def _write(model: bytes, model_file: str) -> None:
         for id_ in range(processor.vocab_size())
     )
     # The model comes last: where it is, both are complete.
-    vocab_file = model_file.removesuffix(".model") + ".vocab"
-    write_text(vocab_file, "".join(lines))
+    write_text(vocab_file_of(model_file), "".join(lines))
     with write_atomically(model_file) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
         file.write(model)

@@ -71,10 +71,16 @@ def test_the_same_options_make_the_same_bytes(options, tmp_path):
         assert pathlib.Path(one).read_bytes() == pathlib.Path(other).read_bytes()
 
 
-@pytest.mark.parametrize("flag", ["output_file", "spm_model_file"])
-def test_nothing_is_overwritten(options, flag, tmp_path):
-    value = getattr(options, flag)
-    existing = pathlib.Path(value if isinstance(value, str) else value[1])
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [
+        ("output_file", "out/b.tfrecord"),
+        ("spm_model_file", "vocabulary/small.model"),
+        ("spm_model_file", "vocabulary/small.vocab"),
+    ],
+)
+def test_nothing_is_overwritten(options, flag, name, tmp_path):
+    existing = tmp_path / name
     existing.parent.mkdir()
     existing.write_text("precious")
     before = files_under(tmp_path)
