@@ -57,8 +57,8 @@ def train_vocabulary(
 ) -> None:
     """Trains a unigram vocabulary and writes it as a SentencePiece model.
 
-    Beside the model it writes `vocab_file_of(model_file)`, a piece and its log probability in each line. The same
-    sentences in the same order give the same two files.
+    Beside the model it writes `vocab_file_of(model_file)`, a piece and its log probability in each
+    line. The same sentences in the same order give the same two files.
 
     Args:
         sentences: text, normalised here. Of more than ten million, ten million are drawn.
