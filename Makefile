@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: quickstart test test-all lint format clean
 
 quickstart: .venv/installed
-	$(BIN)/python examples/quickstart/run.py
+	$(BIN)/python -m examples.quickstart.run
 
 test: lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
