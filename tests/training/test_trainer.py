@@ -2,21 +2,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.losses import PretrainingLoss
-from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.losses import ClassificationLoss, PretrainingLoss
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
-from tests.helpers import random_pretraining_batches, tiny_config
+from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
 
 
-def make_trainer(strategy_name, seed=5, **config):
+def make_trainer(strategy_name, seed=5, loss=None, **config):
     strategy = make_strategy(strategy_name)
     with strategy.scope():
         model = AlbertPretrainer(
             AlbertEncoder(tiny_config(num_hidden_layers=2, **config), seed=1), seed=2
         )
         optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
-    return Trainer(model, PretrainingLoss(), optimizer, strategy, seed)
+    return Trainer(model, loss or PretrainingLoss(), optimizer, strategy, seed)
 
 
 def train(trainer, batches):
@@ -44,11 +44,9 @@ def test_two_replicas_learn_what_one_learns():
 
 
 def test_replicas_drop_different_units():
-    trainer = make_trainer("mirrored", hidden_dropout_prob=0.5)
     half = next(iter(random_pretraining_batches(1, batch_size=4)))
     batch = {name: tf.concat([value, value], axis=0) for name, value in half.items()}
     dataset = tf.data.Dataset.from_tensors(batch)
-    outputs = []
 
     class SpyingLoss(PretrainingLoss):
         def metrics(self, batch, outputs_of_part):
@@ -60,9 +58,9 @@ def test_replicas_drop_different_units():
                 means[f"of_replica_{index}"] = (total * mine, weight * mine)
             return means
 
-    trainer._loss = SpyingLoss()
-    outputs = train(trainer, dataset)[0]
-    assert outputs["of_replica_0"] != outputs["of_replica_1"]
+    trainer = make_trainer("mirrored", loss=SpyingLoss(), hidden_dropout_prob=0.5)
+    losses = train(trainer, dataset)[0]
+    assert losses["of_replica_0"] != losses["of_replica_1"]
 
 
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
@@ -111,3 +109,16 @@ def test_variable_that_the_loss_does_not_reach_stays():
     before = model.encoder.pooler.dense.kernel.numpy()
     train(trainer, random_pretraining_batches(2))
     np.testing.assert_array_equal(model.encoder.pooler.dense.kernel, before)
+
+
+@pytest.mark.parametrize("strategy_name", ["one_device", "mirrored"])
+def test_predictions_are_in_the_order_of_the_rows(strategy_name):
+    strategy = make_strategy(strategy_name)
+    with strategy.scope():
+        model = AlbertClassifier(AlbertEncoder(tiny_config(num_hidden_layers=2), seed=1), 3, seed=2)
+        optimizer = Lamb(0.1)
+    trainer = Trainer(model, ClassificationLoss(), optimizer, strategy, seed=1)
+    inputs = random_inputs(batch_size=7)
+    # The last batch has one row, and one of two replicas nothing to do.
+    received = trainer.predict(tf.data.Dataset.from_tensor_slices(inputs).batch(3))
+    np.testing.assert_allclose(received, model(inputs), rtol=0, atol=1e-5)
