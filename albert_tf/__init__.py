@@ -14,10 +14,10 @@ if keras.backend.backend() != "tensorflow":
     )
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import load_checkpoint
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import AdamWeightDecay, Lamb
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from albert_tf.training import load_checkpoint
 
 __all__ = [
     "AdamWeightDecay",

@@ -138,6 +138,14 @@ class AlbertConfig:
             raise InputError(f"unknown preset '{name}'; known: {', '.join(PRESETS)}")
         return cls(**{**PRESETS[name], **changes})
 
+    def group_of_layer(self, layer: int) -> int:
+        """Returns the group that a layer, counted from 0, uses.
+
+        In floating point, as the original has it: for 22 layers in 22 groups and ten other cases the
+        exact quotient would give another group.
+        """
+        return int(layer / self.num_hidden_layers * self.num_hidden_groups)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as a dictionary that `from_dict` reads."""
         return dataclasses.asdict(self)

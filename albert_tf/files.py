@@ -6,6 +6,7 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -139,6 +140,31 @@ def write_atomically(path: str) -> Iterator[str]:
         raise InputError(f"{path}: cannot be written: {_reason(error)}") from error
     finally:
         _remove(incomplete)
+
+
+@contextlib.contextmanager
+def write_together(prefix: str, suffixes: Sequence[str]) -> Iterator[str]:
+    """Gives a prefix to write several files under, and renames them to `prefix` on success.
+
+    Args:
+        prefix: what the files' names begin with.
+        suffixes: how they end, in the order in which they appear.
+
+    Raises:
+        InputError: the file system refuses (full, read-only).
+    """
+    folder = prefix + INCOMPLETE
+    incomplete = os.path.join(folder, os.path.basename(prefix))
+    try:
+        _remove(folder)
+        tf.io.gfile.makedirs(folder)
+        yield incomplete
+        for suffix in suffixes:
+            tf.io.gfile.rename(incomplete + suffix, prefix + suffix, overwrite=True)
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(f"{prefix}: cannot be written: {_reason(error)}") from error
+    finally:
+        _remove(folder)
 
 
 def _remove(path: str) -> None:

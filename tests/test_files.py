@@ -78,3 +78,22 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
         files.write_text(str(tmp_path / "file" / "result"), "text")
     with pytest.raises(InputError, match=r"--output_dir: cannot make the folder '.*file/folder'"):
         files.make_directory(str(tmp_path / "file" / "folder"), "output_dir")
+
+
+def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
+    prefix = str(tmp_path / "ckpt")
+    with files.write_together(prefix, (".data", ".index")) as incomplete:
+        for suffix in (".index", ".data"):
+            pathlib.Path(incomplete + suffix).write_text(suffix)
+        assert not list(tmp_path.glob("ckpt.data"))
+    assert sorted(os.listdir(tmp_path)) == ["ckpt.data", "ckpt.index"]
+
+    def fail_half_way():
+        with files.write_together(prefix, (".data", ".index")) as incomplete:
+            pathlib.Path(incomplete + ".data").write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    assert (tmp_path / "ckpt.data").read_text() == ".data"
+    assert sorted(os.listdir(tmp_path)) == ["ckpt.data", "ckpt.index"]

@@ -90,12 +90,8 @@ class AlbertEncoder(keras.Model):
 
     def _weights_of_layer(self, layer: int, half: str) -> int:
         """Which set of a half's weights a layer uses: its group's where shared, else its own."""
-        config = self.config
-        if config.sharing in ("all", half):
-            # In floating point, as the original has it: for 22 layers in 22 groups and ten other
-            # cases the exact quotient would give another group.
-            return int(layer / config.num_hidden_layers * config.num_hidden_groups)
-        return layer
+        shared = self.config.sharing in ("all", half)
+        return self.config.group_of_layer(layer) if shared else layer
 
     def _make_attention(self, name: str, seed: int) -> SelfAttention:
         return SelfAttention(

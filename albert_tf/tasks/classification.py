@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.conversion import load_checkpoint
 from albert_tf.data import glue
 from albert_tf.data.features import Features, encode_examples
 from albert_tf.data.input_pipeline import evaluation_batches, restore_order, training_batches
@@ -29,7 +30,7 @@ from albert_tf.tasks.common import (
     prepare_output_dir,
 )
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Trainer, load_checkpoint, make_strategy, train
+from albert_tf.training import Trainer, make_strategy, train
 
 _TASK_FILE = "task.json"
 
@@ -233,7 +234,7 @@ def _make_trainer(
         )
         optimizer = make_optimizer(options, num_train_steps, warmup_steps)
     if options.init_checkpoint:
-        load_checkpoint(model.encoder, options.init_checkpoint)
+        print(load_checkpoint(model.encoder, options.init_checkpoint).summary())
     return Trainer(model, ClassificationLoss(), optimizer, strategy, seed)
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import load_checkpoint
 from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evaluation_batches
 from albert_tf.data.records import (
     RecordSpec,
@@ -28,7 +29,7 @@ from albert_tf.tasks.common import (
     make_plan,
     prepare_output_dir,
 )
-from albert_tf.training import Trainer, load_checkpoint, make_strategy, train
+from albert_tf.training import Trainer, make_strategy, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ def _make_trainer(options: PretrainingOptions, config: AlbertConfig) -> Trainer:
         model = AlbertPretrainer(AlbertEncoder(config, seed=seed), sentence_head, seed=seed + 1)
         optimizer = make_optimizer(options, options.num_train_steps, options.warmup_steps)
     if options.init_checkpoint:
-        load_checkpoint(model, options.init_checkpoint)
+        print(load_checkpoint(model, options.init_checkpoint).summary())
     return Trainer(model, PretrainingLoss(sentence_head), optimizer, strategy, seed)
 
 

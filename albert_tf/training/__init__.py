@@ -1,8 +1,7 @@
 """Steps, replicas, checkpoints: training that knows nothing of ALBERT."""
 
-from albert_tf.training.checkpoints import load_checkpoint
 from albert_tf.training.loop import TrainingPlan, train
 from albert_tf.training.strategy import make_strategy
 from albert_tf.training.trainer import Trainer
 
-__all__ = ["Trainer", "TrainingPlan", "load_checkpoint", "make_strategy", "train"]
+__all__ = ["Trainer", "TrainingPlan", "make_strategy", "train"]

@@ -1,11 +1,10 @@
-"""Checkpoints: variables by their Keras path, in TensorFlow's checkpoint format.
+"""Checkpoints of a run: variables by their Keras path, in TensorFlow's checkpoint files.
 
 `tf.train.Checkpoint(model)` would follow attributes, and does not see layers that a Keras 3 model keeps
 in a list; it would leave out the blocks of an encoder without a word. So the checkpoint is a dictionary
 from each variable's path to the variable.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -13,11 +12,15 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-
-Variables = Mapping[str, keras.Variable]
-
-_PART = "variables"
-_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+from albert_tf.training.checkpoint_files import (
+    VARIABLES,
+    CheckpointReader,
+    Variables,
+    assign,
+    stored_by_path,
+    tensors_of,
+    write_checkpoint,
+)
 
 
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
@@ -30,26 +33,6 @@ def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Va
     if len(by_path) != len(variables):
         raise ValueError("two variables have the same path; give the layers different names")
     return by_path
-
-
-def load_checkpoint(model: keras.Model, path: str) -> None:
-    """Reads all weights of a model, or of a part such as its encoder, from an albert_tf checkpoint.
-
-    Variables of the checkpoint that the model lacks, such as other heads and the optimizer's, are left.
-
-    Args:
-        model: what to read; every weight has to be there.
-        path: a checkpoint's prefix (`.../ckpt-1000`), or a folder, which stands for its latest one.
-
-    Raises:
-        InputError: there is no checkpoint, it is damaged, or a weight is missing or of another shape.
-    """
-    prefix = path
-    if tf.io.gfile.isdir(path):
-        prefix = tf.train.latest_checkpoint(path)
-        if prefix is None:
-            raise InputError(f"{path}: the folder holds no checkpoint")
-    _assign(prefix, variables_by_path(model.weights))
 
 
 class Checkpoints:
@@ -65,7 +48,10 @@ class Checkpoints:
         self._variables = variables
         values = {path: variable.value for path, variable in variables.items()}
         self._manager = tf.train.CheckpointManager(
-            tf.train.Checkpoint(**{_PART: values}), directory, max_to_keep, checkpoint_name="ckpt"
+            tf.train.Checkpoint(**{VARIABLES: values}),
+            directory,
+            max_to_keep,
+            checkpoint_name="ckpt",
         )
 
     @property
@@ -94,55 +80,22 @@ class Checkpoints:
         """
         if self.latest is None:
             return False
-        _assign(self.latest, self._variables)
+        values = CheckpointReader(self.latest).read_all(self._variables, stored_by_path)
+        assign(self._variables, values)
         return True
 
 
-def _assign(prefix: str, variables: Variables) -> None:
-    """Sets each variable to the checkpoint's value; none is set unless all can be."""
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-        shapes = reader.get_variable_to_shape_map()
-        _check_shapes(prefix, shapes, variables)
-        values = {path: reader.get_tensor(_key(path)) for path in variables}
-    except tf.errors.NotFoundError as error:
-        raise InputError(f"{prefix}: there is no checkpoint of this name") from error
-    except InputError:
-        raise
-    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
-        raise InputError(f"{prefix}: the checkpoint is damaged: {_first_line(error)}") from error
-    for path, variable in variables.items():
-        variable.assign(values[path])
+def save_checkpoint(model: keras.Model, prefix: str) -> None:
+    """Writes a model's weights as one checkpoint, apart from those of a run.
 
+    Args:
+        model: whose weights.
+        prefix: what the names of the files begin with.
 
-def _check_shapes(prefix: str, shapes: Mapping[str, Sequence[int]], variables: Variables) -> None:
-    if not any(key.startswith(_PART + "/") for key in shapes):
-        raise InputError(
-            f"{prefix}: not a checkpoint of albert_tf; it holds '{min(shapes, default='nothing')}'"
-        )
-    for path, variable in variables.items():
-        shape = shapes.get(_key(path))
-        if shape is None:
-            near = difflib.get_close_matches(_key(path), shapes, n=1, cutoff=0.0)
-            raise InputError(f"{prefix}: '{path}' is not in it; the closest is '{_path(near[0])}'")
-        if tuple(shape) != tuple(variable.shape):
-            raise InputError(
-                f"{prefix}: '{path}' has shape {tuple(shape)}, the model's {tuple(variable.shape)}"
-            )
-
-
-def _key(path: str) -> str:
-    """The name of a variable in the file; TensorFlow writes `/` inside a dictionary's key as `.S`."""
-    return f"{_PART}/{path.replace('.', '..').replace('/', '.S')}{_SUFFIX}"
-
-
-def _path(key: str) -> str:
-    path = key.removeprefix(_PART + "/").removesuffix(_SUFFIX)
-    return path.replace(".S", "/").replace("..", ".")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    Raises:
+        InputError: the file system refuses (full, read-only).
+    """
+    write_checkpoint(prefix, tensors_of(variables_by_path(model.weights), stored_by_path))
 
 
 def write_best_metrics(directory: str, step: int, metrics: Mapping[str, float]) -> None:

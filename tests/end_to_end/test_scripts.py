@@ -9,11 +9,18 @@ import time
 
 import pytest
 
+from albert_tf.conversion import save_tf1_checkpoint
+from albert_tf.models import AlbertEncoder
 from tests.helpers import tiny_config
 from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
 
 ROOT = pathlib.Path(__file__).parents[2]
-SCRIPTS = ["create_pretraining_data.py", "run_pretraining.py", "run_classifier.py"]
+SCRIPTS = {
+    "create_pretraining_data.py": "--input_file",
+    "run_pretraining.py": "--input_file",
+    "run_classifier.py": "--task_name",
+    "convert_checkpoint.py": "--output_checkpoint",
+}
 
 
 def start(script, **flags):
@@ -33,11 +40,11 @@ def finish(process):
     return process.returncode, out, (err.splitlines() or [""])[-1]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_help_shows_the_flags_of_the_script(script):
+@pytest.mark.parametrize(("script", "flag"), SCRIPTS.items())
+def test_help_shows_the_flags_of_the_script(script, flag):
     code, out, _ = finish(start(script, help="true"))
     assert code == 1  # absl's exit code of --help
-    assert "--spm_model_file" in out or "--input_file" in out
+    assert flag in out
 
 
 @pytest.mark.parametrize(
@@ -74,6 +81,33 @@ def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
     assert code == 1
     assert error.startswith(f"run_pretraining.py: error: {tmp_path}/none.json: cannot be read: ")
     assert not (tmp_path / "out").exists()
+
+
+def test_truncated_checkpoint_is_one_line_and_leaves_nothing(tmp_path):
+    config = tiny_config()
+    config.to_json_file(str(tmp_path / "albert_config.json"))
+    save_tf1_checkpoint(AlbertEncoder(config), str(tmp_path / "model.ckpt-best"))
+    flags = {
+        "init_checkpoint": tmp_path / "model.ckpt-best",
+        "albert_config_file": tmp_path / "albert_config.json",
+        "to": "albert_tf",
+    }
+    code, out, _ = finish(
+        start("convert_checkpoint.py", **flags, output_checkpoint=tmp_path / "whole")
+    )
+    assert code == 0
+    assert "bert/pooler/dense/kernel" in out
+
+    data = tmp_path / "model.ckpt-best.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    before = sorted(tmp_path.iterdir())
+    code, _, error = finish(
+        start("convert_checkpoint.py", **flags, output_checkpoint=tmp_path / "part")
+    )
+    assert code == 1
+    assert error.startswith(f"convert_checkpoint.py: error: {tmp_path}/model.ckpt-best: ")
+    assert "the checkpoint is damaged" in error
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_killed_run_goes_on_to_the_same_end(tmp_path):

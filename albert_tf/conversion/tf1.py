@@ -1,0 +1,188 @@
+r"""Names of the original's TensorFlow 1 checkpoints: one ordered table, from ours to theirs.
+
+A row is a pattern of our variable paths, the names there, and whether the kernel lies transposed there.
+Reading and writing both go by the table. The first component of our paths is the name of the model, which
+its user chooses.
+
+The original is https://github.com/google-research/albert. Before it was published,
+https://github.com/brightmart/albert_zh trained Chinese models with other code. Its names differ where its
+first table says so, and so does its embedding: a word's row of `word_embeddings` (V, E) times
+`word_embeddings_2` (E, H), without bias, and only then, at width H, are positions and segments added
+and the sum normalised. In our terms E equals H there and the word table is the product (V, H). That is
+exact, for the masked-LM head too: its logits are t (W P)^T = (t P^T) W^T.
+"""
+
+import dataclasses
+import re
+
+import keras
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.training.checkpoint_files import (
+    CheckpointReader,
+    Stored,
+    tensors_of,
+    write_checkpoint,
+)
+from albert_tf.training.checkpoints import variables_by_path
+
+_MODEL = r"[^/]+/"
+_ATTENTION = rf"{_MODEL}block_\d+/attention_(\d+)_(\d+)/"
+_FEED_FORWARD = rf"{_MODEL}block_\d+/ffn_(\d+)_(\d+)/"
+_INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
+_SHARED = r"bert/encoder/layer_shared/"
+
+# (pattern of our paths, names of the tensors whose product it is, whether transposed)
+_Row = tuple[str, tuple[str, ...], bool]
+
+
+def _row(pattern: str, *names: str, transposed: bool = False) -> _Row:
+    return pattern, names, transposed
+
+
+_AROUND_THE_BLOCKS = [
+    _row(_MODEL + r"embedding/word_embeddings", r"bert/embeddings/word_embeddings"),
+    _row(_MODEL + r"embedding/position_embeddings", r"bert/embeddings/position_embeddings"),
+    _row(_MODEL + r"embedding/segment_embeddings", r"bert/embeddings/token_type_embeddings"),
+    _row(_MODEL + r"embedding/layer_norm/(.+)", r"bert/embeddings/LayerNorm/\1"),
+    _row(_MODEL + r"embedding/projection/(.+)", r"bert/encoder/embedding_hidden_mapping_in/\1"),
+    _row(_MODEL + r"pooler/dense/(.+)", r"bert/pooler/dense/\1"),
+    _row(_MODEL + r"masked_lm_head/output_bias", r"cls/predictions/output_bias"),
+    _row(_MODEL + r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
+    _row(_MODEL + r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
+    _row(
+        _MODEL + r"sentence_order_head/dense/kernel",
+        r"cls/seq_relationship/output_weights",
+        transposed=True,
+    ),
+    _row(_MODEL + r"sentence_order_head/dense/bias", r"cls/seq_relationship/output_bias"),
+    _row(_MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
+    _row(_MODEL + r"head/dense/bias", r"output_bias"),
+]
+_ORIGINAL = [
+    *_AROUND_THE_BLOCKS,
+    _row(_ATTENTION + r"(query|key|value)/(.+)", _INNER_GROUP + r"attention_1/self/\3/\4"),
+    _row(_ATTENTION + r"output/(.+)", _INNER_GROUP + r"attention_1/output/dense/\3"),
+    _row(_ATTENTION + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm/\3"),
+    _row(_FEED_FORWARD + r"intermediate/(.+)", _INNER_GROUP + r"ffn_1/intermediate/dense/\3"),
+    _row(_FEED_FORWARD + r"output/(.+)", _INNER_GROUP + r"ffn_1/intermediate/output/dense/\3"),
+    _row(_FEED_FORWARD + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm_1/\3"),
+]
+# Groups and inner groups have no counterpart there: a second one finds no row.
+_BRIGHTMART = [
+    _row(
+        _MODEL + r"embedding/word_embeddings",
+        r"bert/embeddings/word_embeddings",
+        r"bert/embeddings/word_embeddings_2",
+    ),
+    *_AROUND_THE_BLOCKS,
+    _row(
+        _MODEL + r"block_0/attention_0_0/(query|key|value)/(.+)",
+        _SHARED + r"attention/self/\1/\2",
+    ),
+    _row(_MODEL + r"block_0/attention_0_0/output/(.+)", _SHARED + r"attention/output/dense/\1"),
+    _row(
+        _MODEL + r"block_0/attention_0_0/layer_norm/(.+)",
+        _SHARED + r"attention/output/LayerNorm/\1",
+    ),
+    _row(_MODEL + r"block_0/ffn_0_0/intermediate/(.+)", _SHARED + r"intermediate/dense/\1"),
+    _row(_MODEL + r"block_0/ffn_0_0/output/(.+)", _SHARED + r"output/dense/\1"),
+    _row(_MODEL + r"block_0/ffn_0_0/layer_norm/(.+)", _SHARED + r"output/LayerNorm/\1"),
+]
+
+
+def stored_as_original(path: str) -> Stored:
+    """Returns how the original's checkpoints hold our variable of this path.
+
+    Raises:
+        InputError: they have no name for it.
+    """
+    return _find(_ORIGINAL, path)
+
+
+def stored_as_brightmart(path: str) -> Stored:
+    """Returns how brightmart's checkpoints, with `layer_shared`, hold our variable of this path.
+
+    Raises:
+        InputError: they have no name for it.
+    """
+    return _find(_BRIGHTMART, path)
+
+
+def _find(rows: list[_Row], path: str) -> Stored:
+    for pattern, names, transposed in rows:
+        if match := re.fullmatch(pattern, path):
+            return Stored(tuple(match.expand(name) for name in names), transposed)
+    raise InputError(f"'{path}': the original's checkpoints have no name for such a variable")
+
+
+def is_original(reader: CheckpointReader) -> bool:
+    """Returns whether a checkpoint is the original's, or brightmart's."""
+    return any(name.startswith("bert/") for name in reader.shapes)
+
+
+def is_brightmart(reader: CheckpointReader) -> bool:
+    """Returns whether a checkpoint is brightmart's."""
+    return any(name.startswith(_SHARED) for name in reader.shapes)
+
+
+def is_no_weight(name: str) -> bool:
+    """Returns whether a name of the original's is a slot of its optimizers or the step."""
+    return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
+
+
+def config_there(config: AlbertConfig) -> AlbertConfig:
+    """Returns the config under which the original has the same layers with the same weights.
+
+    The original shares whole blocks alone. Layers of their own are what it has as L groups.
+
+    Raises:
+        InputError: it has no such model.
+    """
+    if config.sharing == "all":
+        return config
+    layers = list(range(config.num_hidden_layers))
+    there = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
+    own = config.sharing == "none" or [config.group_of_layer(layer) for layer in layers] == layers
+    if not own or [there.group_of_layer(layer) for layer in layers] != layers:
+        raise InputError(
+            f"sharing '{config.sharing}' with {config.num_hidden_layers} layers in "
+            f"{config.num_hidden_groups} groups: the original's checkpoints hold whole blocks only, "
+            "shared by all layers of a group"
+        )
+    return there
+
+
+def check_brightmart_config(config: AlbertConfig) -> None:
+    """Raises an `InputError` where brightmart's code has no such model."""
+    groups = config_there(config).num_hidden_groups
+    if config.embedding_size != config.hidden_size:
+        raise InputError(
+            "embedding_size is "
+            f"{config.embedding_size}; expected {config.hidden_size}, the hidden_size, at which "
+            "brightmart's models add positions and normalise"
+        )
+    if groups * config.inner_group_num > 1:
+        raise InputError(
+            f"the config has {groups} groups of {config.inner_group_num} blocks; expected one block "
+            "for all layers, as brightmart's models have it"
+        )
+
+
+def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
+    """Writes a model's weights as the published checkpoints hold them.
+
+    Like those it has a `global_step` of 0 and no slots of an optimizer.
+
+    Args:
+        model: an encoder, or a model with one.
+        prefix: what the names of the two files begin with, such as `converted/model.ckpt-best`.
+
+    Raises:
+        InputError: the original has no such model, or the file system refuses.
+    """
+    config_there(getattr(model, "encoder", model).config)
+    tensors = tensors_of(variables_by_path(model.weights), stored_as_original)
+    write_checkpoint(prefix, {"global_step": np.zeros((), np.int64), **tensors})

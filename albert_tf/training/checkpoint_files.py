@@ -1,0 +1,214 @@
+"""Checkpoint files of TensorFlow: names to arrays, in a pair of files with one prefix.
+
+TensorFlow 1 and 2 write the same files and differ in the names alone. So what is true of every checkpoint
+is here: finding, opening and checking one, setting variables from it, writing one.
+"""
+
+import dataclasses
+import difflib
+import functools
+import os
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+Variables = Mapping[str, keras.Variable]
+
+# Our checkpoints are a `tf.train.Checkpoint` of one dictionary: this name and what ends its keys.
+VARIABLES = "variables"
+_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+_INDEX = ".index"
+_DATA = ".data-00000-of-00001"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """How a checkpoint holds one variable.
+
+    Attributes:
+        names: names of its tensor, or of the tensors whose matrix product it is.
+        transposed: whether the tensor is the variable's transpose.
+    """
+
+    names: tuple[str, ...]
+    transposed: bool = False
+
+    def __str__(self):
+        return " x ".join(map(plain_name, self.names))
+
+
+# From a variable's path to how a checkpoint holds it.
+Layout = Callable[[str], Stored]
+
+
+def stored_by_path(path: str) -> Stored:
+    """Returns how our checkpoints hold a variable: as TensorFlow escapes the key of a dictionary."""
+    return Stored((f"{VARIABLES}/{path.replace('.', '..').replace('/', '.S')}{_KEY_END}",))
+
+
+def plain_name(name: str) -> str:
+    """Returns the path of a variable whose name is one of ours, and any other name as it is."""
+    if not (name.startswith(f"{VARIABLES}/") and name.endswith(_KEY_END)):
+        return name
+    path = name.removeprefix(f"{VARIABLES}/").removesuffix(_KEY_END)
+    return path.replace(".S", "/").replace("..", ".")
+
+
+class CheckpointReader:
+    """A checkpoint to read from; what is wrong with the files becomes an `InputError`.
+
+    Args:
+        prefix: what the names of its files begin with.
+
+    Attributes:
+        prefix: the same.
+        shapes: of its tensors, by name.
+
+    Raises:
+        InputError: there is no such checkpoint, or it is damaged.
+    """
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        try:
+            self._reader = tf.train.load_checkpoint(prefix)
+            shapes = self._reader.get_variable_to_shape_map()
+        except tf.errors.NotFoundError as error:
+            raise InputError(f"{prefix}: there is no checkpoint of this name") from error
+        except _DAMAGES as error:
+            raise self._damaged(error) from error
+        self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
+
+    def holds(self, stored: Stored) -> bool:
+        """Returns whether all tensors of a variable are there."""
+        return all(name in self.shapes for name in stored.names)
+
+    def shape(self, stored: Stored) -> tuple[int, ...]:
+        """Returns the shape that a variable has by its tensors."""
+        first, last = self.shapes[stored.names[0]], self.shapes[stored.names[-1]]
+        shape = first if len(stored.names) == 1 else (*first[:-1], *last[1:])
+        return shape[::-1] if stored.transposed else shape
+
+    def read(self, stored: Stored) -> np.ndarray:
+        """Returns the value of a variable.
+
+        Raises:
+            InputError: the checkpoint is damaged.
+        """
+        try:
+            tensors = [self._reader.get_tensor(name) for name in stored.names]
+        except _DAMAGES as error:
+            raise self._damaged(error) from error
+        if len(tensors) > 1:
+            # Rounded to the tensors' type once, at the end.
+            product = functools.reduce(np.matmul, (tensor.astype(np.float64) for tensor in tensors))
+            tensors = [product.astype(tensors[0].dtype)]
+        return tensors[0].T if stored.transposed else tensors[0]
+
+    def read_all(self, variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
+        """Returns the values of variables.
+
+        Args:
+            variables: whose values, by path.
+            layout: how the checkpoint holds them.
+
+        Raises:
+            InputError: a variable is not in it or has another shape there, or it is damaged.
+        """
+        for path, variable in variables.items():
+            self._check(path, tuple(variable.shape), layout(path))
+        return {path: self.read(layout(path)) for path in variables}
+
+    def _check(self, path: str, shape: tuple[int, ...], stored: Stored) -> None:
+        ours = f"the model's '{path}' has shape {shape}"
+        for name in stored.names:
+            if name not in self.shapes:
+                near = difflib.get_close_matches(name, self.shapes, n=1, cutoff=0.0)
+                raise InputError(
+                    f"{self.prefix}: '{plain_name(name)}' is not in it; {ours}; the closest in it "
+                    f"is '{plain_name(near[0])}' of shape {self.shapes[near[0]]}"
+                )
+        if self.shape(stored) != shape:
+            theirs = " x ".join(str(self.shapes[name]) for name in stored.names)
+            turned = ", transposed" if stored.transposed else ""
+            raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
+
+    def _damaged(self, error: Exception) -> InputError:
+        reason = str(error).strip().splitlines()[0]
+        return InputError(f"{self.prefix}: the checkpoint is damaged: {reason}")
+
+
+# TensorFlow's reader raises each of these for some damage.
+_DAMAGES = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+
+def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
+    """Sets each variable to its value; both by path."""
+    for path, variable in variables.items():
+        variable.assign(values[path])
+
+
+def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
+    """Returns what a checkpoint holds of variables, by its names; of products it cannot tell."""
+    tensors = {}
+    for path, variable in variables.items():
+        stored = layout(path)
+        (name,) = stored.names
+        value = np.asarray(variable)
+        tensors[name] = value.T if stored.transposed else value
+    return tensors
+
+
+def find_checkpoint(path: str) -> str:
+    """Returns the prefix of the checkpoint that a path means.
+
+    Args:
+        path: a prefix, or a folder: its latest checkpoint, or, where no file says which that is (as in
+            the archives of published models), its only one.
+
+    Raises:
+        InputError: the folder holds no checkpoint, or several of which none is the latest.
+    """
+    if not tf.io.gfile.isdir(path):
+        return path
+    latest = tf.train.latest_checkpoint(path)
+    if latest is not None:
+        return latest
+    indices = sorted(tf.io.gfile.glob(os.path.join(path, f"*{_INDEX}")))
+    if not indices:
+        raise InputError(f"{path}: the folder holds no checkpoint")
+    if len(indices) > 1:
+        names = ", ".join(os.path.basename(index).removesuffix(_INDEX) for index in indices)
+        raise InputError(f"{path}: holds several checkpoints ({names}); name one of them")
+    return indices[0].removesuffix(_INDEX)
+
+
+def checkpoint_exists(prefix: str) -> bool:
+    """Returns whether a file of a checkpoint with this prefix is there."""
+    return any(tf.io.gfile.exists(prefix + suffix) for suffix in (_DATA, _INDEX))
+
+
+def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a checkpoint; its index, without which it is none, appears last.
+
+    Args:
+        prefix: what the names of its files begin with.
+        tensors: what it holds, by name.
+
+    Raises:
+        InputError: the file system refuses (full, read-only).
+    """
+    names = sorted(tensors)
+    with files.write_together(prefix, (_DATA, _INDEX)) as incomplete:
+        tf.raw_ops.SaveV2(
+            prefix=incomplete,
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tensors[name] for name in names],
+        )

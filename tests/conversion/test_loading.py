@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.conversion import load_checkpoint, load_model, save_tf1_checkpoint
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.optimization import Lamb
+from albert_tf.training.checkpoints import Checkpoints, save_checkpoint, variables_by_path
+from tests.helpers import tiny_config
+
+
+@pytest.fixture
+def pretrainer():
+    return AlbertPretrainer(AlbertEncoder(tiny_config(sharing="attention"), seed=1), seed=2)
+
+
+def save(model, directory, step=7):
+    return Checkpoints(str(directory), variables_by_path(model.weights), 1).save(step)
+
+
+def test_encoder_is_read_from_a_pretrainers_checkpoint(tmp_path, pretrainer):
+    prefix = save(pretrainer, tmp_path)
+    classifier = AlbertClassifier(AlbertEncoder(pretrainer.encoder.config, seed=3), num_classes=2)
+    for path in (prefix, str(tmp_path)):
+        load_checkpoint(classifier.encoder, path)
+        for ours, theirs in zip(
+            classifier.encoder.weights, pretrainer.encoder.weights, strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_weight_of_another_shape_is_named_and_nothing_is_read(tmp_path, pretrainer):
+    save(pretrainer, tmp_path)
+    wider = AlbertEncoder(tiny_config(sharing="attention", intermediate_size=81), seed=3)
+    before = wider.get_weights()
+    with pytest.raises(InputError, match=r"ffn_0_0/intermediate/kernel' has shape \(48, 80\).*81"):
+        load_checkpoint(wider, str(tmp_path))
+    for first, second in zip(before, wider.get_weights(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_missing_weight_is_named(tmp_path, pretrainer):
+    save(pretrainer.encoder, tmp_path)
+    with pytest.raises(
+        InputError, match=r"'albert_pretrainer/masked_lm_head/output_bias' is not in it; .*97"
+    ):
+        load_checkpoint(pretrainer, str(tmp_path))
+
+
+def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
+    with pytest.raises(InputError, match="the folder holds no checkpoint"):
+        load_checkpoint(pretrainer, str(tmp_path))
+    with pytest.raises(InputError, match="there is no checkpoint of this name"):
+        load_checkpoint(pretrainer, str(tmp_path / "ckpt-3"))
+
+
+def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
+    prefix = save(pretrainer, tmp_path)
+    data = tmp_path / "ckpt-7.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    with pytest.raises(InputError, match="the checkpoint is damaged"):
+        load_checkpoint(pretrainer, prefix)
+    (tmp_path / "ckpt-7.index").write_bytes(b"no checkpoint at all" * 10)
+    with pytest.raises(InputError, match="the checkpoint is damaged"):
+        load_checkpoint(pretrainer, prefix)
+
+
+def test_checkpoint_of_others_is_refused(tmp_path, pretrainer):
+    prefix = tf.train.Checkpoint(step=tf.Variable(1)).write(str(tmp_path / "other"))
+    with pytest.raises(InputError, match="not a checkpoint of albert_tf or of the original"):
+        load_checkpoint(pretrainer, prefix)
+
+
+def test_report_counts_what_was_read_and_left(tmp_path, pretrainer):
+    optimizer = Lamb(0.1)
+    optimizer.build(pretrainer.trainable_variables)
+    state = variables_by_path([*pretrainer.weights, *optimizer.variables])
+    prefix = Checkpoints(str(tmp_path), state, 1).save(7)
+    report = load_checkpoint(AlbertEncoder(pretrainer.encoder.config), prefix)
+    assert report.prefix == prefix
+    assert {path for path, _ in report.read} == {w.path for w in pretrainer.encoder.weights}
+    assert set(report.left) == {
+        w.path for w in pretrainer.weights if w.path.startswith("albert_pretrainer/")
+    }
+    assert {v.path for v in optimizer.variables} < set(report.optimizer)
+    assert "\n" not in report.summary()
+    assert f"read {len(report.read)} variables from {prefix} (albert_tf); left" in report.summary()
+    assert "albert_pretrainer/masked_lm_head/output_bias" in report.summary()
+
+
+def test_encoder_with_more_layers_than_the_model_is_refused(tmp_path):
+    save(AlbertEncoder(tiny_config(sharing="none")), tmp_path)
+    shallow = AlbertEncoder(tiny_config(sharing="none", num_hidden_layers=4))
+    with pytest.raises(InputError, match=r"holds 'albert_encoder/block_4/.* has no place"):
+        load_checkpoint(shallow, str(tmp_path))
+
+
+def test_only_checkpoint_of_a_folder_needs_no_file_that_names_it(tmp_path, pretrainer):
+    save_checkpoint(pretrainer, str(tmp_path / "model.ckpt-best"))
+    report = load_checkpoint(pretrainer.encoder, str(tmp_path))
+    assert report.prefix == str(tmp_path / "model.ckpt-best")
+    save_checkpoint(pretrainer, str(tmp_path / "model.ckpt-other"))
+    with pytest.raises(
+        InputError, match=r"several checkpoints \(model.ckpt-best, model.ckpt-other"
+    ):
+        load_checkpoint(pretrainer.encoder, str(tmp_path))
+
+
+@pytest.mark.parametrize("save_as", [save_checkpoint, save_tf1_checkpoint])
+def test_a_model_is_made_with_the_heads_that_are_there(tmp_path, save_as):
+    encoder = AlbertEncoder(tiny_config(), seed=3)
+    for number, model in enumerate(
+        [
+            encoder,
+            AlbertPretrainer(encoder),
+            AlbertPretrainer(encoder, sentence_head=False),
+            AlbertClassifier(encoder, num_classes=7),
+        ]
+    ):
+        prefix = str(tmp_path / f"ckpt-{number}")
+        save_as(model, prefix)
+        made, report = load_model(encoder.config, prefix)
+        assert type(made) is type(model)
+        assert report.left == ()
+        for ours, theirs in zip(made.weights, model.weights, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
