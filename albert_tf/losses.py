@@ -1,7 +1,7 @@
 """What is minimised, and what is reported with it.
 
 A loss here is a sum over a batch that may be spread over replicas, so it comes in two steps: `weights`
-says what this part of the batch adds to each denominator, and the call divides by the denominators of
+says what this part of the batch adds to each denominator, and `total` divides by the denominators of
 the whole batch. The parts' losses then add up to the loss of the whole batch, and so do their
 gradients, however it was cut.
 """
@@ -41,40 +41,37 @@ class PretrainingLoss:
             "sequences": _rows(batch["next_sentence_labels"]),
         }
 
-    def __call__(
-        self, batch: Batch, outputs: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
-    ) -> tf.Tensor:
-        """Returns the batch's share of the loss.
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the batch's share of the loss, a float32 scalar.
 
         Args:
-            batch: `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M),
-                `next_sentence_labels` int (B, 1).
-            outputs: those of `AlbertPretrainer`.
+            means: `metrics` of the batch.
             weights: sums of `weights` over the whole batch.
-
-        Returns:
-            float32 scalar.
         """
-        means = self.metrics(batch, outputs)
         loss = means["masked_lm_loss"].total / (weights["predictions"] + _MASKED_LM_EPSILON)
         if self._sentence_objective:
             loss += means["sentence_order_loss"].total / weights["sequences"]
         return loss
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns losses and accuracies of the batch as means in two parts."""
+        """Returns losses and accuracies of the batch as means in two parts.
+
+        Args:
+            batch: `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M),
+                `next_sentence_labels` int (B, 1).
+            outputs: those of `AlbertPretrainer`.
+        """
         weights = batch["masked_lm_weights"]
-        means = _classification_means(
-            "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"], weights
+        loss, accuracy = _loss_and_accuracy(
+            outputs["masked_lm_logits"], batch["masked_lm_ids"], weights
         )
+        means = {"masked_lm_loss": loss, "masked_lm_accuracy": accuracy}
         if self._sentence_objective:
             labels = batch["next_sentence_labels"][:, 0]
-            means |= _classification_means(
-                "sentence_order",
-                outputs["sentence_order_logits"],
-                labels,
-                tf.ones_like(labels, tf.float32),
+            loss, accuracy = _loss_and_accuracy(
+                outputs["sentence_order_logits"], labels, tf.ones_like(labels, tf.float32)
             )
+            means |= {"sentence_order_loss": loss, "sentence_order_accuracy": accuracy}
         return means
 
 
@@ -85,39 +82,37 @@ class ClassificationLoss:
         """Returns what `batch` adds to the denominator: examples."""
         return {"examples": _rows(batch["label_ids"])}
 
-    def __call__(
-        self, batch: Batch, outputs: tf.Tensor, weights: Mapping[str, tf.Tensor]
-    ) -> tf.Tensor:
-        """Returns the batch's share of the loss.
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the batch's share of the loss, a float32 scalar.
+
+        Args:
+            means: `metrics` of the batch.
+            weights: sums of `weights` over the whole batch.
+        """
+        return means["loss"].total / weights["examples"]
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns loss and accuracy of the batch as means in two parts.
 
         Args:
             batch: `label_ids` int (B,).
             outputs: logits, float (B, classes).
-            weights: sums of `weights` over the whole batch.
-
-        Returns:
-            float32 scalar.
         """
-        return self.metrics(batch, outputs)["loss"].total / weights["examples"]
-
-    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns loss and accuracy of the batch as means in two parts."""
         labels = batch["label_ids"]
-        means = _classification_means("", outputs, labels, tf.ones_like(labels, tf.float32))
-        return {name.removeprefix("_"): mean for name, mean in means.items()}
+        loss, accuracy = _loss_and_accuracy(outputs, labels, tf.ones_like(labels, tf.float32))
+        return {"loss": loss, "accuracy": accuracy}
 
 
 def _rows(tensor: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.shape(tensor)[0], tf.float32)
 
 
-def _classification_means(
-    name: str, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> dict[str, Mean]:
+def _loss_and_accuracy(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> tuple[Mean, Mean]:
     """Weighted cross-entropy and accuracy.
 
     Args:
-        name: first part of the names in the result.
         logits: float (..., classes).
         labels: int (...).
         weights: float (...).
@@ -125,7 +120,7 @@ def _classification_means(
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     correct = tf.cast(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels, tf.float32)
     weight = tf.reduce_sum(weights)
-    return {
-        f"{name}_loss": Mean(tf.reduce_sum(losses * weights), weight),
-        f"{name}_accuracy": Mean(tf.reduce_sum(correct * weights), weight),
-    }
+    return (
+        Mean(tf.reduce_sum(losses * weights), weight),
+        Mean(tf.reduce_sum(correct * weights), weight),
+    )

@@ -62,3 +62,8 @@ def random_pretraining_batches(count, batch_size=8, length=11, predictions=4, vo
             "next_sentence_labels": rng.integers(0, 2, (rows, 1), np.int32),
         }
     ).batch(batch_size, drop_remainder=True)
+
+
+def total_loss(loss, batch, outputs):
+    """Returns the loss of a whole batch."""
+    return loss.total(loss.metrics(batch, outputs), loss.weights(batch))

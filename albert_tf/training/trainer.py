@@ -23,11 +23,11 @@ class Loss(Protocol):
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """What this part of the batch adds to each denominator of the loss."""
 
-    def __call__(self, batch: Batch, outputs, weights: dict[str, tf.Tensor]) -> tf.Tensor:
-        """This part's share of the loss, given the denominators of the whole batch."""
-
     def metrics(self, batch: Batch, outputs) -> Means:
-        """Means to report."""
+        """Means over this part of the batch, to report and to make the loss of."""
+
+    def total(self, means: Means, weights: dict[str, tf.Tensor]) -> tf.Tensor:
+        """This part's share of the loss, given the denominators of the whole batch."""
 
 
 class Trainer:
@@ -96,8 +96,8 @@ class Trainer:
         self._seed_dropout(replica.replica_id_in_sync_group)
         weights = replica.all_reduce("sum", self._loss.weights(batch))
         with tf.GradientTape() as tape:
-            outputs = self.model(batch, training=True)
-            loss = self._loss(batch, outputs, weights)
+            means = self._loss.metrics(batch, self.model(batch, training=True))
+            loss = self._loss.total(means, weights)
         gradients = tape.gradient(loss, self._variables)
         # A variable that the loss does not reach has no gradient and must not decay either.
         reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
@@ -107,7 +107,7 @@ class Trainer:
         gradients, norm = tf.clip_by_global_norm(gradients, self._clip_norm)
         replica.merge_call(self._apply, args=(gradients, [self._variables[i] for i in reached]))
         # The norm is the same on every replica, so their mean is it.
-        return self._loss.metrics(batch, outputs) | {"gradient_norm": (norm, tf.ones([]))}
+        return means | {"gradient_norm": (norm, tf.ones([]))}
 
     def _apply(
         self,

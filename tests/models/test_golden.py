@@ -11,7 +11,7 @@ from albert_tf.conversion import load_checkpoint
 from albert_tf.conversion.tf1 import stored_as_original
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from tests.helpers import shared_path
+from tests.helpers import shared_path, total_loss
 
 ENCODERS = [
     "g1_gelu",
@@ -88,10 +88,9 @@ def test_pretraining_logits_losses_and_gradients():
             "next_sentence_labels",
         )
     }
-    loss = PretrainingLoss()
     with tf.GradientTape() as tape:
         outputs = model(batch, training=True)
-        total = loss(batch, outputs, loss.weights(batch))
+        total = total_loss(PretrainingLoss(), batch, outputs)
     gradients = tape.gradient(total, model.trainable_variables)
 
     logits = np.reshape(outputs["masked_lm_logits"], golden["mlm_logits"].shape)

@@ -6,7 +6,7 @@ from albert_tf.losses import ClassificationLoss, PretrainingLoss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
-from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
+from tests.helpers import random_inputs, random_pretraining_batches, tiny_config, total_loss
 
 
 def make_trainer(strategy_name, seed=5, loss=None, **config):
@@ -79,8 +79,7 @@ def test_gradient_of_the_word_table_is_clipped_by_its_true_norm():
     batch = next(iter(random_pretraining_batches(1)))
     with tf.GradientTape() as tape:
         outputs = trainer.model(batch, training=True)
-        loss = PretrainingLoss()
-        total = loss(batch, outputs, loss.weights(batch))
+        total = total_loss(PretrainingLoss(), batch, outputs)
     gradients = [
         tf.convert_to_tensor(g) for g in tape.gradient(total, trainer.model.trainable_variables)
     ]
