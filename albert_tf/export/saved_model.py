@@ -4,6 +4,7 @@
 <export_dir>/text/<n>/    raw text -> probabilities; needs TensorFlow Text's operators
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ def export_classifier(
     max_seq_length: int,
     pairs: bool,
 ) -> dict[str, str]:
-    """Writes the next version of both SavedModels.
+    """Writes the next version of both SavedModels; a version is one above the greatest in either folder.
 
     A WordPiece vocabulary has no form in the graph; then only the one that takes ids is written.
 
@@ -44,28 +45,19 @@ def export_classifier(
     modules = {"ids": IdsClassifier(model, labels)}
     if isinstance(tokenizer, AlbertTokenizer):
         modules["text"] = TextClassifier(model, labels, tokenizer, max_seq_length, pairs)
-    return {
-        name: save_next_version(module, os.path.join(export_dir, name))
-        for name, module in modules.items()
-    }
+    directories = {name: os.path.join(export_dir, name) for name in modules}
+    for directory in directories.values():
+        files.make_directory(directory, "export_dir")
+    version = str(1 + max(map(_latest_version, directories.values())))
+    paths = {name: os.path.join(directory, version) for name, directory in directories.items()}
+    # Both appear once both are complete, so that a version is one model in either form.
+    with contextlib.ExitStack() as stack:
+        for name, module in modules.items():
+            incomplete = stack.enter_context(files.write_atomically(paths[name]))
+            tf.saved_model.save(module, incomplete, signatures=module.signature)
+    return paths
 
 
-def save_next_version(module: tf.Module, directory: str) -> str:
-    """Writes a module with its `signature` as `<directory>/<n>`, n one above the greatest there is.
-
-    Returns:
-        The written folder.
-
-    Raises:
-        InputError: the file system refuses.
-    """
-    files.make_directory(directory, "export_dir")
-    versions = [int(name) for name in _entries(directory) if name.isdigit()]
-    path = os.path.join(directory, str(max(versions, default=0) + 1))
-    with files.write_atomically(path) as incomplete:
-        tf.saved_model.save(module, incomplete, signatures=module.signature)
-    return path
-
-
-def _entries(directory: str) -> list[str]:
-    return [name.rstrip("/") for name in tf.io.gfile.listdir(directory)]
+def _latest_version(directory: str) -> int:
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+    return max((int(name) for name in names if name.isdigit()), default=0)

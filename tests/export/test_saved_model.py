@@ -169,9 +169,23 @@ def test_versions_count_up_and_nothing_is_overwritten(tmp_path, model, tokenizer
     (tmp_path / "ids" / "notes").mkdir()
     first = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
     second = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
-    assert [pathlib.Path(path).name for path in first.values()] == ["10", "1"]
-    assert [pathlib.Path(path).name for path in second.values()] == ["11", "2"]
-    assert sorted(path.name for path in (tmp_path / "text").iterdir()) == ["1", "2"]
+    assert [pathlib.Path(path).name for path in first.values()] == ["10", "10"]
+    assert [pathlib.Path(path).name for path in second.values()] == ["11", "11"]
+    assert sorted(path.name for path in (tmp_path / "text").iterdir()) == ["10", "11"]
+
+
+def test_neither_form_appears_unless_both_can_be_written(tmp_path, model, tokenizer, monkeypatch):
+    save = tf.saved_model.save
+
+    def fail_at_text(module, path, **arguments):
+        if "text" in path:
+            raise OSError("No space left on device")
+        save(module, path, **arguments)
+
+    monkeypatch.setattr(tf.saved_model, "save", fail_at_text)
+    with pytest.raises(InputError, match="text/1: cannot be written: No space left"):
+        export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
+    assert list((tmp_path / "ids").iterdir()) == list((tmp_path / "text").iterdir()) == []
 
 
 def test_wordpiece_vocabulary_exports_ids_alone(tmp_path, model):
