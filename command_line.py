@@ -93,17 +93,30 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
     # TensorFlow tells the log what every checkpoint's writing took.
     logging.set_verbosity(logging.WARNING)
+    try:
+        task(options_class(**_flag_values(options_class)))
+    except InputError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        print(f"{_script_name()}: interrupted", file=sys.stderr)
+        sys.exit(130)  # the shells' code for an interrupt: 128 + SIGINT
+
+
+def _flag_values(options_class: type) -> dict[str, typing.Any]:
     values = {}
     for field in dataclasses.fields(options_class):
         value = flags.FLAGS[field.name].value
+        if value == "" or (isinstance(value, list) and "" in value):
+            raise FlagError(f"--{field.name}: received an empty value; leave the flag out for none")
         values[field.name] = tuple(value) if isinstance(value, list) else value
-    try:
-        task(options_class(**values))
-    except InputError as error:
-        _fail(error)
+    return values
 
 
 def _fail(error: InputError) -> typing.NoReturn:
     message = " ".join(str(error).split())
-    print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
+    print(f"{_script_name()}: error: {message}", file=sys.stderr)
     sys.exit(error.exit_code)
+
+
+def _script_name() -> str:
+    return os.path.basename(sys.argv[0])

@@ -29,6 +29,10 @@ def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
+        if tf.io.gfile.isdir(pattern):
+            raise InputError(
+                f"--{flag}: '{pattern}' is a folder; expected files, e.g. '{pattern}/*'"
+            )
         matches = sorted(path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path))
         if not matches:
             raise InputError(f"--{flag}: no file matches '{pattern}'")
@@ -47,7 +51,7 @@ def read_bytes(path: str) -> bytes:
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read()
     except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
@@ -66,7 +70,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 yield number, _decode(line, path, number).removesuffix("\n").removesuffix("\r")
     except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
 
 def _refuse_folder(path: str) -> None:
@@ -119,7 +123,7 @@ def make_directory(path: str, flag: str) -> None:
     try:
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
-        raise InputError(f"--{flag}: cannot make the folder '{path}': {_reason(error)}") from error
+        raise InputError(f"--{flag}: cannot make the folder '{path}': {reason(error)}") from error
 
 
 @contextlib.contextmanager
@@ -137,7 +141,7 @@ def write_atomically(path: str) -> Iterator[str]:
         yield incomplete
         tf.io.gfile.rename(incomplete, path, overwrite=True)
     except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"{path}: cannot be written: {_reason(error)}") from error
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
     finally:
         _remove(incomplete)
 
@@ -162,7 +166,7 @@ def write_together(prefix: str, suffixes: Sequence[str]) -> Iterator[str]:
         for suffix in suffixes:
             tf.io.gfile.rename(incomplete + suffix, prefix + suffix, overwrite=True)
     except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"{prefix}: cannot be written: {_reason(error)}") from error
+        raise InputError(f"{prefix}: cannot be written: {reason(error)}") from error
     finally:
         _remove(folder)
 
@@ -174,7 +178,7 @@ def _remove(path: str) -> None:
         tf.io.gfile.remove(path)
 
 
-def _reason(error: Exception) -> str:
-    """The last part of an operating-system message, which holds the reason; the path is named already."""
+def reason(error: Exception) -> str:
+    """Returns the last part of an operating system's message; what comes before names the path."""
     message = error.message if isinstance(error, tf.errors.OpError) else str(error)
     return " ".join(message.split(";")[-1].split())
