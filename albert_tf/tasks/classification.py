@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -23,16 +23,20 @@ from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.options import option
 from albert_tf.tasks.common import (
     TrainingOptions,
-    check_at_least,
+    check_output_dir,
+    check_range,
+    has_checkpoint,
     load_config,
     make_optimizer,
     make_plan,
-    prepare_output_dir,
+    start_or_resume,
+    write_results,
 )
 from albert_tf.tokenization import Tokenizer, load_tokenizer
 from albert_tf.training import Trainer, make_strategy, train
 
 _TASK_FILE = "task.json"
+_SPLITS = ("train", "dev", "test")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,30 +66,50 @@ class ClassificationOptions(TrainingOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        check_at_least(self, "num_train_steps", 1)
-        check_at_least(self, "num_train_epochs", 0)
+        check_range(self, "num_train_steps", 1)
+        check_range(self, "num_train_epochs", 0)
+        check_range(self, "classifier_dropout", 0, 1)
         if not (self.do_train or self.do_eval or self.do_predict or self.export_dir):
             raise FlagError(
                 "expected at least one of --do_train, --do_eval, --do_predict, --export_dir; "
                 "received none"
             )
-        for split in self.splits:
-            self._check_source(split)
+        if self.init_checkpoint and not self.do_train:
+            raise FlagError(
+                "--init_checkpoint: expected --do_train, which starts from it; without it the best "
+                "checkpoint of --output_dir is used"
+            )
+        self._check_sources()
 
     @property
     def splits(self) -> list[str]:
         """The splits that the flags ask for; with a dev set, training picks its best checkpoint."""
         wanted = {
             "train": self.do_train,
-            "dev": self.do_eval or (self.do_train and bool(self.data_dir or self.dev_file)),
+            "dev": self.do_eval or (self.do_train and bool(self.source_of("dev"))),
             "test": self.do_predict,
         }
         return [split for split, is_wanted in wanted.items() if is_wanted]
 
-    def _check_source(self, split: str) -> None:
-        flag = "data_dir" if glue.find_task(self.task_name).splits else f"{split}_file"
-        if not getattr(self, flag):
-            raise FlagError(f"--task_name={self.task_name}: expected --{flag}; received none")
+    def source_of(self, split: str) -> str | None:
+        """Returns where a split is: the folder of GLUE or a file; None where no flag says it."""
+        return getattr(self, self._source_flag(split))
+
+    def _source_flag(self, split: str) -> str:
+        return "data_dir" if glue.find_task(self.task_name).splits else f"{split}_file"
+
+    def _check_sources(self) -> None:
+        for split in self.splits:
+            if not self.source_of(split):
+                flag = self._source_flag(split)
+                raise FlagError(f"--task_name={self.task_name}: expected --{flag}; received none")
+        read = {self._source_flag(split) for split in _SPLITS}
+        for flag in ("data_dir", *(f"{split}_file" for split in _SPLITS)):
+            if flag not in read and getattr(self, flag):
+                raise FlagError(
+                    f"--{flag}: --task_name={self.task_name} reads no such thing; "
+                    f"it reads --{', --'.join(sorted(read))}"
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +146,10 @@ def run(options: ClassificationOptions) -> dict[str, float]:
             f"{options.albert_config_file} says vocab_size {config.vocab_size}"
         )
     data = _read_data(options, tokenizer)
-    prepare_output_dir(options, config)
-    _write_task(options, data)
+    check_output_dir(options, config)
+    _check_task(options, data)
+    if options.export_dir:
+        files.make_directory(options.export_dir, "export_dir")
 
     num_train_steps = _count_train_steps(options, data)
     trainer = _make_trainer(options, config, len(data.labels), num_train_steps)
@@ -140,14 +166,15 @@ def run(options: ClassificationOptions) -> dict[str, float]:
         batches_from = functools.partial(
             training_batches, data.features["train"], options.train_batch_size, options.random_seed
         )
+        start_or_resume(options, config, trainer, starting_part=trainer.model.encoder)
+        files.write_json(os.path.join(options.output_dir, _TASK_FILE), _task_of(options, data))
         train(trainer, plan, batches_from, evaluate)
     load_checkpoint(trainer.model, plan.best_checkpoint)
 
     metrics = {}
     if options.do_eval:
         metrics = evaluate()
-        files.write_json(os.path.join(options.output_dir, "eval_results.json"), metrics)
-        print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+        write_results(options, metrics)
     if options.do_predict:
         _write_predictions(options, trainer, data)
     if options.export_dir:
@@ -168,12 +195,13 @@ def _read_data(options: ClassificationOptions, tokenizer: Tokenizer) -> _Data:
     examples = {}
     labels, pairs = task.labels, False
     if not options.do_train:
-        labels, pairs = _read_task(options)
+        there = _read_task(options)
+        labels, pairs = there["labels"], there["pairs"]
     for split in options.splits:
         if task.splits:
-            examples[split] = glue.read_glue(task, options.data_dir, split)
+            examples[split] = glue.read_glue(task, options.source_of(split), split)
         else:
-            path = getattr(options, f"{split}_file")
+            path = options.source_of(split)
             examples[split] = glue.read_tsv(path, split, labels)
             if split == "train":
                 labels = glue.collect_labels(examples[split], path)
@@ -185,29 +213,36 @@ def _read_data(options: ClassificationOptions, tokenizer: Tokenizer) -> _Data:
     return _Data(labels, pairs, examples, features)
 
 
-def _write_task(options: ClassificationOptions, data: _Data) -> None:
-    """Notes beside the checkpoints what their head means."""
-    if options.do_train:
-        path = os.path.join(options.output_dir, _TASK_FILE)
-        if tf.io.gfile.exists(path) and (there := files.read_json(path)["labels"]) != [
-            *data.labels
-        ]:
+def _task_of(options: ClassificationOptions, data: _Data) -> dict[str, Any]:
+    """Returns what the head of a run's checkpoints means, as it is noted beside them."""
+    return {
+        "task_name": glue.find_task(options.task_name).name,
+        "labels": list(data.labels),
+        "pairs": data.pairs,
+    }
+
+
+def _check_task(options: ClassificationOptions, data: _Data) -> None:
+    """Checks that the checkpoints that are there are of this task."""
+    if not has_checkpoint(options):
+        return
+    there, ours = _read_task(options), _task_of(options, data)
+    for name in ("task_name", "labels"):
+        if there[name] != ours[name]:
             raise InputError(
-                f"--output_dir={options.output_dir}: holds checkpoints for the labels {there}, "
-                f"but the training set has {[*data.labels]}"
+                f"--output_dir={options.output_dir}: holds the checkpoints of another task: "
+                f"{name} {there[name]}, but this run has {ours[name]}"
             )
-        files.write_json(path, {"labels": data.labels, "pairs": data.pairs})
 
 
-def _read_task(options: ClassificationOptions) -> tuple[list[str], bool]:
+def _read_task(options: ClassificationOptions) -> dict[str, Any]:
     path = os.path.join(options.output_dir, _TASK_FILE)
     if not tf.io.gfile.exists(path):
         raise InputError(
-            f"--output_dir={options.output_dir}: holds no trained classifier; expected {path}, "
-            "which --do_train writes"
+            f"--output_dir={options.output_dir}: holds no classifier: no {_TASK_FILE}, which "
+            "--do_train writes"
         )
-    task = files.read_json(path)
-    return task["labels"], task["pairs"]
+    return files.read_json(path)
 
 
 def _count_train_steps(options: ClassificationOptions, data: _Data) -> int:
@@ -233,8 +268,6 @@ def _make_trainer(
             seed=seed + 1,
         )
         optimizer = make_optimizer(options, num_train_steps, warmup_steps)
-    if options.init_checkpoint:
-        print(load_checkpoint(model.encoder, options.init_checkpoint).summary())
     return Trainer(model, ClassificationLoss(), optimizer, strategy, seed)
 
 

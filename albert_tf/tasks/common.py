@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import keras
@@ -9,14 +10,16 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import load_checkpoint
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import option, to_json_dict
-from albert_tf.training import TrainingPlan
+from albert_tf.training import Trainer, TrainingPlan, resume
 from albert_tf.training.strategy import StrategyName
 
 CONFIG_FILE = "albert_config.json"
 _OPTIONS_FILE = "config.json"
+_RESULTS_FILE = "eval_results.json"
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 
 
@@ -55,16 +58,35 @@ class TrainingOptions:
             "keep_checkpoint_max",
             "log_steps",
         ):
-            check_at_least(self, name, 1)
-        for name in ("warmup_steps", "start_warmup_step", "random_seed", "learning_rate"):
-            check_at_least(self, name, 0)
+            check_range(self, name, 1)
+        for name in (
+            "warmup_steps",
+            "start_warmup_step",
+            "random_seed",
+            "learning_rate",
+            "poly_power",
+        ):
+            check_range(self, name, 0)
+        check_range(self, "max_seq_length", 5)  # [CLS] a [SEP] b [SEP]
 
 
-def check_at_least(options: TrainingOptions, name: str, least: float) -> None:
-    """Raises a `FlagError` where an option has a value below `least`."""
+def check_range(options: TrainingOptions, name: str, least: float, most: float = 2**31 - 1) -> None:
+    """Checks that an option has a value in [least, most], or none.
+
+    Args:
+        options: the options.
+        name: of the option.
+        least: the least value.
+        most: the greatest value; without another, the greatest int32.
+
+    Raises:
+        FlagError: the value is outside.
+    """
     value = getattr(options, name)
-    if value is not None and value < least:
-        raise FlagError(f"--{name}={value}: expected at least {least}")
+    if value is None or least <= value <= most:
+        return
+    bound = f"at most {most}" if value > most else f"at least {least}"
+    raise FlagError(f"--{name}={value}: expected {bound}")
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:
@@ -74,6 +96,11 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
         InputError: it cannot be read, or `--max_seq_length` is above its positions.
     """
     config = AlbertConfig.from_json_file(options.albert_config_file)
+    if config.type_vocab_size < 2:
+        raise InputError(
+            f"{options.albert_config_file}: type_vocab_size {config.type_vocab_size}; expected at "
+            "least 2, for two segments"
+        )
     if options.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
@@ -82,25 +109,94 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
     return config
 
 
-def prepare_output_dir(options: TrainingOptions, config: AlbertConfig) -> None:
-    """Makes the output folder and writes into it what the run is: model and options.
+def check_output_dir(
+    options: TrainingOptions, config: AlbertConfig, fixed_options: Sequence[str] = ()
+) -> None:
+    """Checks that a run may go on in its output folder, and makes it where it is absent.
+
+    Args:
+        options: the run's options.
+        config: the model's config.
+        fixed_options: names of the options that a run keeps from its first start; with `--do_train`
+            the optimizer is one of them, as its state is restored.
 
     Raises:
-        InputError: the folder holds the checkpoints of another model.
+        InputError: it holds the checkpoints of another model or run, or it cannot be made.
     """
+    if has_checkpoint(options):
+        _check_run_files(options, config, fixed_options)
     files.make_directory(options.output_dir, "output_dir")
+
+
+def has_checkpoint(options: TrainingOptions) -> bool:
+    """Returns whether the output folder holds a checkpoint."""
+    return tf.train.latest_checkpoint(options.output_dir) is not None
+
+
+def _check_run_files(
+    options: TrainingOptions, config: AlbertConfig, fixed_options: Sequence[str]
+) -> None:
     path = os.path.join(options.output_dir, CONFIG_FILE)
-    if tf.io.gfile.exists(path):
-        there, ours = AlbertConfig.from_json_file(path).to_dict(), config.to_dict()
-        for name, value in ours.items():
-            if there[name] != value:
-                raise InputError(
-                    f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
-                    f"{name} {there[name]}, but {options.albert_config_file} says {value}"
-                )
-    config.to_json_file(path)
-    if options.do_train:
-        files.write_json(os.path.join(options.output_dir, _OPTIONS_FILE), to_json_dict(options))
+    there, ours = AlbertConfig.from_json_file(path).to_dict(), config.to_dict()
+    for name, value in ours.items():
+        if there[name] != value:
+            raise InputError(
+                f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
+                f"{name} {there[name]}, but {options.albert_config_file} says {value}"
+            )
+    started_with = files.read_json(os.path.join(options.output_dir, _OPTIONS_FILE))
+    for name in (*fixed_options, *(["optimizer"] if options.do_train else [])):
+        if name not in started_with:
+            raise InputError(
+                f"--output_dir={options.output_dir}: holds the checkpoints of another kind of run: "
+                f"one without {name}"
+            )
+        if started_with[name] != getattr(options, name):
+            raise InputError(
+                f"--output_dir={options.output_dir}: holds the checkpoints of a run with "
+                f"{name} {started_with[name]}; --{name} says {getattr(options, name)}"
+            )
+
+
+def start_or_resume(
+    options: TrainingOptions, config: AlbertConfig, trainer: Trainer, starting_part: keras.Model
+) -> None:
+    """Sets the weights that training goes on from, and writes into the output folder what is trained.
+
+    Args:
+        options: the run's options.
+        config: the model's config.
+        trainer: of the whole model.
+        starting_part: the model, or its encoder: what `--init_checkpoint` is read into at the start.
+
+    Raises:
+        InputError: a checkpoint cannot be read or is of another model.
+    """
+    if not resume(trainer, options.output_dir):
+        load_init_checkpoint(options, starting_part)
+    config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
+    files.write_json(os.path.join(options.output_dir, _OPTIONS_FILE), to_json_dict(options))
+
+
+def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
+    """Reads `--init_checkpoint` into a model, where it is given.
+
+    Raises:
+        InputError: it cannot be read or is of another model.
+    """
+    if options.init_checkpoint is None:
+        return
+    try:
+        report = load_checkpoint(model, options.init_checkpoint)
+    except InputError as error:
+        raise InputError(f"--init_checkpoint: {error}") from error
+    print(report.summary())
+
+
+def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> None:
+    """Writes the metrics of the final evaluation to `eval_results.json` and prints them."""
+    files.write_json(os.path.join(options.output_dir, _RESULTS_FILE), metrics)
+    print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
 
 
 def make_plan(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 from typing import Literal
 
 import tensorflow as tf
@@ -23,11 +22,14 @@ from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import option
 from albert_tf.tasks.common import (
     TrainingOptions,
-    check_at_least,
+    check_output_dir,
+    check_range,
     load_config,
+    load_init_checkpoint,
     make_optimizer,
     make_plan,
-    prepare_output_dir,
+    start_or_resume,
+    write_results,
 )
 from albert_tf.training import Trainer, make_strategy, train
 
@@ -53,7 +55,8 @@ class PretrainingOptions(TrainingOptions):
     def __post_init__(self):
         super().__post_init__()
         for name in ("num_train_steps", "max_eval_steps", "shuffle_buffer"):
-            check_at_least(self, name, 1)
+            check_range(self, name, 1)
+        check_range(self, "max_predictions_per_seq", 1, self.max_seq_length)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:
@@ -66,7 +69,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     """Trains, evaluates, or both.
 
     Returns:
-        The metrics of the best checkpoint on the evaluation records; none without `--do_eval`.
+        With `--do_eval`, the metrics on the evaluation records: of the best checkpoint, or, without
+        `--do_train`, of `--init_checkpoint` where it is given.
 
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
@@ -77,9 +81,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     )
     train_files = _checked_files(options.input_file, "input_file", spec)
     eval_files = _checked_files(options.eval_input_file, "eval_input_file", spec)
-    prepare_output_dir(options, config)
+    check_output_dir(options, config, fixed_options=("sentence_objective",))
     trainer = _make_trainer(options, config)
-
     evaluate = None
     if eval_files:
         batches = pretraining_evaluation_batches(eval_files, spec.parse, options.eval_batch_size)
@@ -90,17 +93,17 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     )
     with explain_bad_records(train_files + eval_files, spec):
         if options.do_train:
-            train(
-                trainer,
-                plan,
-                functools.partial(_batches_from, options, train_files, spec),
-                evaluate,
-            )
+            start_or_resume(options, config, trainer, starting_part=trainer.model)
+            batches_from = functools.partial(_batches_from, options, train_files, spec)
+            train(trainer, plan, batches_from, evaluate)
         if not options.do_eval:
             return {}
-        load_checkpoint(trainer.model, plan.best_checkpoint)
+        if options.do_train or options.init_checkpoint is None:
+            load_checkpoint(trainer.model, plan.best_checkpoint)
+        else:
+            load_init_checkpoint(options, trainer.model)
         metrics = evaluate()
-    files.write_json(os.path.join(options.output_dir, "eval_results.json"), metrics)
+    write_results(options, metrics)
     return metrics
 
 
@@ -118,8 +121,6 @@ def _make_trainer(options: PretrainingOptions, config: AlbertConfig) -> Trainer:
     with strategy.scope():
         model = AlbertPretrainer(AlbertEncoder(config, seed=seed), sentence_head, seed=seed + 1)
         optimizer = make_optimizer(options, options.num_train_steps, options.warmup_steps)
-    if options.init_checkpoint:
-        print(load_checkpoint(model, options.init_checkpoint).summary())
     return Trainer(model, PretrainingLoss(sentence_head), optimizer, strategy, seed)
 
 

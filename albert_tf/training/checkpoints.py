@@ -5,6 +5,7 @@ in a list; it would leave out the blocks of an encoder without a word. So the ch
 from each variable's path to the variable.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -21,6 +22,8 @@ from albert_tf.training.checkpoint_files import (
     tensors_of,
     write_checkpoint,
 )
+
+_METRICS = ".json"
 
 
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
@@ -69,7 +72,7 @@ class Checkpoints:
             return self._manager.save(checkpoint_number=step)
         except tf.errors.OpError as error:
             raise InputError(
-                f"{self._manager.directory}: a checkpoint cannot be written: {error.message}"
+                f"{self._manager.directory}: a checkpoint cannot be written: {files.reason(error)}"
             ) from error
 
     def restore_latest(self) -> bool:
@@ -98,12 +101,39 @@ def save_checkpoint(model: keras.Model, prefix: str) -> None:
     write_checkpoint(prefix, tensors_of(variables_by_path(model.weights), stored_by_path))
 
 
-def write_best_metrics(directory: str, step: int, metrics: Mapping[str, float]) -> None:
-    """Notes beside a best checkpoint what made it the best."""
-    files.write_json(f"{directory}/metrics.json", {"step": step, **metrics})
+class BestCheckpoint:
+    """The weights that did best in evaluation, with the metrics that say so, in a folder of their own.
 
+    TensorFlow's note of the latest checkpoint is written last. Until then the folder holds the best
+    before, so a run that is killed in between has lost nothing.
 
-def read_best_metrics(directory: str) -> dict[str, float] | None:
-    """Returns what `write_best_metrics` noted; None where there is no best checkpoint yet."""
-    path = f"{directory}/metrics.json"
-    return files.read_json(path) if tf.io.gfile.exists(path) else None
+    Args:
+        directory: the folder.
+    """
+
+    def __init__(self, directory: str):
+        self._directory = directory
+
+    @property
+    def prefix(self) -> str | None:
+        """Prefix of the checkpoint; None where there is none yet."""
+        return tf.train.latest_checkpoint(self._directory)
+
+    @property
+    def metrics(self) -> dict[str, float] | None:
+        """Its metrics; None where there is none yet."""
+        return files.read_json(f"{self.prefix}{_METRICS}") if self.prefix else None
+
+    def replace(self, model: keras.Model, step: int, metrics: Mapping[str, float]) -> None:
+        """Keeps the weights of a step in place of those before.
+
+        Raises:
+            InputError: the file system refuses (full, read-only).
+        """
+        path = f"{self._directory}/ckpt-{step}{_METRICS}"
+        files.make_directory(self._directory, "output_dir")
+        files.write_json(path, {"step": step, **metrics})
+        Checkpoints(self._directory, variables_by_path(model.weights), max_to_keep=1).save(step)
+        for other in tf.io.gfile.glob(f"{self._directory}/*{_METRICS}"):
+            if os.path.basename(other) != os.path.basename(path):
+                tf.io.gfile.remove(other)

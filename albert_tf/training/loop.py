@@ -3,9 +3,12 @@
 What a run leaves in its folder:
 
     ckpt-*, checkpoint     the newest checkpoints, with the optimizer's state
-    best/                  the weights that did best in evaluation, and metrics.json
+    best/                  the weights that did best in evaluation, and their metrics
     metrics.jsonl          a line for each report: step, split, metrics
     train/, eval/          the same as TensorBoard summaries
+
+A run that was killed loses the updates after its newest checkpoint, and `metrics.jsonl` loses their
+reports; TensorBoard, which only adds, shows them twice.
 """
 
 import contextlib
@@ -19,12 +22,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.progress import Progress
-from albert_tf.training.checkpoints import (
-    Checkpoints,
-    read_best_metrics,
-    variables_by_path,
-    write_best_metrics,
-)
+from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
 from albert_tf.training.trainer import MeanAccumulator, Trainer
 
 
@@ -53,14 +51,35 @@ class TrainingPlan:
     higher_is_better: bool
 
     @property
-    def best_dir(self) -> str:
-        """Folder of the best checkpoint."""
-        return f"{self.output_dir}/best"
+    def best(self) -> BestCheckpoint:
+        """The best checkpoint of the run."""
+        return BestCheckpoint(f"{self.output_dir}/best")
 
     @property
     def best_checkpoint(self) -> str:
         """What to load after training: the best or, where nothing was evaluated, the newest."""
-        return self.best_dir if read_best_metrics(self.best_dir) else self.output_dir
+        return self.best.prefix or self.output_dir
+
+
+def resume(trainer: Trainer, output_dir: str) -> bool:
+    """Restores the newest checkpoint of a run's folder.
+
+    Returns:
+        whether there is one.
+
+    Raises:
+        InputError: it is damaged, or of another model or optimizer.
+    """
+    checkpoints = _checkpoints(trainer, output_dir)
+    if not checkpoints.restore_latest():
+        return False
+    print(f"goes on from {checkpoints.latest}")
+    return True
+
+
+def _checkpoints(trainer: Trainer, output_dir: str, max_to_keep: int = 1) -> Checkpoints:
+    state = variables_by_path([*trainer.model.weights, *trainer.optimizer.variables])
+    return Checkpoints(output_dir, state, max_to_keep)
 
 
 def train(
@@ -69,69 +88,77 @@ def train(
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
-    """Trains to the end of the plan, from the newest checkpoint of its folder if there is one.
+    """Trains from the trainer's step to the end of the plan.
 
     Args:
-        trainer: makes the updates.
+        trainer: makes the updates; at its first step, or as `resume` left it.
         plan: how long, and what to do on the way.
         batches_from: returns the batches from a step on; the same ones in every run.
         evaluate: returns metrics of held-out data; None where there is none.
 
     Raises:
-        InputError: a checkpoint cannot be read or written, or the loss is not finite.
+        InputError: a checkpoint cannot be written, or the loss is not finite.
     """
-    state = variables_by_path([*trainer.model.weights, *trainer.optimizer.variables])
-    checkpoints = Checkpoints(plan.output_dir, state, plan.keep_checkpoint_max)
-    if checkpoints.restore_latest():
-        print(f"{plan.description}: goes on from {checkpoints.latest}")
-    if trainer.step >= plan.num_train_steps:
+    checkpoints = _checkpoints(trainer, plan.output_dir, plan.keep_checkpoint_max)
+    reports = Reports(plan, trainer.step)
+    # The curve starts where the model does; and a run may be killed before it has evaluated.
+    lacks_evaluation = evaluate is not None and not reports.has("eval", trainer.step)
+    steps_left = max(0, plan.num_train_steps - trainer.step)
+    if not steps_left and not lacks_evaluation:
+        print(f"{plan.description}: has {trainer.step} of {plan.num_train_steps} steps already")
         return
-    with Reports(plan, trainer.step) as reports:
-        if evaluate is not None and trainer.step == 0:
-            # The curve starts where the model does.
-            reports.write("eval", 0, evaluate())
+    with reports:
+        if lacks_evaluation:
+            _evaluate(trainer, plan, reports, evaluate)
         means = MeanAccumulator()
-        for step_means in trainer.train_steps(batches_from(trainer.step)):
+        for step_means in trainer.train_steps(batches_from(trainer.step).take(steps_left)):
             means.add(step_means)
             step = reports.advance()
-            is_last = step == plan.num_train_steps
-            saves = is_last or step % plan.save_checkpoints_steps == 0
+            saves = step == plan.num_train_steps or step % plan.save_checkpoints_steps == 0
             if saves or step % plan.log_steps == 0:
                 reports.write("train", step, _checked(means.result(), step))
                 means = MeanAccumulator()
             if saves:
-                if evaluate is not None:
-                    metrics = evaluate()
-                    reports.write("eval", step, metrics)
-                    _keep_best(trainer, plan, step, metrics)
-                # After the evaluation: a run that is killed in between repeats it.
                 checkpoints.save(step)
-            if is_last:
-                return
+                if evaluate is not None:
+                    _evaluate(trainer, plan, reports, evaluate)
+
+
+def _evaluate(
+    trainer: Trainer,
+    plan: TrainingPlan,
+    reports: "Reports",
+    evaluate: Callable[[], dict[str, float]],
+) -> None:
+    """Evaluates, keeps the weights where they are the best so far, and then reports.
+
+    In this order, because a step that is reported is not evaluated again.
+    """
+    step = trainer.step
+    metrics = _checked(evaluate(), step)
+    # What was not trained is never the best.
+    if step > 0 and _is_best(plan, step, metrics[plan.best_metric]):
+        plan.best.replace(trainer.model, step, metrics)
+    reports.write("eval", step, metrics)
+
+
+def _is_best(plan: TrainingPlan, step: int, value: float) -> bool:
+    best = plan.best.metrics
+    if best is None or best["step"] == step:
+        return True
+    if plan.higher_is_better:
+        return value > best[plan.best_metric]
+    return value < best[plan.best_metric]
 
 
 def _checked(metrics: dict[str, float], step: int) -> dict[str, float]:
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise InputError(
-                f"step {step}: {name} is {value}; the newest checkpoint is from before; "
-                "start again with a lower --learning_rate or a longer warm-up"
+                f"step {step}: {name} is {value}; start again from a checkpoint before, "
+                "with a lower --learning_rate or a longer warm-up"
             )
     return metrics
-
-
-def _keep_best(
-    trainer: Trainer, plan: TrainingPlan, step: int, metrics: Mapping[str, float]
-) -> None:
-    """Saves the weights where the evaluation is better than all before."""
-    best = read_best_metrics(plan.best_dir)
-    if best is not None and best["step"] < step:
-        gain = metrics[plan.best_metric] - best[plan.best_metric]
-        if gain == 0 or (gain > 0) != plan.higher_is_better:
-            return
-    weights = variables_by_path(trainer.model.weights)
-    Checkpoints(plan.best_dir, weights, max_to_keep=1).save(step)
-    write_best_metrics(plan.best_dir, step, metrics)
 
 
 class Reports:
@@ -145,22 +172,29 @@ class Reports:
     def __init__(self, plan: TrainingPlan, step: int):
         self._path = f"{plan.output_dir}/metrics.jsonl"
         self._plan = plan
-        self._progress = Progress(plan.description, "steps", plan.num_train_steps, done=step)
-        self._writers = {
-            split: tf.summary.create_file_writer(f"{plan.output_dir}/{split}")
-            for split in ("train", "eval")
-        }
+        self._first_step = step
         self._lines = [line for line in _read_reports(self._path) if line["step"] <= step]
         self._exit_stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Reports":
-        self._exit_stack.enter_context(self._progress)
+        plan = self._plan
+        self._writers = {
+            split: tf.summary.create_file_writer(f"{plan.output_dir}/{split}")
+            for split in ("train", "eval")
+        }
+        self._progress = self._exit_stack.enter_context(
+            Progress(plan.description, "steps", plan.num_train_steps, done=self._first_step)
+        )
         return self
 
     def __exit__(self, *exception) -> None:
         for writer in self._writers.values():
             writer.close()
         self._exit_stack.close()
+
+    def has(self, split: str, step: int) -> bool:
+        """Returns whether there is a report of a split at a step."""
+        return any(line["split"] == split and line["step"] == step for line in self._lines)
 
     def advance(self) -> int:
         """Counts one update and returns how many there are."""

@@ -11,6 +11,7 @@ import pytest
 
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder
+from albert_tf.training.checkpoints import BestCheckpoint
 from tests.helpers import tiny_config
 from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
 
@@ -147,8 +148,7 @@ def test_killed_run_goes_on_to_the_same_end(tmp_path):
         (line for line in map(json.loads, lines) if line["split"] == "eval" and line["step"]),
         key=lambda line: line["loss"],
     )
-    kept = json.loads((tmp_path / "out" / "best" / "metrics.json").read_text())
-    assert kept["step"] == best["step"]
+    assert BestCheckpoint(str(tmp_path / "out" / "best")).metrics["step"] == best["step"]
 
 
 def wait_for(path, process):

@@ -126,6 +126,40 @@ def test_folder_of_another_model_is_refused(data, tmp_path):
     assert (tmp_path / "albert_config.json").read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"sentence_objective": "none"},
+            "with sentence_objective sop; --sentence_objective says none",
+        ),
+        ({"optimizer": "adamw"}, "with optimizer lamb; --optimizer says adamw"),
+    ],
+)
+def test_run_goes_on_as_it_started_or_not_at_all(data, tmp_path, changes, message):
+    options = make_options(data, tmp_path, num_train_steps=1)
+    run(options)
+    before = (tmp_path / "config.json").read_text()
+    with pytest.raises(InputError, match=message):
+        run(dataclasses.replace(options, **changes))
+    assert (tmp_path / "config.json").read_text() == before
+
+
+def test_folder_of_a_classifier_is_refused(data, tmp_path):
+    options = make_options(data, tmp_path, num_train_steps=1)
+    run(options)
+    (tmp_path / "config.json").write_text('{"optimizer": "lamb", "task_name": "tsv"}')
+    with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):
+        run(options)
+
+
+def test_config_without_a_second_segment_is_refused(data, tmp_path):
+    config = tmp_path / "albert_config.json"
+    tiny_config(type_vocab_size=1).to_json_file(str(config))
+    with pytest.raises(InputError, match=r"albert_config\.json: type_vocab_size 1; expected at"):
+        run(make_options(data, tmp_path / "out", albert_config_file=str(config)))
+
+
 def test_records_of_another_length_are_refused(data, tmp_path):
     with pytest.raises(
         InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32"
@@ -178,5 +212,13 @@ def test_flags_that_make_no_sense_are_refused(data, tmp_path, changes, message):
 def test_evaluation_alone(data, tmp_path):
     options = make_options(data, tmp_path, num_train_steps=30)
     metrics = run(options)
-    again = run(dataclasses.replace(options, do_train=False, input_file=()))
-    assert again == pytest.approx(metrics, rel=1e-5)
+    alone = dataclasses.replace(options, do_train=False, input_file=())
+    assert run(alone) == pytest.approx(metrics, rel=1e-5)
+
+    # Of any other checkpoint too, in a folder that holds none.
+    other = dataclasses.replace(
+        alone, output_dir=str(tmp_path / "other"), init_checkpoint=str(tmp_path / "best")
+    )
+    assert run(other) == pytest.approx(metrics, rel=1e-5)
+    with pytest.raises(InputError, match="other: the folder holds no checkpoint"):
+        run(dataclasses.replace(other, init_checkpoint=None))

@@ -3,12 +3,14 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf.conversion import load_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.training import Trainer, TrainingPlan, make_strategy, train
+from albert_tf.training import Trainer, TrainingPlan, make_strategy, resume, train
 from tests.helpers import random_pretraining_batches, tiny_config
 
 
@@ -36,6 +38,11 @@ def make_plan(directory, steps, **changes):
     return TrainingPlan(**values)
 
 
+def go_on(trainer, plan, evaluate=None):
+    resume(trainer, plan.output_dir)
+    train(trainer, plan, batches_from, evaluate)
+
+
 def batches_from(step):
     return random_pretraining_batches(20, batch_size=4).skip(step)
 
@@ -51,11 +58,11 @@ def reports(directory, split):
 
 def test_run_that_stops_and_goes_on_ends_as_one_that_did_not(tmp_path):
     whole = make_trainer()
-    train(whole, make_plan(tmp_path / "whole", 10), batches_from, None)
+    go_on(whole, make_plan(tmp_path / "whole", 10))
 
     first, second = make_trainer(), make_trainer()
-    train(first, make_plan(tmp_path / "parts", 6), batches_from, None)
-    train(second, make_plan(tmp_path / "parts", 10), batches_from, None)
+    go_on(first, make_plan(tmp_path / "parts", 6))
+    go_on(second, make_plan(tmp_path / "parts", 10))
 
     assert whole.step == second.step == 10
     for ours, theirs in zip(whole.model.get_weights(), second.model.get_weights(), strict=True):
@@ -65,9 +72,9 @@ def test_run_that_stops_and_goes_on_ends_as_one_that_did_not(tmp_path):
 
 
 def test_complete_run_is_left_alone(tmp_path):
-    train(make_trainer(), make_plan(tmp_path, 4), batches_from, None)
+    go_on(make_trainer(), make_plan(tmp_path, 4))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    train(make_trainer(), make_plan(tmp_path, 4), batches_from, None)
+    go_on(make_trainer(), make_plan(tmp_path, 4))
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
@@ -77,45 +84,120 @@ def test_complete_run_is_left_alone(tmp_path):
 def test_best_checkpoint_is_kept(tmp_path, higher_is_better, best_step):
     trainer = make_trainer()
     scores = {0: 0.0, 4: 0.2, 8: 0.9, 10: 0.9}
-    plan = make_plan(tmp_path, 10, higher_is_better=higher_is_better)
-    train(trainer, plan, batches_from, scores_by_step(trainer, scores))
-    assert json.loads((tmp_path / "best" / "metrics.json").read_text())["step"] == best_step
-    assert [path.name for path in (tmp_path / "best").glob("*.index")] == [
-        f"ckpt-{best_step}.index"
-    ]
-    assert plan.best_checkpoint == plan.best_dir
+    plan = make_plan(tmp_path, 10, higher_is_better=higher_is_better, keep_checkpoint_max=3)
+    go_on(trainer, plan, scores_by_step(trainer, scores))
+    assert plan.best.metrics == {"step": best_step, "score": scores[best_step]}
+    assert {path.name for path in (tmp_path / "best").iterdir()} == {
+        "checkpoint",
+        f"ckpt-{best_step}.data-00000-of-00001",
+        f"ckpt-{best_step}.index",
+        f"ckpt-{best_step}.json",
+    }
+    assert plan.best_checkpoint == str(tmp_path / "best" / f"ckpt-{best_step}")
     assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.2, 0.9, 0.9]
+    load_checkpoint(trainer.model, plan.best_checkpoint)
+    best = trainer.model.get_weights()
+    load_checkpoint(trainer.model, str(tmp_path / f"ckpt-{best_step}"))
+    for ours, theirs in zip(best, trainer.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+class Killed(BaseException):
+    """Nothing in a run catches it."""
+
+
+def kill_before_write(monkeypatch, number):
+    """Ends the run where it would make a file appear for the `number`-th time."""
+    count = iter(range(1, number))
+
+    def count_down(write):
+        def write_or_die(*args, **kwargs):
+            if next(count, None) is None:
+                raise Killed
+            return write(*args, **kwargs)
+
+        return write_or_die
+
+    monkeypatch.setattr(tf.io.gfile, "rename", count_down(tf.io.gfile.rename))
+    manager = tf.train.CheckpointManager
+    monkeypatch.setattr(manager, "save", count_down(manager.save))
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """Returns a function that sets one trainer back to its start, which spares compiling another."""
+    trainer = make_trainer()
+    variables = [*trainer.model.weights, *trainer.optimizer.variables]
+    start = [variable.numpy() for variable in variables]
+
+    def reset():
+        for variable, value in zip(variables, start, strict=True):
+            variable.assign(value)
+        return trainer
+
+    return reset
+
+
+# At step 0 a report; at 4 and 8 a report, a checkpoint, the best's metrics and weights, a report.
+@pytest.mark.parametrize("number", range(1, 12))
+def test_run_killed_at_any_write_ends_as_one_that_was_not(tmp_path, monkeypatch, fresh, number):
+    scores = {0: 0.0, 4: 0.7, 8: 0.9}
+    plan = make_plan(tmp_path, 8, log_steps=100)
+    with monkeypatch.context() as patch:
+        kill_before_write(patch, number)
+        trainer = fresh()
+        with pytest.raises(Killed):
+            go_on(trainer, plan, scores_by_step(trainer, scores))
+    before = plan.best.metrics
+
+    trainer = fresh()
+    go_on(trainer, plan, scores_by_step(trainer, scores))
+    assert before in (None, {"step": 4, "score": 0.7}, {"step": 8, "score": 0.9})
+    assert trainer.step == 8
+    assert plan.best.metrics == {"step": 8, "score": 0.9}
+    assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.7, 0.9]
+    assert [line["step"] for line in reports(tmp_path, "train")] == [4, 8]
+    assert len(list((tmp_path / "best").iterdir())) == 4
+
+
+def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
+    trainer = make_trainer()
+    plan = make_plan(tmp_path, 10)
+    scores = {0: 0.0, 4: 0.2, 8: float("nan")}
+    with pytest.raises(InputError, match="step 8: score is nan; start again from a checkpoint"):
+        go_on(trainer, plan, scores_by_step(trainer, scores))
+    assert plan.best.metrics == {"step": 4, "score": 0.2}
 
 
 def test_without_evaluation_the_newest_checkpoint_is_the_best(tmp_path):
     plan = make_plan(tmp_path, 4)
-    train(make_trainer(), plan, batches_from, None)
+    go_on(make_trainer(), plan)
     assert plan.best_checkpoint == str(tmp_path)
 
 
 def test_reports_of_steps_that_were_lost_are_dropped(tmp_path):
     trainer = make_trainer()
-    train(trainer, make_plan(tmp_path, 4), batches_from, None)
+    go_on(trainer, make_plan(tmp_path, 4))
     lost = {"step": 5, "split": "train", "masked_lm_loss": 99.0}
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(lost) + "\n")
-    train(make_trainer(), make_plan(tmp_path, 8), batches_from, None)
+    go_on(make_trainer(), make_plan(tmp_path, 8))
     assert [line["step"] for line in reports(tmp_path, "train")] == [3, 4, 6, 8]
     assert list((tmp_path / "train").glob("events.*"))
 
 
 def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path):
-    train(make_trainer(), make_plan(tmp_path, 4), batches_from, None)
+    go_on(make_trainer(), make_plan(tmp_path, 4))
     trainer = make_trainer(learning_rate=float("nan"))
     with pytest.raises(
-        InputError, match=r"step 6: .* is nan; the newest checkpoint is from before"
+        InputError, match=r"step 6: .* is nan; start again from a checkpoint before"
     ):
-        train(trainer, make_plan(tmp_path, 8), batches_from, None)
+        go_on(trainer, make_plan(tmp_path, 8))
     assert [path.name for path in tmp_path.glob("*.index")] == ["ckpt-4.index"]
 
 
 def test_progress_of_a_run_in_a_log(tmp_path, capsys):
-    train(make_trainer(), make_plan(tmp_path, 4), batches_from, None)
+    go_on(make_trainer(), make_plan(tmp_path, 4))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("test: 3/4 steps, ")
     assert "steps/s, ETA 0:00:0" in lines[0]
