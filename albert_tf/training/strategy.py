@@ -1,5 +1,6 @@
 """Where a step runs: the `tf.distribute` strategy of a name."""
 
+import functools
 from typing import Literal
 
 import tensorflow as tf
@@ -7,8 +8,11 @@ import tensorflow as tf
 StrategyName = Literal["one_device", "mirrored"]
 
 
+# Once a process: TensorFlow numbers the collectives of every new strategy from the same start, so the
+# first all-reduce of a second one fails with "Shape mismatch in the collective instance".
+@functools.cache
 def make_strategy(name: StrategyName) -> tf.distribute.Strategy:
-    """Returns a strategy on the machine's GPUs, or on its CPU devices where there is no GPU.
+    """Returns the strategy on the machine's GPUs, or on its CPU devices where there is no GPU.
 
     Args:
         name: `one_device` uses the first device, `mirrored` a replica on each.

@@ -99,6 +99,18 @@ def test_evaluation_counts_every_row_once(strategy):
         np.testing.assert_allclose(in_fives[name], value, rtol=1e-5)
 
 
+def test_one_process_trains_models_of_different_losses_on_replicas():
+    train(make_trainer("mirrored"), random_pretraining_batches(1))
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        model = AlbertClassifier(AlbertEncoder(tiny_config(), seed=1), 3, seed=2)
+        optimizer = Lamb(0.1)
+    trainer = Trainer(model, ClassificationLoss(), optimizer, strategy, seed=1)
+    batch = {**random_inputs(batch_size=4), "label_ids": np.array([0, 1, 2, 0], np.int32)}
+    history = train(trainer, tf.data.Dataset.from_tensors(batch))
+    assert abs(history[0]["loss"] - np.log(3)) < 0.3
+
+
 def test_variable_that_the_loss_does_not_reach_stays():
     strategy = make_strategy("one_device")
     with strategy.scope():
