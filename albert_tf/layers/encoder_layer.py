@@ -46,7 +46,7 @@ class EncoderLayer(keras.layers.Layer):
     def from_config(cls, config):
         """Makes the layer, and its halves, from `get_config`."""
         halves = {
-            name: keras.saving.deserialize_keras_object(config.pop(name))
+            name: keras.saving.deserialize_keras_object(config[name])
             for name in ("attention", "feed_forward")
         }
-        return cls(**halves, **config)
+        return cls(**{**config, **halves})

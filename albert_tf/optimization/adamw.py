@@ -40,6 +40,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         name: str = "adam_weight_decay",
         **kwargs,
     ):
+        if kwargs.get("weight_decay") is not None:
+            raise ValueError("weight_decay: Keras' own is not offered; expected weight_decay_rate")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1

@@ -3,13 +3,14 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.data import glue
 from albert_tf.data.features import Features, encode_examples
@@ -33,7 +34,7 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Trainer, make_strategy, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_strategy, train
 
 _TASK_FILE = "task.json"
 _SPLITS = ("train", "dev", "test")
@@ -151,35 +152,26 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     if options.export_dir:
         files.make_directory(options.export_dir, "export_dir")
 
-    num_train_steps = _count_train_steps(options, data)
-    trainer = _make_trainer(options, config, len(data.labels), num_train_steps)
-    task = glue.find_task(options.task_name)
-    plan = make_plan(
-        options, task.name, num_train_steps, best_metric=task.metrics[0], higher_is_better=True
-    )
+    evaluator = _make_evaluator(options, config, data)
+    metrics = glue.find_task(options.task_name).metrics
     evaluate = None
     if "dev" in data.features:
         evaluate = functools.partial(
-            _evaluate, trainer, data.features["dev"], options.eval_batch_size, task.metrics
+            _evaluate, evaluator, data.features["dev"], options.eval_batch_size, metrics
         )
     if options.do_train:
-        batches_from = functools.partial(
-            training_batches, data.features["train"], options.train_batch_size, options.random_seed
-        )
-        start_or_resume(options, config, trainer, starting_part=trainer.model.encoder)
-        files.write_json(os.path.join(options.output_dir, _TASK_FILE), _task_of(options, data))
-        train(trainer, plan, batches_from, evaluate)
-    load_checkpoint(trainer.model, plan.best_checkpoint)
+        _train(options, config, evaluator, data, evaluate)
+    load_checkpoint(evaluator.model, best_checkpoint(options.output_dir))
 
-    metrics = {}
+    results = {}
     if options.do_eval:
-        metrics = evaluate()
-        write_results(options, metrics)
+        results = evaluate()
+        write_results(options, results)
     if options.do_predict:
-        _write_predictions(options, trainer, data)
+        _write_predictions(options, evaluator, data)
     if options.export_dir:
         paths = export_classifier(
-            trainer.model,
+            evaluator.model,
             data.labels,
             tokenizer,
             options.export_dir,
@@ -187,7 +179,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
             data.pairs,
         )
         print("\n".join(f"exported {path}" for path in paths.values()))
-    return metrics
+    return results
 
 
 def _read_data(options: ClassificationOptions, tokenizer: Tokenizer) -> _Data:
@@ -245,43 +237,69 @@ def _read_task(options: ClassificationOptions) -> dict[str, Any]:
     return files.read_json(path)
 
 
-def _count_train_steps(options: ClassificationOptions, data: _Data) -> int:
-    if options.num_train_steps is not None or not options.do_train:
-        return options.num_train_steps or 1
-    examples = len(data.features["train"]) * options.num_train_epochs
-    return max(1, round(examples / options.train_batch_size))
-
-
-def _make_trainer(
-    options: ClassificationOptions, config, num_classes: int, num_train_steps: int
-) -> Trainer:
+def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: _Data) -> Evaluator:
+    """Makes the model and what runs it: a `Trainer` where the run trains."""
     seed = options.random_seed
-    warmup_steps = options.warmup_steps
-    if warmup_steps is None:
-        warmup_steps = num_train_steps // 10
+    loss = ClassificationLoss()
     strategy = make_strategy(options.distribution_strategy)
     with strategy.scope():
         model = AlbertClassifier(
             AlbertEncoder(config, seed=seed),
-            num_classes,
+            num_classes=len(data.labels),
             dropout=options.classifier_dropout,
             seed=seed + 1,
         )
+        if not options.do_train:
+            return Evaluator(model, loss, strategy)
+        num_train_steps = _count_train_steps(options, data)
+        warmup_steps = options.warmup_steps
+        if warmup_steps is None:
+            warmup_steps = num_train_steps // 10
         optimizer = make_optimizer(options, num_train_steps, warmup_steps)
-    return Trainer(model, ClassificationLoss(), optimizer, strategy, seed)
+        return Trainer(model, loss, optimizer, strategy, seed)
 
 
-def _predict(trainer: Trainer, features: Features, batch_size: int) -> np.ndarray:
+def _count_train_steps(options: ClassificationOptions, data: _Data) -> int:
+    if options.num_train_steps is not None:
+        return options.num_train_steps
+    examples = len(data.features["train"]) * options.num_train_epochs
+    return max(1, round(examples / options.train_batch_size))
+
+
+def _train(
+    options: ClassificationOptions,
+    config: AlbertConfig,
+    trainer: Trainer,
+    data: _Data,
+    evaluate: Callable[[], dict[str, float]] | None,
+) -> None:
+    task = glue.find_task(options.task_name)
+    plan = make_plan(
+        options,
+        task.name,
+        _count_train_steps(options, data),
+        best_metric=task.metrics[0],
+        higher_is_better=True,
+    )
+    batches_from = functools.partial(
+        training_batches, data.features["train"], options.train_batch_size, options.random_seed
+    )
+    start_or_resume(options, config, trainer, starting_part=trainer.model.encoder)
+    files.write_json(os.path.join(options.output_dir, _TASK_FILE), _task_of(options, data))
+    train(trainer, plan, batches_from, evaluate)
+
+
+def _predict(evaluator: Evaluator, features: Features, batch_size: int) -> np.ndarray:
     """Returns probabilities, float32 (n, classes), in the order of the examples."""
     batches, order = evaluation_batches(features, batch_size)
-    logits = restore_order(trainer.predict(batches), order)
+    logits = restore_order(evaluator.predict(batches), order)
     return tf.nn.softmax(logits).numpy()
 
 
 def _evaluate(
-    trainer: Trainer, features: Features, batch_size: int, metrics: Sequence[str]
+    evaluator: Evaluator, features: Features, batch_size: int, metrics: Sequence[str]
 ) -> dict[str, float]:
-    probabilities = _predict(trainer, features, batch_size)
+    probabilities = _predict(evaluator, features, batch_size)
     of_labels = probabilities[np.arange(len(features)), features.label_ids]
     # The least normal number keeps the loss of a certain mistake finite.
     loss = -np.log(np.maximum(of_labels, np.finfo(np.float32).tiny)).mean()
@@ -289,9 +307,9 @@ def _evaluate(
     return results | {"loss": float(loss)}
 
 
-def _write_predictions(options: ClassificationOptions, trainer: Trainer, data: _Data) -> None:
+def _write_predictions(options: ClassificationOptions, evaluator: Evaluator, data: _Data) -> None:
     """Writes a row for each test example: id, predicted label, probability of each label."""
-    probabilities = _predict(trainer, data.features["test"], options.eval_batch_size)
+    probabilities = _predict(evaluator, data.features["test"], options.eval_batch_size)
     header = ["guid", "prediction", *(f"probability_{label}" for label in data.labels)]
     rows = ["\t".join(header)]
     for example, row in zip(data.examples["test"], probabilities, strict=True):

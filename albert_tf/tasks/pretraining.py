@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Literal
 
 import tensorflow as tf
@@ -31,7 +32,7 @@ from albert_tf.tasks.common import (
     start_or_resume,
     write_results,
 )
-from albert_tf.training import Trainer, make_strategy, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_strategy, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,26 +83,20 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     train_files = _checked_files(options.input_file, "input_file", spec)
     eval_files = _checked_files(options.eval_input_file, "eval_input_file", spec)
     check_output_dir(options, config, fixed_options=("sentence_objective",))
-    trainer = _make_trainer(options, config)
+    evaluator = _make_evaluator(options, config)
     evaluate = None
     if eval_files:
         batches = pretraining_evaluation_batches(eval_files, spec.parse, options.eval_batch_size)
-        batches = batches.take(options.max_eval_steps)
-        evaluate = functools.partial(_evaluate, trainer, batches)
-    plan = make_plan(
-        options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
-    )
+        evaluate = functools.partial(_evaluate, evaluator, batches.take(options.max_eval_steps))
     with explain_bad_records(train_files + eval_files, spec):
         if options.do_train:
-            start_or_resume(options, config, trainer, starting_part=trainer.model)
-            batches_from = functools.partial(_batches_from, options, train_files, spec)
-            train(trainer, plan, batches_from, evaluate)
+            _train(options, config, evaluator, train_files, spec, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
-            load_checkpoint(trainer.model, plan.best_checkpoint)
+            load_checkpoint(evaluator.model, best_checkpoint(options.output_dir))
         else:
-            load_init_checkpoint(options, trainer.model)
+            load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()
     write_results(options, metrics)
     return metrics
@@ -114,31 +109,47 @@ def _checked_files(patterns: tuple[str, ...], flag: str, spec: RecordSpec) -> li
     return paths
 
 
-def _make_trainer(options: PretrainingOptions, config: AlbertConfig) -> Trainer:
+def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evaluator:
+    """Makes the model and what runs it: a `Trainer` where the run trains."""
     seed = options.random_seed
     sentence_head = options.sentence_objective != "none"
+    loss = PretrainingLoss(sentence_head)
     strategy = make_strategy(options.distribution_strategy)
     with strategy.scope():
         model = AlbertPretrainer(AlbertEncoder(config, seed=seed), sentence_head, seed=seed + 1)
+        if not options.do_train:
+            return Evaluator(model, loss, strategy)
         optimizer = make_optimizer(options, options.num_train_steps, options.warmup_steps)
-    return Trainer(model, PretrainingLoss(sentence_head), optimizer, strategy, seed)
+        return Trainer(model, loss, optimizer, strategy, seed)
 
 
-def _evaluate(trainer: Trainer, batches: tf.data.Dataset) -> dict[str, float]:
+def _train(
+    options: PretrainingOptions,
+    config: AlbertConfig,
+    trainer: Trainer,
+    paths: list[str],
+    spec: RecordSpec,
+    evaluate: Callable[[], dict[str, float]] | None,
+) -> None:
+    def batches_from(step: int) -> tf.data.Dataset:
+        return pretraining_batches(
+            paths,
+            spec.parse,
+            options.train_batch_size,
+            options.shuffle_buffer,
+            options.random_seed,
+            start_step=step,
+        )
+
+    plan = make_plan(
+        options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
+    )
+    start_or_resume(options, config, trainer, starting_part=trainer.model)
+    train(trainer, plan, batches_from, evaluate)
+
+
+def _evaluate(evaluator: Evaluator, batches: tf.data.Dataset) -> dict[str, float]:
     """Returns the means over the batches, and `loss`, the sum of the two losses."""
-    metrics = trainer.evaluate(batches)
+    metrics = evaluator.evaluate(batches)
     losses = [value for name, value in metrics.items() if name.endswith("_loss")]
     return metrics | {"loss": sum(losses)}
-
-
-def _batches_from(
-    options: PretrainingOptions, paths: list[str], spec: RecordSpec, step: int
-) -> tf.data.Dataset:
-    return pretraining_batches(
-        paths,
-        spec.parse,
-        options.train_batch_size,
-        options.shuffle_buffer,
-        options.random_seed,
-        start_step=step,
-    )

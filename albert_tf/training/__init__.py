@@ -1,7 +1,16 @@
 """Steps, replicas, checkpoints: training that knows nothing of ALBERT."""
 
-from albert_tf.training.loop import TrainingPlan, resume, train
+from albert_tf.training.evaluator import Evaluator
+from albert_tf.training.loop import TrainingPlan, best_checkpoint, resume, train
 from albert_tf.training.strategy import make_strategy
 from albert_tf.training.trainer import Trainer
 
-__all__ = ["Trainer", "TrainingPlan", "make_strategy", "resume", "train"]
+__all__ = [
+    "Evaluator",
+    "Trainer",
+    "TrainingPlan",
+    "best_checkpoint",
+    "make_strategy",
+    "resume",
+    "train",
+]

@@ -23,7 +23,10 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.progress import Progress
 from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
-from albert_tf.training.trainer import MeanAccumulator, Trainer
+from albert_tf.training.evaluator import MeanAccumulator
+from albert_tf.training.trainer import Trainer
+
+_BEST_DIR = "best"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,12 +56,12 @@ class TrainingPlan:
     @property
     def best(self) -> BestCheckpoint:
         """The best checkpoint of the run."""
-        return BestCheckpoint(f"{self.output_dir}/best")
+        return BestCheckpoint(f"{self.output_dir}/{_BEST_DIR}")
 
-    @property
-    def best_checkpoint(self) -> str:
-        """What to load after training: the best or, where nothing was evaluated, the newest."""
-        return self.best.prefix or self.output_dir
+
+def best_checkpoint(output_dir: str) -> str:
+    """Returns what to load of a run: the best or, where nothing was evaluated, the newest."""
+    return BestCheckpoint(f"{output_dir}/{_BEST_DIR}").prefix or output_dir
 
 
 def resume(trainer: Trainer, output_dir: str) -> bool:

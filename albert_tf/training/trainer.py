@@ -1,36 +1,19 @@
-"""One training step on any number of replicas, evaluation and prediction.
+"""One training step on any number of replicas.
 
 `model.fit` does not carry this: under `MirroredStrategy` Keras clips each replica's gradients before
 they are summed, so two replicas would learn something else than one. Here the gradients are summed
 over the replicas once, then clipped, then given to an optimizer that does neither.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-Batch = Mapping[str, tf.Tensor]
-# A mean in two parts: total and weight.
-Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
+from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
 
 
-class Loss(Protocol):
-    """What the trainer asks of a loss; `albert_tf.losses` has them."""
-
-    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """What this part of the batch adds to each denominator of the loss."""
-
-    def metrics(self, batch: Batch, outputs) -> Means:
-        """Means over this part of the batch, to report and to make the loss of."""
-
-    def total(self, means: Means, weights: dict[str, tf.Tensor]) -> tf.Tensor:
-        """This part's share of the loss, given the denominators of the whole batch."""
-
-
-class Trainer:
+class Trainer(Evaluator):
     """Trains a model that was made under `strategy.scope()`.
 
     Args:
@@ -51,17 +34,14 @@ class Trainer:
         seed: int,
         clip_norm: float = 1.0,
     ):
-        self.model = model
+        super().__init__(model, loss, strategy)
         self.optimizer = optimizer
-        self.strategy = strategy
-        self._loss = loss
         self._seed = seed
         self._clip_norm = clip_norm
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
         # The states of the dropout layers; Keras counts them as variables but not as weights.
         self._dropout_states = [v for v in model.variables if id(v) not in weights]
-        self._graphs: dict[tuple, Callable] = {}
         with strategy.scope():
             optimizer.build(self._variables)
 
@@ -135,66 +115,3 @@ class Trainer:
             seed = tf.random.experimental.stateless_fold_in([self._seed, index], replica_id)
             seed = tf.random.experimental.stateless_fold_in(seed, step)
             state.assign(tf.cast(seed, state.dtype))
-
-    def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns the means of `loss.metrics` over all batches."""
-        distributed = self.strategy.experimental_distribute_dataset(batches)
-        step = self._compile(self._evaluation_step, distributed)
-        totals = MeanAccumulator()
-        for batch in distributed:
-            totals.add(step(batch))
-        return totals.result()
-
-    def _evaluation_step(self, batch: Batch) -> Means:
-        def evaluate(part):
-            return self._loss.metrics(part, self.model(part, training=False))
-
-        return self._reduce(self.strategy.run(evaluate, args=(batch,)))
-
-    def predict(self, batches: tf.data.Dataset) -> np.ndarray:
-        """Returns the model's outputs of all batches, joined along the first axis.
-
-        The model has to return one tensor.
-        """
-        distributed = self.strategy.experimental_distribute_dataset(batches)
-        step = self._compile(self._prediction_step, distributed)
-        return np.concatenate([step(batch).numpy() for batch in distributed])
-
-    def _prediction_step(self, batch: Batch) -> tf.Tensor:
-        outputs = self.strategy.run(lambda part: self.model(part, training=False), args=(batch,))
-        return tf.concat(self.strategy.experimental_local_results(outputs), axis=0)
-
-    def _compile(self, step: Callable, batches: tf.distribute.DistributedDataset) -> Callable:
-        """Returns the graph of a step; the same one for data sets of the same shapes.
-
-        The signature keeps unknown lengths unknown: one graph for batches of all lengths.
-        """
-        spec = batches.element_spec
-        key = (step.__name__, *tf.nest.flatten(spec, expand_composites=True))
-        if key not in self._graphs:
-            # Nothing in a step branches on a tensor's value, so there is nothing to convert.
-            self._graphs[key] = tf.function(step, input_signature=[spec], autograph=False)
-        return self._graphs[key]
-
-    def _reduce(self, means: Means) -> Means:
-        return tf.nest.map_structure(lambda x: self.strategy.reduce("sum", x, axis=None), means)
-
-
-class MeanAccumulator:
-    """Adds up means of several steps; reads nothing from the device until it is asked."""
-
-    def __init__(self):
-        self._means: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
-
-    def add(self, means: Means) -> None:
-        """Adds the means of one step."""
-        for name, (total, weight) in means.items():
-            old_total, old_weight = self._means.get(name, (0.0, 0.0))
-            self._means[name] = (old_total + total, old_weight + weight)
-
-    def result(self) -> dict[str, float]:
-        """Returns each mean; 0 where nothing had weight."""
-        return {
-            name: float(tf.math.divide_no_nan(total, weight))
-            for name, (total, weight) in self._means.items()
-        }

@@ -64,3 +64,8 @@ def test_rate_rises_to_the_decays_line_and_falls_to_zero():
     # The decay runs under the warm-up.
     np.testing.assert_allclose(rates[5], 0.5 * 15 / 20, rtol=1e-6)
     assert rates[20:] == [0.0] * 5
+
+
+def test_decay_of_keras_is_refused():
+    with pytest.raises(ValueError, match="expected weight_decay_rate"):
+        Lamb(0.1, weight_decay=0.01)

@@ -101,6 +101,39 @@ def test_learns_evaluates_predicts_and_exports(data, tmp_path):
     assert again == pytest.approx(metrics, rel=1e-5)
 
 
+def test_replicas_learn_evaluate_and_predict_what_one_device_does(data, tmp_path):
+    # 60 and 30 rows in sevens: the last batches are not full, and odd ones have no equal halves.
+    options = make_options(
+        data,
+        tmp_path / "one",
+        do_predict=True,
+        eval_batch_size=7,
+        train_batch_size=7,
+        num_train_steps=3,
+        classifier_dropout=0.0,
+        warmup_steps=1,
+        learning_rate=1e-3,
+        export_dir=str(tmp_path / "exported"),
+    )
+    one = run(options)
+    two = run(
+        dataclasses.replace(
+            options, output_dir=str(tmp_path / "two"), distribution_strategy="mirrored"
+        )
+    )
+    assert two == pytest.approx(one, rel=1e-4)
+    tables = [
+        np.loadtxt(tmp_path / name / "test_results.tsv", skiprows=1, usecols=(2, 3))
+        for name in ("one", "two")
+    ]
+    np.testing.assert_allclose(*tables, atol=1e-4)
+    loaded = [tf.saved_model.load(str(tmp_path / "exported" / "ids" / n)) for n in ("1", "2")]
+    ids = tf.ones((2, 5), tf.int32)
+    inputs = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
+    outputs = [model.signatures["serving_default"](**inputs)["logits"] for model in loaded]
+    np.testing.assert_allclose(*outputs, atol=1e-4)
+
+
 def test_pairs_have_a_second_text_in_the_exported_model(data, tmp_path):
     write_rows(tmp_path / "pairs.tsv", 40, seed=4, pairs=True)
     run(

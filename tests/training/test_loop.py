@@ -10,7 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.training import Trainer, TrainingPlan, make_strategy, resume, train
+from albert_tf.training import Trainer, TrainingPlan, best_checkpoint, make_strategy, resume, train
 from tests.helpers import random_pretraining_batches, tiny_config
 
 
@@ -93,9 +93,9 @@ def test_best_checkpoint_is_kept(tmp_path, higher_is_better, best_step):
         f"ckpt-{best_step}.index",
         f"ckpt-{best_step}.json",
     }
-    assert plan.best_checkpoint == str(tmp_path / "best" / f"ckpt-{best_step}")
+    assert best_checkpoint(plan.output_dir) == str(tmp_path / "best" / f"ckpt-{best_step}")
     assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.2, 0.9, 0.9]
-    load_checkpoint(trainer.model, plan.best_checkpoint)
+    load_checkpoint(trainer.model, best_checkpoint(plan.output_dir))
     best = trainer.model.get_weights()
     load_checkpoint(trainer.model, str(tmp_path / f"ckpt-{best_step}"))
     for ours, theirs in zip(best, trainer.model.get_weights(), strict=True):
@@ -172,7 +172,7 @@ def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
 def test_without_evaluation_the_newest_checkpoint_is_the_best(tmp_path):
     plan = make_plan(tmp_path, 4)
     go_on(make_trainer(), plan)
-    assert plan.best_checkpoint == str(tmp_path)
+    assert best_checkpoint(plan.output_dir) == str(tmp_path)
 
 
 def test_reports_of_steps_that_were_lost_are_dropped(tmp_path):
