@@ -1,4 +1,4 @@
-r"""Converts a checkpoint: from the original's (TensorFlow 1) to ours, and back.
+r"""Converts a checkpoint: the original's (TensorFlow 1) or TF Hub's to ours, or any to the original's.
 
 Usage:
     python convert_checkpoint.py --init_checkpoint=albert_base/model.ckpt-best \

@@ -1,4 +1,4 @@
-"""Any checkpoint into a model: ours, the original's, brightmart's; told apart by what they hold."""
+"""Any checkpoint into a model: ours and those of others, told apart by what they hold."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import tf1
+from albert_tf.conversion import tf1, tf_hub
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.training.checkpoint_files import (
@@ -57,14 +57,14 @@ class _Kind:
         description: in words.
         recognises: whether a checkpoint is of this kind.
         layout: how it holds a variable.
-        check: raises an `InputError` where no such checkpoint holds a model of a config.
+        check: raises an `InputError` where a checkpoint cannot hold a model of a config.
         is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
     """
 
     description: str
     recognises: Callable[[CheckpointReader], bool]
     layout: Layout
-    check: Callable[[AlbertConfig], object]
+    check: Callable[[AlbertConfig, CheckpointReader], object]
     is_no_weight: Callable[[str], bool]
 
 
@@ -78,19 +78,26 @@ def _is_no_weight_of_ours(name: str) -> bool:
 
 
 _KINDS = (
-    _Kind("albert_tf", _is_ours, stored_by_path, lambda config: None, _is_no_weight_of_ours),
+    _Kind("albert_tf", _is_ours, stored_by_path, lambda *_: None, _is_no_weight_of_ours),
+    _Kind(
+        "TF Hub",
+        tf_hub.is_hub_encoder,
+        tf_hub.stored_in_hub,
+        tf_hub.check_hub_config,
+        lambda name: False,
+    ),
     _Kind(
         "TensorFlow 1, brightmart's names",
         tf1.is_brightmart,
         tf1.stored_as_brightmart,
-        tf1.check_brightmart_config,
+        lambda config, _: tf1.check_brightmart_config(config),
         tf1.is_no_weight,
     ),
     _Kind(
         "TensorFlow 1, the original's names",
         tf1.is_original,
         tf1.stored_as_original,
-        tf1.config_there,
+        lambda config, _: tf1.config_there(config),
         tf1.is_no_weight,
     ),
 )
@@ -105,7 +112,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
     Args:
         model: what to read: an encoder, or a model with one; every weight has to be there.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
-            (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one.
+            (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one; or the
+            folder of a SavedModel of TF Hub.
 
     Returns:
         what was read and what was left.
@@ -114,7 +122,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         InputError: there is no checkpoint, it is damaged, or it does not fit the model: names both
             variables and both shapes. The model is as it was.
     """
-    reader = CheckpointReader(find_checkpoint(path))
+    reader = _open(path)
     return _load(model, reader, _recognise(reader))
 
 
@@ -131,7 +139,7 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     Raises:
         InputError: as for `load_checkpoint`.
     """
-    reader = CheckpointReader(find_checkpoint(path))
+    reader = _open(path)
     kind = _recognise(reader)
     encoder = AlbertEncoder(config)
     model = encoder
@@ -145,20 +153,26 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     return model, _load(model, reader, kind)
 
 
+def _open(path: str) -> CheckpointReader:
+    if tf_hub.is_saved_model(path):
+        return tf_hub.open_saved_model(path)
+    return CheckpointReader(find_checkpoint(path))
+
+
 def _recognise(reader: CheckpointReader) -> _Kind:
     for kind in _KINDS:
         if kind.recognises(reader):
             return kind
     raise InputError(
-        f"{reader.prefix}: not a checkpoint of albert_tf or of the original; it holds "
-        f"'{min(reader.shapes, default='nothing')}'"
+        f"{reader.prefix}: not a checkpoint of albert_tf, of the original or of an encoder of TF Hub; "
+        f"it holds '{min(reader.shapes, default='nothing')}'"
     )
 
 
 def _load(model: keras.Model, reader: CheckpointReader, kind: _Kind) -> LoadReport:
     encoder = getattr(model, "encoder", model)
     try:
-        kind.check(encoder.config)
+        kind.check(encoder.config, reader)
     except InputError as error:
         raise InputError(f"{reader.prefix} ({kind.description}): {error}") from error
     variables = variables_by_path(model.weights)

@@ -1,8 +1,7 @@
 r"""Names of the original's TensorFlow 1 checkpoints: one ordered table, from ours to theirs.
 
 A row is a pattern of our variable paths, the names there, and whether the kernel lies transposed there.
-Reading and writing both go by the table. The first component of our paths is the name of the model, which
-its user chooses.
+Reading and writing both go by the table.
 
 The original is https://github.com/google-research/albert. Before it was published,
 https://github.com/brightmart/albert_zh trained Chinese models with other code. Its names differ where its
@@ -13,12 +12,12 @@ exact, for the masked-LM head too: its logits are t (W P)^T = (t P^T) W^T.
 """
 
 import dataclasses
-import re
 
 import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import name_table
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import (
     CheckpointReader,
@@ -28,18 +27,15 @@ from albert_tf.training.checkpoint_files import (
 )
 from albert_tf.training.checkpoints import variables_by_path
 
-_MODEL = r"[^/]+/"
+_MODEL = name_table.MODEL
 _ATTENTION = rf"{_MODEL}block_\d+/attention_(\d+)_(\d+)/"
 _FEED_FORWARD = rf"{_MODEL}block_\d+/ffn_(\d+)_(\d+)/"
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
 _SHARED = r"bert/encoder/layer_shared/"
 
-# (pattern of our paths, names of the tensors whose product it is, whether transposed)
-_Row = tuple[str, tuple[str, ...], bool]
 
-
-def _row(pattern: str, *names: str, transposed: bool = False) -> _Row:
-    return pattern, names, transposed
+def _row(pattern: str, *names: str, transposed: bool = False) -> name_table.Row:
+    return pattern, Stored(names, transposed)
 
 
 _AROUND_THE_BLOCKS = [
@@ -99,7 +95,7 @@ def stored_as_original(path: str) -> Stored:
     Raises:
         InputError: they have no name for it.
     """
-    return _find(_ORIGINAL, path)
+    return name_table.find(_ORIGINAL, path, "the original's")
 
 
 def stored_as_brightmart(path: str) -> Stored:
@@ -108,14 +104,7 @@ def stored_as_brightmart(path: str) -> Stored:
     Raises:
         InputError: they have no name for it.
     """
-    return _find(_BRIGHTMART, path)
-
-
-def _find(rows: list[_Row], path: str) -> Stored:
-    for pattern, names, transposed in rows:
-        if match := re.fullmatch(pattern, path):
-            return Stored(tuple(match.expand(name) for name in names), transposed)
-    raise InputError(f"'{path}': the original's checkpoints have no name for such a variable")
+    return name_table.find(_BRIGHTMART, path, "brightmart's")
 
 
 def is_original(reader: CheckpointReader) -> bool:

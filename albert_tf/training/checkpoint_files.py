@@ -7,8 +7,10 @@ is here: finding, opening and checking one, setting variables from it, writing o
 import dataclasses
 import difflib
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -34,10 +36,13 @@ class Stored:
     Attributes:
         names: names of its tensor, or of the tensors whose matrix product it is.
         transposed: whether the tensor is the variable's transpose.
+        merged_axis: the first of two neighbouring axes of the tensor that are one in the variable; None
+            where there are none.
     """
 
     names: tuple[str, ...]
     transposed: bool = False
+    merged_axis: int | None = None
 
     def __str__(self):
         return " x ".join(map(plain_name, self.names))
@@ -65,6 +70,8 @@ class CheckpointReader:
 
     Args:
         prefix: what the names of its files begin with.
+        open_tensors: opens it; what it returns has `get_variable_to_shape_map` and `get_tensor`, as
+            TensorFlow's own readers have.
 
     Attributes:
         prefix: the same.
@@ -74,10 +81,10 @@ class CheckpointReader:
         InputError: there is no such checkpoint, or it is damaged.
     """
 
-    def __init__(self, prefix: str):
+    def __init__(self, prefix: str, open_tensors: Callable[[str], Any] = tf.train.load_checkpoint):
         self.prefix = prefix
         try:
-            self._reader = tf.train.load_checkpoint(prefix)
+            self._reader = open_tensors(prefix)
             shapes = self._reader.get_variable_to_shape_map()
         except tf.errors.NotFoundError as error:
             raise InputError(f"{prefix}: there is no checkpoint of this name") from error
@@ -93,6 +100,8 @@ class CheckpointReader:
         """Returns the shape that a variable has by its tensors."""
         first, last = self.shapes[stored.names[0]], self.shapes[stored.names[-1]]
         shape = first if len(stored.names) == 1 else (*first[:-1], *last[1:])
+        if (axis := stored.merged_axis) is not None:
+            shape = (*shape[:axis], math.prod(shape[axis : axis + 2]), *shape[axis + 2 :])
         return shape[::-1] if stored.transposed else shape
 
     def read(self, stored: Stored) -> np.ndarray:
@@ -109,7 +118,8 @@ class CheckpointReader:
             # Rounded to the tensors' type once, at the end.
             product = functools.reduce(np.matmul, (tensor.astype(np.float64) for tensor in tensors))
             tensors = [product.astype(tensors[0].dtype)]
-        return tensors[0].T if stored.transposed else tensors[0]
+        tensor = tensors[0].T if stored.transposed else tensors[0]
+        return tensor.reshape(self.shape(stored))
 
     def read_all(self, variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
         """Returns the values of variables.
@@ -155,7 +165,13 @@ def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
 
 
 def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
-    """Returns what a checkpoint holds of variables, by its names; of products it cannot tell."""
+    """Returns what a checkpoint holds of variables, by its names.
+
+    Args:
+        variables: by path.
+        layout: how the checkpoint holds them: as they are or transposed. Factors of a product, and sizes
+            of axes that are merged, cannot be told from a variable.
+    """
     tensors = {}
     for path, variable in variables.items():
         stored = layout(path)
