@@ -62,9 +62,10 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             for number, line in enumerate(file, start=1):
+                text = _decode(line, path, number)
                 if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                yield number, _decode(line, path, number).removesuffix("\n").removesuffix("\r")
+                    text = text.removeprefix("\ufeff")
+                yield number, text.removesuffix("\n").removesuffix("\r")
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
 

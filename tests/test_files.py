@@ -27,6 +27,13 @@ def test_line_that_is_not_utf8_is_named(tmp_path):
         list(files.read_lines(str(path)))
 
 
+def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbfb\xe4d\n")
+    with pytest.raises(InputError, match=r"line 1: byte 5 is 0xe4"):
+        list(files.read_lines(str(path)))
+
+
 @pytest.mark.parametrize(
     "read", [files.read_bytes, files.read_json, lambda p: [*files.read_lines(p)]]
 )
