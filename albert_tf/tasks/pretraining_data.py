@@ -2,10 +2,8 @@
 
 import dataclasses
 import itertools
-import os
+from collections.abc import Mapping
 from typing import Literal
-
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.masking import MaskingRule
@@ -84,9 +82,20 @@ class PretrainingDataOptions:
         if self.train_vocab and not self.spm_model_file:
             raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
 
+    @property
+    def outputs(self) -> list[tuple[str, str]]:
+        """The files to write and the flag that names each; once the last is there, all are."""
+        outputs = [(path, "output_file") for path in self.output_file]
+        if self.train_vocab:
+            vocabulary = (vocab_file_of(self.spm_model_file), self.spm_model_file)
+            outputs = [(path, "spm_model_file") for path in vocabulary] + outputs
+        return outputs
+
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     """Makes the records of `options.input_file`.
+
+    A run that was killed is finished by another with the same options; see `files.write_once`.
 
     Returns:
         what was read and made.
@@ -96,8 +105,30 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
             would be written exists.
     """
     input_files = files.expand_globs(options.input_file, "input_file")
-    _prepare_outputs(options)
-    tokenizer = _load_or_train_tokenizer(options, input_files)
+    # Together, because a vocabulary whose records failed would be in the way of the next try.
+    with files.write_once(dict(options.outputs)) as incomplete:
+        tokenizer = _load_or_train_tokenizer(options, input_files, incomplete)
+        records, stats = _make_records(options, input_files, tokenizer)
+        write_records([incomplete[path] for path in options.output_file], records)
+    _print_summary(stats, options.output_file)
+    return stats
+
+
+def _load_or_train_tokenizer(
+    options: PretrainingDataOptions, input_files: list[str], incomplete: Mapping[str, str]
+) -> Tokenizer:
+    model_file = options.spm_model_file
+    if options.train_vocab:
+        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
+        sentences = itertools.chain.from_iterable(read_documents(input_files))
+        model_file = incomplete[model_file]
+        train_vocabulary(sentences, model_file, options.vocab_size, options.do_lower_case)
+    return load_tokenizer(model_file, options.vocab_file, options.do_lower_case)
+
+
+def _make_records(
+    options: PretrainingDataOptions, input_files: list[str], tokenizer: Tokenizer
+) -> tuple[list[bytes], PretrainingDataStats]:
     segment_rule = SegmentRule(
         options.max_seq_length, options.sentence_objective, options.short_seq_prob
     )
@@ -121,32 +152,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
             f"--output_file: received {len(options.output_file)} files for {len(records)} "
             "instances, expected no more files than instances"
         )
-    write_records(options.output_file, records)
-    _print_summary(stats, options.output_file)
-    return stats
-
-
-def _prepare_outputs(options: PretrainingDataOptions) -> None:
-    """Refuses to overwrite, and makes the folders."""
-    outputs = [("output_file", path) for path in options.output_file]
-    if options.train_vocab:
-        model_file = options.spm_model_file
-        outputs += [("spm_model_file", path) for path in (model_file, vocab_file_of(model_file))]
-    for flag, path in outputs:
-        if tf.io.gfile.exists(path):
-            raise InputError(f"--{flag}: '{path}' exists already; remove it or name another file")
-    for flag, path in outputs:
-        files.make_directory(os.path.dirname(path) or ".", flag)
-
-
-def _load_or_train_tokenizer(options: PretrainingDataOptions, input_files: list[str]) -> Tokenizer:
-    if options.train_vocab:
-        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
-        sentences = itertools.chain.from_iterable(read_documents(input_files))
-        train_vocabulary(
-            sentences, options.spm_model_file, options.vocab_size, options.do_lower_case
-        )
-    return load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
+    return records, stats
 
 
 def _print_summary(stats: PretrainingDataStats, output_files: tuple[str, ...]) -> None:

@@ -3,6 +3,8 @@
 import dataclasses
 import pathlib
 import pydoc_data.topics
+import resource
+import signal
 import subprocess
 import sys
 
@@ -88,6 +90,81 @@ def test_nothing_is_overwritten(options, flag, name, tmp_path):
         run(options)
     assert existing.read_text() == "precious"
     assert files_under(tmp_path) == before
+
+
+KILLED_BEFORE_A_RENAME = """
+import os, signal, sys
+import tensorflow as tf
+from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
+
+rename = tf.io.gfile.rename
+left = {published}
+
+def rename_or_die(source, target, overwrite=False):
+    global left
+    if ".incomplete" not in target:
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+    rename(source, target, overwrite)
+
+tf.io.gfile.rename = rename_or_die
+run({options})
+"""
+
+
+@pytest.mark.parametrize("published", [0, 1, 2, 3])
+def test_a_killed_run_is_finished_by_the_same_command(options, tmp_path, published):
+    """Kills a real process before each of the four files gets its name."""
+    script = KILLED_BEFORE_A_RENAME.format(published=published, options=options)
+    killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    written = [pathlib.Path(path) for path, _ in options.outputs]
+    assert [path.exists() for path in written] == [number < published for number in range(4)]
+
+    run(options)
+    content = [path.read_bytes() for path in written]
+    assert files_under(tmp_path) == sorted(
+        ["text.txt", *(str(path.relative_to(tmp_path)) for path in written)]
+    )
+    for path in written:
+        path.unlink()
+    run(options)
+    assert [path.read_bytes() for path in written] == content
+
+
+def test_a_vocabulary_that_a_killed_run_did_not_make_stays(options, tmp_path):
+    model = tmp_path / "vocabulary" / "small.model"
+    (model.parent / "b.tfrecord.incomplete").mkdir(parents=True)
+    model.write_text("precious")
+    with pytest.raises(InputError, match=r"--spm_model_file: '.*small\.model' exists already and"):
+        run(options)
+    assert files_under(tmp_path) == ["text.txt", "vocabulary/small.model"]
+    assert model.read_text() == "precious"
+
+
+@pytest.mark.parametrize(("limit", "file"), [(100, "small.model"), (300_000, "a.tfrecord")])
+def test_a_full_disk_is_named_and_leaves_nothing(options, tmp_path, limit, file):
+    options = dataclasses.replace(options, output_file=options.output_file[:1], dupe_factor=8)
+    script = (
+        "import command_line\n"
+        "from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run\n"
+        "from albert_tf.errors import InputError\n"
+        f"try: run({options})\n"
+        "except InputError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        # A file of more than `limit` bytes is refused like one that finds the disk full.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert f"{file}: cannot be written: " in done.stdout
+    assert files_under(tmp_path) == ["text.txt"]
 
 
 def test_a_corpus_without_text_leaves_nothing_behind(options, tmp_path):
