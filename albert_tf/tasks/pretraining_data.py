@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Mapping
 from typing import Literal
 
@@ -21,12 +22,18 @@ from albert_tf.options import option
 from albert_tf.progress import Progress
 from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
 
+# Records are padded, so a slip of the hand would fill memory and disk; no published model is near.
+_MAX_LENGTH = 65536
+
 # What a flag's value has to be: a test and its wording.
 _EXPECTED = {
-    "input_file": (bool, "at least one file"),
-    "output_file": (lambda paths: paths and len(set(paths)) == len(paths), "different files"),
-    "max_seq_length": (lambda length: length >= 5, "5 or more, which is [CLS] a [SEP] b [SEP]"),
-    "max_predictions_per_seq": (lambda count: count >= 1, "1 or more"),
+    "input_file": (lambda paths: paths and all(paths), "at least one file"),
+    "output_file": (lambda paths: paths and all(paths), "at least one file"),
+    # The special pieces alone, to what SentencePiece can count.
+    "vocab_size": (lambda size: 5 <= size < 2**31, f"5 to {2**31 - 1}"),
+    # [CLS] a [SEP] b [SEP] is the shortest.
+    "max_seq_length": (lambda length: 5 <= length <= _MAX_LENGTH, f"5 to {_MAX_LENGTH}"),
+    "max_predictions_per_seq": (lambda count: 1 <= count <= _MAX_LENGTH, f"1 to {_MAX_LENGTH}"),
     "dupe_factor": (lambda count: count >= 1, "1 or more"),
     "short_seq_prob": (lambda share: 0 <= share <= 1, "0 to 1"),
     "masked_lm_prob": (lambda share: 0 < share <= 1, "more than 0 and at most 1"),
@@ -81,6 +88,7 @@ class PretrainingDataOptions:
             raise FlagError("expected one of --spm_model_file and --vocab_file, not none, not both")
         if self.train_vocab and not self.spm_model_file:
             raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
+        self._check_that_files_differ()
 
     @property
     def outputs(self) -> list[tuple[str, str]]:
@@ -90,6 +98,20 @@ class PretrainingDataOptions:
             vocabulary = (vocab_file_of(self.spm_model_file), self.spm_model_file)
             outputs = [(path, "spm_model_file") for path in vocabulary] + outputs
         return outputs
+
+    def _check_that_files_differ(self):
+        inputs = [(path, "input_file") for path in self.input_file]
+        if not self.train_vocab:
+            vocabulary = ("spm_model_file", "vocab_file")
+            inputs += [(getattr(self, flag), flag) for flag in vocabulary if getattr(self, flag)]
+        named = {os.path.abspath(path): flag for path, flag in inputs}
+        for path, flag in self.outputs:
+            if other := named.get(os.path.abspath(path)):
+                raise FlagError(
+                    f"--{flag}: would write '{path}', which --{other} names too; expected "
+                    "different files"
+                )
+            named[os.path.abspath(path)] = flag
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
