@@ -10,15 +10,22 @@ from albert_tf.errors import InputError
 
 def test_lines_of_a_file_from_anywhere(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_bytes("\ufeffone\r\n\ntwo\x0bthree\u2028\nlast".encode())
-    lines = [(1, "one"), (2, ""), (3, "two\x0bthree\u2028"), (4, "last")]
+    path.write_bytes("\ufeffone\r\n\ntwo\x0b\rthree\u2028\nlast".encode())
+    lines = [(1, "one"), (2, ""), (3, "two\x0b\rthree\u2028"), (4, "last")]
     assert list(files.read_lines(str(path))) == lines
 
 
-def test_line_of_a_megabyte(tmp_path):
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_lines_of_megabytes(tmp_path, end):
     path = tmp_path / "text.txt"
-    path.write_text("x" * 1_000_000 + "\nshort\n")
-    assert [len(line) for _, line in files.read_lines(str(path))] == [1_000_000, 5]
+    lines = ["x" * 3_000_000, "", "é" * 1_000_000, "short"]
+    path.write_text("\n".join(lines) + end, "utf-8", newline="")
+    assert [line for _, line in files.read_lines(str(path))] == lines
+
+
+def test_an_empty_file_has_no_line(tmp_path):
+    (tmp_path / "text.txt").touch()
+    assert list(files.read_lines(str(tmp_path / "text.txt"))) == []
 
 
 def test_line_that_is_not_utf8_is_named(tmp_path):
