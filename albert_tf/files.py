@@ -5,9 +5,10 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 """
 
 import contextlib
+import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +16,8 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 
 INCOMPLETE = ".incomplete"
+
+_CHUNK_BYTES = 1 << 20
 
 
 def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
@@ -46,10 +49,15 @@ def read_bytes(path: str) -> bytes:
     Raises:
         InputError: the file does not exist or cannot be read.
     """
+    return b"".join(_read_chunks(path))
+
+
+def _read_chunks(path: str) -> Iterator[bytes]:
     _refuse_folder(path)
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            return file.read()
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
@@ -62,15 +70,21 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
     """
-    _refuse_folder(path)
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                yield number, _decode(line, path, number).removesuffix("\n").removesuffix("\r")
-    except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
+    for number, line in enumerate(_split_lines(_read_chunks(path)), start=1):
+        text = _decode(line, path, number)
+        if number == 1:
+            text = text.removeprefix("\ufeff")
+        yield number, text.removesuffix("\r")
+
+
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    r"""TensorFlow's own reader drops every `\r`, also one between two words."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def _refuse_folder(path: str) -> None:
@@ -138,10 +152,9 @@ def write_atomically(path: str) -> Iterator[str]:
     incomplete = path.rstrip("/") + INCOMPLETE
     _remove(incomplete)
     try:
-        yield incomplete
-        tf.io.gfile.rename(incomplete, path, overwrite=True)
-    except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
+        with _explain_refusal(path):
+            yield incomplete
+            tf.io.gfile.rename(incomplete, path, overwrite=True)
     finally:
         _remove(incomplete)
 
@@ -160,15 +173,82 @@ def write_together(prefix: str, suffixes: Sequence[str]) -> Iterator[str]:
     folder = prefix + INCOMPLETE
     incomplete = os.path.join(folder, os.path.basename(prefix))
     try:
-        _remove(folder)
-        tf.io.gfile.makedirs(folder)
-        yield incomplete
-        for suffix in suffixes:
-            tf.io.gfile.rename(incomplete + suffix, prefix + suffix, overwrite=True)
-    except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"{prefix}: cannot be written: {reason(error)}") from error
+        with _explain_refusal(prefix):
+            _remove(folder)
+            tf.io.gfile.makedirs(folder)
+            yield incomplete
+            for suffix in suffixes:
+                tf.io.gfile.rename(incomplete + suffix, prefix + suffix, overwrite=True)
     finally:
         _remove(folder)
+
+
+@contextlib.contextmanager
+def write_once(flags: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Gives names to write several new files under, and renames them in order when all are complete.
+
+    What is there is never changed: a file that exists is refused at once. The one exception is what a
+    run leaves that is killed between two renames: some of the files, and the folders `<last
+    file>.incomplete`. Beside such a folder, a file that exists has to hold byte for byte what is made
+    now, so the same command, given again, finishes.
+
+    Args:
+        flags: each file, the last to appear last -> the flag that names it, for messages.
+
+    Yields:
+        each file -> the name to write it under, in a folder that keeps the file's own name.
+
+    Raises:
+        InputError: a file exists, or the file system refuses.
+    """
+    folder = os.path.basename(list(flags)[-1]) + INCOMPLETE
+    incomplete = {
+        path: os.path.join(os.path.dirname(path), folder, os.path.basename(path)) for path in flags
+    }
+    folders = {os.path.dirname(name): flags[path] for path, name in incomplete.items()}
+    existing = [path for path in flags if tf.io.gfile.exists(path)]
+    if existing and not any(map(tf.io.gfile.isdir, folders)):
+        raise InputError(_exists_already(flags, existing[0], ""))
+    try:
+        for name, flag in folders.items():
+            make_directory(name, flag)
+        yield incomplete
+    except BaseException:
+        if not existing:  # else the next run, too, has to know that one was killed
+            _remove_all(folders)
+        raise
+    for path, name in incomplete.items():
+        if tf.io.gfile.exists(path) and not _same_bytes(path, name):
+            _remove_all(folders)
+            raise InputError(_exists_already(flags, path, " and holds something else"))
+    # From here on the folders stay until every file has its name.
+    for path, name in incomplete.items():
+        with _explain_refusal(path):
+            tf.io.gfile.rename(name, path, overwrite=True)
+    _remove_all(folders)
+
+
+def _exists_already(flags: Mapping[str, str], path: str, what: str) -> str:
+    return f"--{flags[path]}: '{path}' exists already{what}; remove it or name another file"
+
+
+def _same_bytes(path: str, other: str) -> bool:
+    chunks = itertools.zip_longest(_read_chunks(path), _read_chunks(other))
+    return all(chunk == its_other for chunk, its_other in chunks)
+
+
+@contextlib.contextmanager
+def _explain_refusal(path: str) -> Iterator[None]:
+    """Turns the file system's error into one that names the file that the user knows."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
+
+
+def _remove_all(paths: Iterable[str]) -> None:
+    for path in paths:
+        _remove(path)
 
 
 def _remove(path: str) -> None:

@@ -196,10 +196,12 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
     """Turns what TensorFlow says about a bad record into an `InputError` that says where it is.
 
     TensorFlow's message names neither the file nor the record, so on an error, and only then, the
-    files are read once more. Wrap what draws batches from a dataset over `paths`, and nothing else:
+    files are read once more. It may wrap all that a run does with its batches: an error for which
+    the records are not to blame costs that reading, and is raised again as it was.
 
         with explain_bad_records(paths, spec):
-            batch = next(iterator, None)
+            for batch in dataset:
+                train_on(batch)
 
     Raises:
         InputError: a file is damaged or a record is not as `spec` says.

@@ -78,9 +78,15 @@ def read_examples(
     rows = [(number, line.split("\t")) for number, line in read_lines(path) if line]
     if not rows:
         raise InputError(f"{path}: holds no rows")
-    width = len(rows[0][1])
+    number, first = rows[0]
+    place, width = f"{path}, line {number}", len(first)
+    if any("\r" in field for field in first):
+        raise InputError(
+            rf"{place}: received lines that end in \r, the old Macintosh's; expected \n or \r\n"
+        )
     if columns.in_header:
-        positions = _find_in_header(f"{path}, line {rows[0][0]}", rows.pop(0)[1], columns)
+        positions = _find_in_header(place, first, columns)
+        del rows[0]
     else:
         positions = columns.present()
     examples = []
@@ -105,8 +111,18 @@ def read_examples(
 def _find_in_header(place: str, header: list[str], columns: Columns) -> dict[str, int]:
     positions = {}
     for field, name in columns.present().items():
-        if name in header:
-            positions[field] = header.index(name)
+        found = [position for position, other in enumerate(header) if other.strip() == name]
+        if len(found) > 1:
+            raise InputError(
+                f"{place}: received {len(found)} columns '{name}' in the header row, expected one"
+            )
+        if found and header[found[0]] != name:
+            raise InputError(
+                f"{place}: received '{header[found[0]]}' in the header row, expected '{name}' "
+                "without spaces around it"
+            )
+        if found:
+            positions[field] = found[0]
         elif name not in columns.optional:
             raise InputError(
                 f"{place}: no column '{name}' in the header row, which has {_quote(header)}; "

@@ -3,9 +3,8 @@
 import dataclasses
 import itertools
 import os
+from collections.abc import Mapping
 from typing import Literal
-
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.masking import MaskingRule
@@ -23,12 +22,18 @@ from albert_tf.options import option
 from albert_tf.progress import Progress
 from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
 
+# Records are padded, so a slip of the hand would fill memory and disk; no published model is near.
+_MAX_LENGTH = 65536
+
 # What a flag's value has to be: a test and its wording.
 _EXPECTED = {
-    "input_file": (bool, "at least one file"),
-    "output_file": (lambda paths: paths and len(set(paths)) == len(paths), "different files"),
-    "max_seq_length": (lambda length: length >= 5, "5 or more, which is [CLS] a [SEP] b [SEP]"),
-    "max_predictions_per_seq": (lambda count: count >= 1, "1 or more"),
+    "input_file": (lambda paths: paths and all(paths), "at least one file"),
+    "output_file": (lambda paths: paths and all(paths), "at least one file"),
+    # The special pieces alone, to what SentencePiece can count.
+    "vocab_size": (lambda size: 5 <= size < 2**31, f"5 to {2**31 - 1}"),
+    # [CLS] a [SEP] b [SEP] is the shortest.
+    "max_seq_length": (lambda length: 5 <= length <= _MAX_LENGTH, f"5 to {_MAX_LENGTH}"),
+    "max_predictions_per_seq": (lambda count: 1 <= count <= _MAX_LENGTH, f"1 to {_MAX_LENGTH}"),
     "dupe_factor": (lambda count: count >= 1, "1 or more"),
     "short_seq_prob": (lambda share: 0 <= share <= 1, "0 to 1"),
     "masked_lm_prob": (lambda share: 0 < share <= 1, "more than 0 and at most 1"),
@@ -83,10 +88,36 @@ class PretrainingDataOptions:
             raise FlagError("expected one of --spm_model_file and --vocab_file, not none, not both")
         if self.train_vocab and not self.spm_model_file:
             raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
+        self._check_that_files_differ()
+
+    @property
+    def outputs(self) -> list[tuple[str, str]]:
+        """The files to write and the flag that names each; once the last is there, all are."""
+        outputs = [(path, "output_file") for path in self.output_file]
+        if self.train_vocab:
+            vocabulary = (vocab_file_of(self.spm_model_file), self.spm_model_file)
+            outputs = [(path, "spm_model_file") for path in vocabulary] + outputs
+        return outputs
+
+    def _check_that_files_differ(self):
+        inputs = [(path, "input_file") for path in self.input_file]
+        if not self.train_vocab:
+            vocabulary = ("spm_model_file", "vocab_file")
+            inputs += [(getattr(self, flag), flag) for flag in vocabulary if getattr(self, flag)]
+        named = {os.path.abspath(path): flag for path, flag in inputs}
+        for path, flag in self.outputs:
+            if other := named.get(os.path.abspath(path)):
+                raise FlagError(
+                    f"--{flag}: would write '{path}', which --{other} names too; expected "
+                    "different files"
+                )
+            named[os.path.abspath(path)] = flag
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     """Makes the records of `options.input_file`.
+
+    A run that was killed is finished by another with the same options; see `files.write_once`.
 
     Returns:
         what was read and made.
@@ -96,8 +127,30 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
             would be written exists.
     """
     input_files = files.expand_globs(options.input_file, "input_file")
-    _prepare_outputs(options)
-    tokenizer = _load_or_train_tokenizer(options, input_files)
+    # Together, because a vocabulary whose records failed would be in the way of the next try.
+    with files.write_once(dict(options.outputs)) as incomplete:
+        tokenizer = _load_or_train_tokenizer(options, input_files, incomplete)
+        records, stats = _make_records(options, input_files, tokenizer)
+        write_records([incomplete[path] for path in options.output_file], records)
+    _print_summary(stats, options.output_file)
+    return stats
+
+
+def _load_or_train_tokenizer(
+    options: PretrainingDataOptions, input_files: list[str], incomplete: Mapping[str, str]
+) -> Tokenizer:
+    model_file = options.spm_model_file
+    if options.train_vocab:
+        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
+        sentences = itertools.chain.from_iterable(read_documents(input_files))
+        model_file = incomplete[model_file]
+        train_vocabulary(sentences, model_file, options.vocab_size, options.do_lower_case)
+    return load_tokenizer(model_file, options.vocab_file, options.do_lower_case)
+
+
+def _make_records(
+    options: PretrainingDataOptions, input_files: list[str], tokenizer: Tokenizer
+) -> tuple[list[bytes], PretrainingDataStats]:
     segment_rule = SegmentRule(
         options.max_seq_length, options.sentence_objective, options.short_seq_prob
     )
@@ -121,32 +174,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
             f"--output_file: received {len(options.output_file)} files for {len(records)} "
             "instances, expected no more files than instances"
         )
-    write_records(options.output_file, records)
-    _print_summary(stats, options.output_file)
-    return stats
-
-
-def _prepare_outputs(options: PretrainingDataOptions) -> None:
-    """Refuses to overwrite, and makes the folders."""
-    outputs = [("output_file", path) for path in options.output_file]
-    if options.train_vocab:
-        model_file = options.spm_model_file
-        outputs += [("spm_model_file", path) for path in (model_file, vocab_file_of(model_file))]
-    for flag, path in outputs:
-        if tf.io.gfile.exists(path):
-            raise InputError(f"--{flag}: '{path}' exists already; remove it or name another file")
-    for flag, path in outputs:
-        files.make_directory(os.path.dirname(path) or ".", flag)
-
-
-def _load_or_train_tokenizer(options: PretrainingDataOptions, input_files: list[str]) -> Tokenizer:
-    if options.train_vocab:
-        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
-        sentences = itertools.chain.from_iterable(read_documents(input_files))
-        train_vocabulary(
-            sentences, options.spm_model_file, options.vocab_size, options.do_lower_case
-        )
-    return load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
+    return records, stats
 
 
 def _print_summary(stats: PretrainingDataStats, output_files: tuple[str, ...]) -> None:

@@ -105,6 +105,15 @@ class AlbertTokenizer:
         )
 
 
+def is_sentencepiece_model(path: str) -> bool:
+    """Returns whether a file is there and holds a SentencePiece model, with any special pieces."""
+    try:
+        _load_processor(path)
+    except InputError:
+        return False
+    return True
+
+
 def _load_processor(model_file: str) -> sentencepiece.SentencePieceProcessor:
     model = files.read_bytes(model_file)
     processor = sentencepiece.SentencePieceProcessor()

@@ -125,7 +125,8 @@ def _write(model: bytes, model_file: str) -> None:
         f"{processor.id_to_piece(id_)}\t{processor.get_score(id_):g}\n"
         for id_ in range(processor.vocab_size())
     )
-    # The model comes last: where it is, both are complete.
-    write_text(vocab_file_of(model_file), "".join(lines))
-    with write_atomically(model_file) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
-        file.write(model)
+    # The list is written while the model has no name yet: where the model is, both are complete.
+    with write_atomically(model_file) as incomplete:
+        with tf.io.gfile.GFile(incomplete, "wb") as file:
+            file.write(model)
+        write_text(vocab_file_of(model_file), "".join(lines))

@@ -33,6 +33,11 @@ def test_columns_are_found_by_position_without_a_header_row(write):
     ]
 
 
+def test_columns_that_nobody_reads_may_be_called_anything(write):
+    path = write("first\tlabel\tyear\tyear\t odd \nalone\tx\t1\t2\t3\n")
+    assert read_examples(path, NAMED, "dev") == [Example("dev-1", "alone", None, "x")]
+
+
 def test_optional_column_may_be_absent(write):
     path = write("first\tlabel\nalone\tx\n")
     assert read_examples(path, NAMED, "dev") == [Example("dev-1", "alone", None, "x")]
@@ -82,6 +87,32 @@ def test_second_text_may_be_empty(write):
             NAMED,
             r"rows.tsv, line 1: no column 'first' in the header row, which has 'label', 'text'; "
             r"expected a header row with 'first', 'label'$",
+        ),
+        (
+            "first\t label \none\tx\n",
+            NAMED,
+            r"rows.tsv, line 1: received ' label ' in the header row, expected 'label' without "
+            r"spaces around it$",
+        ),
+        (
+            "label\tfirst\tlabel\nx\tone\ty\n",
+            NAMED,
+            r"rows.tsv, line 1: received 2 columns 'label' in the header row, expected one$",
+        ),
+        (
+            "second \tlabel\tfirst\nx\tone\ty\n",
+            NAMED,
+            r"rows.tsv, line 1: received 'second ' in the header row, expected 'second' without",
+        ),
+        (
+            "label\tfirst\rx\tone\ry\ttwo\r",
+            NAMED,
+            r"rows.tsv, line 1: received lines that end in \\r, .*; expected \\n or \\r\\n$",
+        ),
+        (
+            "a\t1\t\tone\rb\t0\t\ttwo\r",
+            NUMBERED,
+            r"rows.tsv, line 1: received lines that end in \\r",
         ),
         (
             "label\tfirst\nx\tone\ny\n",

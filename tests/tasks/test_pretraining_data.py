@@ -3,6 +3,8 @@
 import dataclasses
 import pathlib
 import pydoc_data.topics
+import resource
+import signal
 import subprocess
 import sys
 
@@ -90,6 +92,81 @@ def test_nothing_is_overwritten(options, flag, name, tmp_path):
     assert files_under(tmp_path) == before
 
 
+KILLED_BEFORE_A_RENAME = """
+import os, signal, sys
+import tensorflow as tf
+from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
+
+rename = tf.io.gfile.rename
+left = {published}
+
+def rename_or_die(source, target, overwrite=False):
+    global left
+    if ".incomplete" not in target:
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+    rename(source, target, overwrite)
+
+tf.io.gfile.rename = rename_or_die
+run({options})
+"""
+
+
+@pytest.mark.parametrize("published", [0, 1, 2, 3])
+def test_a_killed_run_is_finished_by_the_same_command(options, tmp_path, published):
+    """Kills a real process before each of the four files gets its name."""
+    script = KILLED_BEFORE_A_RENAME.format(published=published, options=options)
+    killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    written = [pathlib.Path(path) for path, _ in options.outputs]
+    assert [path.exists() for path in written] == [number < published for number in range(4)]
+
+    run(options)
+    content = [path.read_bytes() for path in written]
+    assert files_under(tmp_path) == sorted(
+        ["text.txt", *(str(path.relative_to(tmp_path)) for path in written)]
+    )
+    for path in written:
+        path.unlink()
+    run(options)
+    assert [path.read_bytes() for path in written] == content
+
+
+def test_a_vocabulary_that_a_killed_run_did_not_make_stays(options, tmp_path):
+    model = tmp_path / "vocabulary" / "small.model"
+    (model.parent / "b.tfrecord.incomplete").mkdir(parents=True)
+    model.write_text("precious")
+    with pytest.raises(InputError, match=r"--spm_model_file: '.*small\.model' exists already and"):
+        run(options)
+    assert files_under(tmp_path) == ["text.txt", "vocabulary/small.model"]
+    assert model.read_text() == "precious"
+
+
+@pytest.mark.parametrize(("limit", "file"), [(100, "small.model"), (300_000, "a.tfrecord")])
+def test_a_full_disk_is_named_and_leaves_nothing(options, tmp_path, limit, file):
+    options = dataclasses.replace(options, output_file=options.output_file[:1], dupe_factor=8)
+    script = (
+        "import command_line\n"
+        "from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run\n"
+        "from albert_tf.errors import InputError\n"
+        f"try: run({options})\n"
+        "except InputError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        # A file of more than `limit` bytes is refused like one that finds the disk full.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert f"{file}: cannot be written: " in done.stdout
+    assert files_under(tmp_path) == ["text.txt"]
+
+
 def test_a_corpus_without_text_leaves_nothing_behind(options, tmp_path):
     pathlib.Path(options.input_file[0]).write_text("\n\n")
     with pytest.raises(InputError, match=r"text\.txt: no text"):
@@ -123,9 +200,22 @@ def test_more_files_than_instances_are_refused(options, tmp_path):
     ("changes", "message"),
     [
         ({"input_file": ()}, "--input_file: received '', expected at least one file"),
-        ({"output_file": ("a", "b", "a")}, "--output_file: received 'a,b,a', expected different"),
-        ({"max_seq_length": 4}, "--max_seq_length: received '4', expected 5 or more"),
-        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq: received '0', expected 1"),
+        ({"output_file": ("a", "")}, "--output_file: received 'a,', expected at least one file"),
+        ({"output_file": ("a", "b", "./a")}, "--output_file: would write './a', which --output_f"),
+        ({"output_file": ("v.model",), "spm_model_file": "v.model"}, "--output_file: .* --spm_mod"),
+        ({"output_file": ("v.vocab",), "spm_model_file": "v.model"}, "--output_file: .* --spm_mod"),
+        ({"output_file": ("a",), "input_file": ("x/../a",)}, "--output_file: .* --input_file nam"),
+        ({"spm_model_file": "a", "input_file": ("a",)}, "--spm_model_file: .*'a', which --input_f"),
+        (
+            {"spm_model_file": "a", "output_file": ("a",), "train_vocab": False},
+            "--output_file: would write 'a', which --spm_model_file names too; expected different",
+        ),
+        ({"vocab_size": 4}, "--vocab_size: received '4', expected 5 to 2147483647"),
+        ({"vocab_size": 2**31}, "--vocab_size: received '2147483648', expected 5 to"),
+        ({"max_seq_length": 4}, "--max_seq_length: received '4', expected 5 to 65536"),
+        ({"max_seq_length": 65537}, "--max_seq_length: received '65537', expected 5 to 65536"),
+        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq: received '0', expected 1 to"),
+        ({"max_predictions_per_seq": 65537}, "--max_predictions_per_seq: received '65537', exp"),
         ({"masked_lm_prob": 0.0}, "--masked_lm_prob: received '0.0', expected more than 0"),
         ({"short_seq_prob": 1.5}, "--short_seq_prob: received '1.5', expected 0 to 1"),
         ({"ngram": 0}, "--ngram: received '0', expected 1 or more"),

@@ -36,5 +36,16 @@ def test_vocabularies_taken_for_each_other(small_model_file, tmp_path):
     vocab_file.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
     with pytest.raises(InputError, match="not a SentencePiece model"):
         load_tokenizer(str(vocab_file), None, lower_case=True)
-    with pytest.raises(InputError, match=r"small\.model"):
+    with pytest.raises(InputError, match=r"^--vocab_file: '.*small\.model' is .* --spm_model_file"):
         load_tokenizer(None, small_model_file, lower_case=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"\xff\xfe", "not UTF-8"), (b"a\nb\n", "no piece"), (None, "No such")]
+)
+def test_another_fault_of_a_wordpiece_vocabulary_is_named(tmp_path, content, message):
+    vocab_file = tmp_path / "vocab.txt"
+    if content is not None:
+        vocab_file.write_bytes(content)
+    with pytest.raises(InputError, match=f"^{vocab_file}.*{message}"):
+        load_tokenizer(None, str(vocab_file), lower_case=True)
