@@ -139,3 +139,23 @@ def test_mixed_precision_computes_in_16_bits_near_32():
 def test_too_long_a_sequence_is_refused():
     with pytest.raises(ValueError, match="65 is greater than max_position_embeddings 64"):
         AlbertEncoder(tiny_config())(random_inputs(length=65))
+
+
+def test_without_pooler():
+    encoder = AlbertEncoder(tiny_config(), with_pooler=False, seed=1)
+    with_pooler = AlbertEncoder(tiny_config(), seed=1)
+    assert len(encoder.weights) == len(with_pooler.weights) - 2
+    outputs = encoder(random_inputs())
+    assert "pooled_output" not in outputs
+    np.testing.assert_array_equal(
+        outputs["sequence_output"], with_pooler(random_inputs())["sequence_output"]
+    )
+
+
+def test_two_forms_of_gelu():
+    outputs = {}
+    for form in ("gelu", "gelu_erf"):
+        encoder = AlbertEncoder(tiny_config(hidden_act=form, initializer_range=0.5), seed=1)
+        outputs[form] = encoder(random_inputs())["sequence_output"]
+    difference = np.abs(np.subtract(outputs["gelu"], outputs["gelu_erf"])).max()
+    assert 1e-5 < difference < 1e-1
