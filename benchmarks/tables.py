@@ -3,12 +3,27 @@
 from collections.abc import Sequence
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table with columns of even width; all but the first are set to the right."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
-    aligned = [
-        [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in [header, *rows]
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1
+) -> str:
+    """Returns a table with columns of even width.
+
+    Args:
+        header: name of each column.
+        rows: cells of each row.
+        text_columns: how many columns, from the left, hold text; the others are set to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    rule = [
+        ":" + "-" * (width - 1) if index < text_columns else "-" * (width - 1) + ":"
+        for index, width in enumerate(widths)
     ]
-    aligned.insert(1, rule)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in aligned)
+    lines = [
+        [
+            cell.ljust(width) if index < text_columns else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in (header, *rows)
+    ]
+    lines.insert(1, rule)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

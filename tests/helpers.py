@@ -62,3 +62,11 @@ def random_pretraining_batches(count, batch_size=8, length=11, predictions=4, vo
             "next_sentence_labels": rng.integers(0, 2, (rows, 1), np.int32),
         }
     ).batch(batch_size, drop_remainder=True)
+
+
+def assert_agrees(differences):
+    """Fails where something of ours is too far from the reference, or nothing was compared."""
+    assert differences
+    for difference in differences:
+        assert difference.compared > 0, difference
+        assert difference.agrees, difference

@@ -5,6 +5,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenization.normalization import normalize_text
+from benchmarks.parity.tokenization import CASES, compare_normalization
+from tests.helpers import assert_agrees, shared_path
 
 texts = st.text(st.characters(codec="utf-8"))
 
@@ -60,7 +62,6 @@ def test_white_space_of_any_kind_is_one_space(parts):
     )
 
 
-@pytest.mark.parametrize(("key", "lower_case"), [("lower", True), ("cased", False)])
-def test_equals_the_original(golden_lines, key, lower_case):
-    for line in golden_lines:
-        assert normalize_text(line["text"], lower_case) == line[key]
+@pytest.mark.parametrize("key", CASES)
+def test_equals_the_original(key):
+    assert_agrees(compare_normalization(shared_path("golden"), key))

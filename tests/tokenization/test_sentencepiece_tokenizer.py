@@ -4,7 +4,13 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, sentencepiece_tokenizer
-from tests.helpers import shared_path
+from benchmarks.parity.tokenization import (
+    CASES,
+    compare_digit_commas,
+    compare_sentencepiece,
+    digit_comma_model,
+)
+from tests.helpers import assert_agrees, shared_path
 from tests.tokenization.conftest import train_model
 
 
@@ -108,31 +114,21 @@ def test_a_file_that_is_not_there(tmp_path):
         AlbertTokenizer(str(tmp_path / "absent.model"))
 
 
-@pytest.mark.parametrize(("key", "lower_case"), [("lower", True), ("cased", False)])
-def test_equals_the_original(official_model_file, golden_lines, key, lower_case):
+@pytest.mark.parametrize(("key", "lower_case"), CASES.items())
+def test_equals_the_original(official_model_file, key, lower_case):
     tokenizer = AlbertTokenizer(official_model_file, lower_case)
-    for line in golden_lines:
-        assert tokenizer.tokenize(line["text"]) == line[f"pieces_{key}"]
-        assert tokenizer.encode(line["text"]) == line[f"ids_{key}"]
+    assert_agrees(compare_sentencepiece(shared_path("golden"), tokenizer, key))
 
 
-def test_equals_the_original_on_text_that_is_not_normalised(
-    monkeypatch, official_tokenizer, golden_lines
-):
+def test_equals_the_original_on_text_that_is_not_normalised(monkeypatch, official_tokenizer):
     monkeypatch.setattr(sentencepiece_tokenizer, "normalize_text", lambda text, lower_case: text)
-    for line in golden_lines:
-        assert official_tokenizer.tokenize(line["text"]) == line["pieces_raw"]
-        assert official_tokenizer.encode(line["text"]) == line["ids_raw"]
+    assert_agrees(compare_sentencepiece(shared_path("golden"), official_tokenizer, "raw"))
 
 
 def test_equals_the_original_where_digit_comma_pieces_are_inside_words():
-    golden = json.loads(
-        shared_path("golden/tokenization/sentencepiece_digit_comma.json").read_bytes()
-    )
-    tokenizer = AlbertTokenizer(str(shared_path(f"data/{golden['model']}")))
-    for line in golden["lines"]:
-        assert tokenizer.tokenize(line["text"]) == line["pieces"]
-        assert tokenizer.encode(line["text"]) == line["ids"]
+    golden_dir = shared_path("golden")
+    tokenizer = AlbertTokenizer(str(shared_path(f"data/{digit_comma_model(golden_dir)}")))
+    assert_agrees(compare_digit_commas(golden_dir, tokenizer))
 
 
 def test_share_of_word_starts_is_that_of_the_original(official_tokenizer):
