@@ -4,6 +4,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, sentencepiece_tokenizer
+from albert_tf.tokenization.normalization import normalize_text
 from benchmarks.parity.tokenization import (
     CASES,
     compare_digit_commas,
@@ -44,6 +45,40 @@ def test_no_piece_with_digits_keeps_a_comma(small_tokenizer):
     for piece in small_tokenizer.pieces:
         if piece[-1] == "," and piece[-2:-1].isdigit():
             assert piece not in small_tokenizer.tokenize(piece.replace("▁", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  The old \t keeper\u00a0walks ",
+        "Thé o\u0301ld\u0301",
+        "ﬁne ½ by 中文",
+        "39, 1,000, a5, and £7,5,",
+        "\u0301 the¨ ¨old",
+    ],
+)
+def test_offsets_give_what_was_written(small_tokenizer, text):
+    ids, spans = small_tokenizer.encode_with_offsets(text)
+    assert ids == small_tokenizer.encode(text)
+    for piece, (start, end) in zip(small_tokenizer.tokenize(text), spans, strict=True):
+        assert piece.replace("▁", "") in normalize_text(text[start:end], lower_case=True)
+    covered = {index for start, end in spans for index in range(start, end)}
+    assert "".join(text[index] for index in sorted(covered)).strip() == text.strip().lstrip(
+        "\u0301 "
+    )
+
+
+def test_offsets_of_a_split_piece(small_tokenizer):
+    text = "a5, £ 39,"
+    ids, spans = small_tokenizer.encode_with_offsets(text)
+    written = [
+        (small_tokenizer.pieces[id_], text[slice(*span)])
+        for id_, span in zip(ids, spans, strict=True)
+    ]
+    assert written[-2:][1] == (",", ",")
+    assert ("5", "5") in written
+    assert all(piece.replace("▁", "") == part.strip() for piece, part in written)
 
 
 def test_the_front_of_a_digit_comma_piece_gets_a_word_mark_even_inside_a_word(small_tokenizer):
