@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertEncoder
 from tests.helpers import random_inputs, tiny_config
-from tests.models.numpy_reference import encode
+from tests.models.numpy_reference import encode, weights_of
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_outputs_equal_a_slow_reference(sharing):
         weight.assign(weight + rng.normal(0.0, 0.1, weight.shape))
     inputs = random_inputs()
     outputs = encoder(inputs)
-    expected = encode(encoder, inputs)
+    expected = encode(config, weights_of(encoder), inputs)
     assert len(outputs["encoder_outputs"]) == len(expected["encoder_outputs"]) == 10
     for name in ("sequence_output", "pooled_output", "encoder_outputs", "embedding_output"):
         np.testing.assert_allclose(outputs[name], expected[name], rtol=0, atol=1e-5, err_msg=name)

@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.losses import ClassificationLoss
+from albert_tf.losses import ClassificationLoss, batch_loss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
-from tests.helpers import random_inputs, tiny_config, total_loss
+from tests.helpers import random_inputs, tiny_config
 from tests.models.golden_heads import check_gradients, read_golden, write_checkpoint
 
 
@@ -64,7 +64,7 @@ def test_logits_loss_and_gradients_of_the_original(tmp_path):
     batch = {"label_ids": tf.constant(golden["label_ids"])}
     with tf.GradientTape() as tape:
         logits = model(inputs)
-        total = total_loss(ClassificationLoss(), batch, logits)
+        total = batch_loss(ClassificationLoss(), batch, logits)
     np.testing.assert_allclose(logits, golden["logits"], rtol=0, atol=2e-5)
     np.testing.assert_allclose(total, golden["loss"], rtol=0, atol=5e-6)
     variables = model.trainable_variables
