@@ -65,6 +65,10 @@ def plain_name(name: str) -> str:
     return path.replace(".S", "/").replace("..", ".")
 
 
+class UnreadableCheckpointError(InputError):
+    """Files of a checkpoint are missing, or not as they were written."""
+
+
 class CheckpointReader:
     """A checkpoint to read from; what is wrong with the files becomes an `InputError`.
 
@@ -87,7 +91,9 @@ class CheckpointReader:
             self._reader = open_tensors(prefix)
             shapes = self._reader.get_variable_to_shape_map()
         except tf.errors.NotFoundError as error:
-            raise InputError(f"{prefix}: there is no checkpoint of this name") from error
+            raise UnreadableCheckpointError(
+                f"{prefix}: there is no checkpoint of this name"
+            ) from error
         except _DAMAGES as error:
             raise self._damaged(error) from error
         self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
@@ -149,9 +155,9 @@ class CheckpointReader:
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
 
-    def _damaged(self, error: Exception) -> InputError:
+    def _damaged(self, error: Exception) -> UnreadableCheckpointError:
         reason = str(error).strip().splitlines()[0]
-        return InputError(f"{self.prefix}: the checkpoint is damaged: {reason}")
+        return UnreadableCheckpointError(f"{self.prefix}: the checkpoint is damaged: {reason}")
 
 
 # TensorFlow's reader raises each of these for some damage.
