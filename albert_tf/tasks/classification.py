@@ -246,7 +246,7 @@ def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: 
     return make_evaluator(
         options,
         lambda: AlbertClassifier(
-            AlbertEncoder(config, seed, dtype=dtype),
+            AlbertEncoder(config, seed=seed, dtype=dtype),
             num_classes=len(data.labels),
             dropout=options.classifier_dropout,
             seed=seed + 1,

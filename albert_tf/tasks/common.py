@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
+from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import option, to_json_dict
@@ -28,7 +28,9 @@ _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 class TrainingOptions:
     """The options of every task that trains; a task adds its own and other defaults."""
 
-    albert_config_file: str = option("JSON file with the shape of the model.")
+    albert_config_file: str = option(
+        "JSON file with the shape of the model: albert_config.json, or a Hugging Face config.json."
+    )
     output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
     init_checkpoint: str | None = option(
         "Checkpoint, or folder of checkpoints, that the weights start from.", None
@@ -104,7 +106,7 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
     Raises:
         InputError: it cannot be read, or `--max_seq_length` is above its positions.
     """
-    config = AlbertConfig.from_json_file(options.albert_config_file)
+    config = read_config(options.albert_config_file)
     if config.type_vocab_size < 2:
         raise InputError(
             f"{options.albert_config_file}: type_vocab_size {config.type_vocab_size}; expected at "

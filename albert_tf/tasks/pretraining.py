@@ -115,7 +115,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
     return make_evaluator(
         options,
         lambda: AlbertPretrainer(
-            AlbertEncoder(config, seed, dtype=dtype), sentence_head, seed + 1, dtype=dtype
+            AlbertEncoder(config, seed=seed, dtype=dtype), sentence_head, seed + 1, dtype=dtype
         ),
         PretrainingLoss(sentence_head),
         options.num_train_steps,

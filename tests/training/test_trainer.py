@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.losses import ClassificationLoss, PretrainingLoss
+from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
-from tests.helpers import random_inputs, random_pretraining_batches, tiny_config, total_loss
+from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
 
 
 def make_trainer(strategy_name, seed=5, loss=None, accumulate_steps=1, jit_compile=False, **config):
@@ -94,7 +94,7 @@ def test_gradient_of_the_word_table_is_clipped_by_its_true_norm():
     batch = next(iter(random_pretraining_batches(1)))
     with tf.GradientTape() as tape:
         outputs = trainer.model(batch, training=True)
-        total = total_loss(PretrainingLoss(), batch, outputs)
+        total = batch_loss(PretrainingLoss(), batch, outputs)
     gradients = [
         tf.convert_to_tensor(g) for g in tape.gradient(total, trainer.model.trainable_variables)
     ]
