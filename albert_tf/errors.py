@@ -23,3 +23,7 @@ class FlagError(InputError):
     """A mistake that shows in the flags alone, before any file is read."""
 
     exit_code = 2
+
+
+class Preempted(Exception):  # noqa: N818, as it is no error
+    """The machine asked the run to end, and the run has saved what the same command goes on from."""

@@ -66,6 +66,10 @@ def plain_name(name: str) -> str:
     return path.replace(".S", "/").replace("..", ".")
 
 
+class UnreadableCheckpointError(InputError):
+    """Files of a checkpoint are missing, or not as they were written."""
+
+
 class TensorReader(abc.ABC):
     """Named tensors of a model in files of some format, to read variables from.
 
@@ -158,7 +162,9 @@ class CheckpointReader(TensorReader):
             self._reader = open_tensors(prefix)
             shapes = self._reader.get_variable_to_shape_map()
         except tf.errors.NotFoundError as error:
-            raise InputError(f"{prefix}: there is no checkpoint of this name") from error
+            raise UnreadableCheckpointError(
+                f"{prefix}: there is no checkpoint of this name"
+            ) from error
         except _DAMAGES as error:
             raise _damaged(prefix, error) from error
         super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
@@ -170,9 +176,9 @@ class CheckpointReader(TensorReader):
             raise _damaged(self.prefix, error) from error
 
 
-def _damaged(prefix: str, error: Exception) -> InputError:
+def _damaged(prefix: str, error: Exception) -> UnreadableCheckpointError:
     reason = str(error).strip().splitlines()[0]
-    return InputError(f"{prefix}: the checkpoint is damaged: {reason}")
+    return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {reason}")
 
 
 # TensorFlow's reader raises each of these for some damage.

@@ -104,13 +104,13 @@ def test_learns_evaluates_predicts_and_exports(data, tmp_path):
 
 
 def test_replicas_learn_evaluate_and_predict_what_one_device_does(data, tmp_path):
-    # 60 and 30 rows in sevens: the last batches are not full, and odd ones have no equal halves.
+    # 60 and 30 rows in sevens: the last batches are not full, and none has equal halves.
     options = make_options(
         data,
         tmp_path / "one",
         do_predict=True,
         eval_batch_size=7,
-        train_batch_size=7,
+        train_batch_size=8,
         num_train_steps=3,
         classifier_dropout=0.0,
         warmup_steps=1,
