@@ -128,7 +128,7 @@ def test_a_wrong_length_is_named_with_both_lengths(tmp_path):
 
 def test_a_missing_feature_and_a_wrong_type_are_named(tmp_path):
     path = write(tmp_path / "a", RecordSpec(SPEC.features[:-1]))
-    assert "record 1: has no feature 'next_sentence_labels'" in fault_of(path)
+    assert "record 1: has no feature 'masked_lm_weights'" in fault_of(path)
     path = write(tmp_path / "b", RecordSpec((Feature("input_ids", (S,), np.float32),)))
     assert "feature 'input_ids' is float_list, expected int64_list" in fault_of(path)
 
