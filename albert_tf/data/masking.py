@@ -15,8 +15,8 @@ import numpy as np
 from albert_tf.tokenization import Tokenizer
 
 # BERT (Devlin et al., 2019), section 3.1.
-_SHOWN_AS_MASK = 0.8
-_SHOWN_UNCHANGED = 0.1
+SHOWN_AS_MASK = 0.8
+SHOWN_UNCHANGED = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Masker:
         self._ordinary_ids = tokenizer.ordinary_ids
         self._is_text = np.ones(tokenizer.vocab_size, bool)  # (V,)
         self._is_text[[tokenizer.cls_id, tokenizer.sep_id]] = False
-        self._is_boundary = tokenizer.word_start | ~self._is_text  # (V,)
+        self._is_boundary = find_boundaries(tokenizer)
 
     def __call__(self, input_ids: np.ndarray, rng: np.random.Generator) -> MaskedSequence:
         """Masks one sequence.
@@ -114,10 +114,6 @@ class Masker:
         masked[positions] = self._show(ids, rng)
         return MaskedSequence(masked, positions, ids)
 
-    def token_boundary(self, input_ids: np.ndarray) -> np.ndarray:
-        """Returns 1 where a word begins and at [CLS] and [SEP], else 0; bool (S,)."""
-        return self._is_boundary[input_ids]
-
     def find_words(self, input_ids: np.ndarray) -> Words:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
         is_text = self._is_text[input_ids]
@@ -131,8 +127,15 @@ class Masker:
         """Returns what the model sees of the chosen pieces."""
         draw = rng.random(len(ids))
         other = rng.choice(self._ordinary_ids, len(ids))
-        unchanged_or_other = np.where(draw < _SHOWN_AS_MASK + _SHOWN_UNCHANGED, ids, other)
-        return np.where(draw < _SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
+        unchanged_or_other = np.where(draw < SHOWN_AS_MASK + SHOWN_UNCHANGED, ids, other)
+        return np.where(draw < SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
+
+
+def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
+    """Returns which pieces begin a word or stand for no text ([CLS] and [SEP]), bool (V,)."""
+    boundaries = tokenizer.word_start.copy()
+    boundaries[[tokenizer.cls_id, tokenizer.sep_id]] = True
+    return boundaries
 
 
 def choose_ngrams(

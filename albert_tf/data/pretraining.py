@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.masking import Masker, MaskingRule
-from albert_tf.data.records import Feature, pretraining_record
+from albert_tf.data.masking import Masker, MaskingRule, find_boundaries
+from albert_tf.data.records import Feature, pretraining_record, unmasked_record
 from albert_tf.data.sentence_order import (
     Document,
     SegmentMaker,
@@ -169,18 +169,23 @@ class InstanceMaker:
     Args:
         tokenizer: gives the special ids, and what masking has to know about pieces.
         segment_rule: how documents become segments.
-        masking_rule: how pieces are chosen for prediction.
+        masking_rule: how pieces are chosen for prediction; None to choose none.
 
     Attributes:
         spec: the record that an instance fits.
     """
 
-    def __init__(self, tokenizer: Tokenizer, segment_rule: SegmentRule, masking_rule: MaskingRule):
-        self.spec = pretraining_record(
-            segment_rule.max_seq_length, masking_rule.max_predictions_per_seq
-        )
+    def __init__(
+        self, tokenizer: Tokenizer, segment_rule: SegmentRule, masking_rule: MaskingRule | None
+    ):
+        length = segment_rule.max_seq_length
+        if masking_rule is None:
+            self.spec, self._masker = unmasked_record(length), None
+        else:
+            self.spec = pretraining_record(length, masking_rule.max_predictions_per_seq)
+            self._masker = Masker(tokenizer, masking_rule)
         self._make_segments = SegmentMaker(segment_rule, tokenizer.word_start)
-        self._masker = Masker(tokenizer, masking_rule)
+        self._is_boundary = find_boundaries(tokenizer)
         self._pad_id = tokenizer.pad_id
         self._cls = np.array([tokenizer.cls_id], np.int32)
         self._sep = np.array([tokenizer.sep_id], np.int32)
@@ -208,17 +213,21 @@ class InstanceMaker:
         if segments.b is not None:
             parts += [segments.b, self._sep]
         input_ids = np.concatenate(parts)
-        masked = self._masker(input_ids, rng)
         values = {
-            "input_ids": masked.input_ids,
+            "input_ids": input_ids,
             "input_mask": np.ones(len(input_ids)),
             "segment_ids": np.arange(len(input_ids)) >= len(segments.a) + 2,
-            "token_boundary": self._masker.token_boundary(input_ids),
-            "masked_lm_positions": masked.positions,
-            "masked_lm_ids": masked.ids,
-            "masked_lm_weights": np.ones(len(masked.ids)),
+            "token_boundary": self._is_boundary[input_ids],
             "next_sentence_labels": np.array([segments.label]),
         }
+        if self._masker is not None:
+            masked = self._masker(input_ids, rng)
+            values |= {
+                "input_ids": masked.input_ids,
+                "masked_lm_positions": masked.positions,
+                "masked_lm_ids": masked.ids,
+                "masked_lm_weights": np.ones(len(masked.ids)),
+            }
         return {
             feature.name: self._pad(values[feature.name], feature) for feature in self.spec.features
         }
@@ -253,7 +262,8 @@ def make_records(
         for instance in maker(corpus.documents, index, rng):
             records.append(maker.spec.serialize(instance))
             counts["instance_pieces"] += int(instance["input_mask"].sum())
-            counts["predictions"] += int(instance["masked_lm_weights"].sum())
+            if "masked_lm_weights" in instance:
+                counts["predictions"] += int(instance["masked_lm_weights"].sum())
             counts["swapped"] += int(instance["next_sentence_labels"][0])
         progress.update()
     order = np.random.default_rng(seed).permutation(len(records))

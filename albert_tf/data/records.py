@@ -17,6 +17,8 @@ from google.protobuf import message
 from albert_tf import files
 from albert_tf.errors import InputError
 
+_EMPTY = "holds no records"
+
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
@@ -131,23 +133,38 @@ class RecordSpec:
 def pretraining_record(
     max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
 ) -> RecordSpec:
-    """Returns the record of pre-training, with the features of the original implementation.
+    """Returns the record of a masked sequence, with the features of the original implementation.
 
     Args:
         max_seq_length: S.
         max_predictions_per_seq: M.
         vocab_size: V; None where it is not known.
     """
-    sequence, predictions = (max_seq_length,), (max_predictions_per_seq,)
+    predictions = (max_predictions_per_seq,)
+    return RecordSpec(
+        (
+            *unmasked_record(max_seq_length, vocab_size).features,
+            Feature("masked_lm_positions", predictions),
+            Feature("masked_lm_ids", predictions, vocab_size=vocab_size),
+            Feature("masked_lm_weights", predictions, np.float32),
+        )
+    )
+
+
+def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> RecordSpec:
+    """Returns the record of a sequence that is masked when it is read.
+
+    Args:
+        max_seq_length: S.
+        vocab_size: V; None where it is not known.
+    """
+    sequence = (max_seq_length,)
     return RecordSpec(
         (
             Feature("input_ids", sequence, vocab_size=vocab_size),
             Feature("input_mask", sequence),
             Feature("segment_ids", sequence),
             Feature("token_boundary", sequence),
-            Feature("masked_lm_positions", predictions),
-            Feature("masked_lm_ids", predictions, vocab_size=vocab_size),
-            Feature("masked_lm_weights", predictions, np.float32),
             Feature("next_sentence_labels", (1,)),
         )
     )
@@ -166,6 +183,30 @@ def write_records(paths: Sequence[str], records: Iterable[bytes]) -> None:
             writers = [open_files.enter_context(tf.io.TFRecordWriter(path)) for path in incomplete]
             for index, record in enumerate(records):
                 writers[index % len(writers)].write(record)
+
+
+def first_record(path: str) -> bytes:
+    """Returns the first record of a file.
+
+    Raises:
+        InputError: the file cannot be read, is damaged or holds no record.
+    """
+    for _, record in _read_records(path):
+        return record
+    raise InputError(f"{path}: {_EMPTY}")
+
+
+def is_unmasked(path: str) -> bool:
+    """Returns whether a file's first record is a sequence that nothing was masked in.
+
+    Raises:
+        InputError: as `first_record`.
+    """
+    try:
+        fields = tf.train.Example.FromString(first_record(path)).features.feature
+    except message.DecodeError:
+        return False
+    return "input_ids" in fields and not any(name.startswith("masked_lm_") for name in fields)
 
 
 def check_records(path: str, spec: RecordSpec, limit: int | None = 1) -> None:
@@ -188,7 +229,7 @@ def check_records(path: str, spec: RecordSpec, limit: int | None = 1) -> None:
         if number == limit:
             break
     if number == 0:
-        raise InputError(f"{path}: holds no records")
+        raise InputError(f"{path}: {_EMPTY}")
 
 
 @contextlib.contextmanager

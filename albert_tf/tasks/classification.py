@@ -26,6 +26,7 @@ from albert_tf.tasks.common import (
     TrainingOptions,
     check_output_dir,
     check_range,
+    check_vocab_size,
     has_checkpoint,
     load_config,
     make_evaluator,
@@ -141,11 +142,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     """
     config = load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
-    if tokenizer.vocab_size != config.vocab_size:
-        raise InputError(
-            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; "
-            f"{options.albert_config_file} says vocab_size {config.vocab_size}"
-        )
+    check_vocab_size(tokenizer, options, config)
     data = _read_data(options, tokenizer)
     check_output_dir(options, config)
     _check_task(options, data)

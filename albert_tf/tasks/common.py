@@ -14,6 +14,7 @@ from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import option, to_json_dict
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator, Trainer, TrainingPlan, make_strategy, resume
 from albert_tf.training.evaluator import Loss
 from albert_tf.training.strategy import StrategyName
@@ -118,6 +119,19 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
             f"max_position_embeddings {config.max_position_embeddings}"
         )
     return config
+
+
+def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: AlbertConfig) -> None:
+    """Checks that a vocabulary has as many pieces as the model.
+
+    Raises:
+        InputError: it has more or fewer.
+    """
+    if tokenizer.vocab_size != config.vocab_size:
+        raise InputError(
+            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; "
+            f"{options.albert_config_file} says vocab_size {config.vocab_size}"
+        )
 
 
 def check_output_dir(

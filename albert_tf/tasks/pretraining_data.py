@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from albert_tf import files
-from albert_tf.data.masking import MaskingRule
 from albert_tf.data.pretraining import (
     InstanceMaker,
     PretrainingDataStats,
@@ -20,6 +19,7 @@ from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.progress import Progress
+from albert_tf.tasks.masking_options import MaskingOptions
 from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
 
 # Records are padded, so a slip of the hand would fill memory and disk; no published model is near.
@@ -43,7 +43,7 @@ _EXPECTED = {
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingDataOptions:
+class PretrainingDataOptions(MaskingOptions):
     """The options of `create_pretraining_data.py`."""
 
     input_file: tuple[str, ...] = option(
@@ -61,11 +61,11 @@ class PretrainingDataOptions:
     )
     vocab_size: int = option("Pieces of the model that --train_vocab trains.", 30000)
     max_seq_length: int = option("Pieces in a sequence, [CLS] and [SEP] included.", 512)
-    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 20)
-    masked_lm_prob: float = option("Share of a sequence's pieces to predict.", 0.15)
-    ngram: int = option("Longest n-gram to mask, in words.", 3)
-    favor_shorter_ngram: bool = option("Mask an n-gram of n words with p(n) ~ 1/n.", True)
-    do_whole_word_mask: bool = option("Mask words with all of their pieces.", True)
+    masking: Literal["static", "dynamic"] = option(
+        "static: write masked sequences; dynamic: write unmasked ones, which run_pretraining.py "
+        "masks anew in each pass, by its own flags.",
+        "static",
+    )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
         "Second loss: sop, are two segments in order (ALBERT); nsp, does the second follow the "
         "first (BERT); none, a single segment.",
@@ -154,13 +154,7 @@ def _make_records(
     segment_rule = SegmentRule(
         options.max_seq_length, options.sentence_objective, options.short_seq_prob
     )
-    masking_rule = MaskingRule(
-        options.max_predictions_per_seq,
-        options.masked_lm_prob,
-        options.ngram,
-        options.favor_shorter_ngram,
-        options.do_whole_word_mask,
-    )
+    masking_rule = options.masking_rule if options.masking == "static" else None
     with Progress("reading", "documents") as progress:
         corpus = read_corpus(input_files, tokenizer, segment_rule, progress)
     total = options.dupe_factor * len(corpus.documents)

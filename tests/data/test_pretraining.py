@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.data.masking import Masker, MaskingRule, choose_ngrams
 from albert_tf.data.pretraining import InstanceMaker, make_records, read_corpus, read_documents
-from albert_tf.data.records import pretraining_record
+from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.errors import InputError
 from albert_tf.progress import Progress
@@ -169,6 +169,18 @@ def test_instances_have_the_layout_of_the_original(corpus, tokenizer):
         padding = slice(len(positions), None)
         for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
             assert np.all(instance[name][padding] == 0)
+
+
+def test_instances_without_masks_are_whole(corpus, tokenizer):
+    maker = InstanceMaker(tokenizer, SegmentRule(S), None)
+    assert maker.spec == unmasked_record(S)
+    rng = np.random.default_rng(3)
+    for instance in maker(corpus.documents, 0, rng):
+        ids, mask = instance["input_ids"], instance["input_mask"]
+        assert set(instance) == {feature.name for feature in unmasked_record(S).features}
+        assert MASK not in ids
+        begins = tokenizer.word_start[ids] | np.isin(ids, [CLS, SEP])
+        np.testing.assert_array_equal(instance["token_boundary"], begins & (mask == 1))
 
 
 def test_instances_without_a_second_loss_have_one_segment(corpus, tokenizer):

@@ -9,7 +9,10 @@ from albert_tf.data.records import (
     RecordSpec,
     check_records,
     explain_bad_records,
+    first_record,
+    is_unmasked,
     pretraining_record,
+    unmasked_record,
     write_records,
 )
 from albert_tf.errors import InputError
@@ -128,7 +131,7 @@ def test_a_wrong_length_is_named_with_both_lengths(tmp_path):
 
 def test_a_missing_feature_and_a_wrong_type_are_named(tmp_path):
     path = write(tmp_path / "a", RecordSpec(SPEC.features[:-1]))
-    assert "record 1: has no feature 'next_sentence_labels'" in fault_of(path)
+    assert "record 1: has no feature 'masked_lm_weights'" in fault_of(path)
     path = write(tmp_path / "b", RecordSpec((Feature("input_ids", (S,), np.float32),)))
     assert "feature 'input_ids' is float_list, expected int64_list" in fault_of(path)
 
@@ -197,3 +200,19 @@ def test_id_outside_the_vocabulary(tmp_path):
     message = "record 2: feature 'input_ids' has id 17, expected ids below vocab_size 17"
     with pytest.raises(InputError, match=message), explain_bad_records([path], spec):
         next(rows)
+
+
+def test_the_first_record_shows_whether_there_are_masks(tmp_path):
+    assert not is_unmasked(write(tmp_path / "masked"))
+    assert is_unmasked(write(tmp_path / "unmasked", unmasked_record(S)))
+    write_records([str(tmp_path / "other")], [b"\xff\xff\xff"])
+    assert not is_unmasked(str(tmp_path / "other"))
+    assert first_record(str(tmp_path / "other")) == b"\xff\xff\xff"
+    (tmp_path / "empty").touch()
+    with pytest.raises(InputError, match="empty: holds no records"):
+        is_unmasked(str(tmp_path / "empty"))
+
+
+def test_records_without_masks_are_none_with_masks(tmp_path):
+    fault = fault_of(write(tmp_path / "unmasked", unmasked_record(S)))
+    assert fault.endswith("record 1: has no feature 'masked_lm_positions'")

@@ -11,7 +11,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.records import check_records, pretraining_record
+from albert_tf.data.records import check_records, is_unmasked, pretraining_record, unmasked_record
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
 
@@ -61,6 +61,15 @@ def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
     assert f"{stats.instances} instances" in out
     assert options.output_file[1] in out
     assert all(not name.endswith(".incomplete") for name in files_under(tmp_path))
+
+
+def test_dynamic_masking_writes_sequences_without_masks(options):
+    stats = run(dataclasses.replace(options, masking="dynamic"))
+    for path in options.output_file:
+        assert is_unmasked(path)
+        check_records(path, unmasked_record(S), limit=None)
+    assert stats.instances > 100
+    assert stats.predictions == 0
 
 
 def test_the_same_options_make_the_same_bytes(options, tmp_path):
