@@ -57,6 +57,10 @@ class TrainingOptions:
     mixed_precision: Literal["float32", "mixed_bfloat16"] = option(
         "What the layers compute in; variables, losses and checkpoints are float32.", "float32"
     )
+    deterministic: bool = option(
+        "Whether equal runs, also one that was killed and went on, end equal to the bit; slower.",
+        False,
+    )
     jit_compile: bool = option("Whether XLA compiles the forward and backward pass.", False)
     random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
 

@@ -32,7 +32,7 @@ from albert_tf.tasks.common import (
     start_or_resume,
     write_results,
 )
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_deterministic, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
     """
+    if options.deterministic:
+        make_deterministic()
     config = load_config(options)
     spec = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
