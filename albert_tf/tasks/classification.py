@@ -35,7 +35,7 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_deterministic, train
 
 _TASK_FILE = "task.json"
 _SPLITS = ("train", "dev", "test")
@@ -140,6 +140,8 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a row or a checkpoint is not what the options say.
     """
+    if options.deterministic:
+        make_deterministic()
     config = load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)

@@ -48,6 +48,9 @@ class TrainingOptions:
     start_warmup_step: int = option("Update at which the warm-up starts.", 0)
     save_checkpoints_steps: int = option("Updates between evaluations and checkpoints.", 1000)
     keep_checkpoint_max: int = option("How many of the newest checkpoints stay.", 5)
+    max_bad_steps: int = option(
+        "Steps in a row that may be skipped because a gradient is not finite.", 10
+    )
     log_steps: int = option("Updates between reports of the training's metrics.", 100)
     distribution_strategy: StrategyName = option(
         "one_device, or mirrored for a replica on each of the machine's devices.", "one_device"
@@ -57,6 +60,10 @@ class TrainingOptions:
     )
     mixed_precision: Literal["float32", "mixed_bfloat16"] = option(
         "What the layers compute in; variables, losses and checkpoints are float32.", "float32"
+    )
+    deterministic: bool = option(
+        "Whether equal runs, also one that was killed and went on, end equal to the bit; slower.",
+        False,
     )
     jit_compile: bool = option("Whether XLA compiles the forward and backward pass.", False)
     random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
@@ -75,6 +82,7 @@ class TrainingOptions:
             "warmup_steps",
             "start_warmup_step",
             "random_seed",
+            "max_bad_steps",
             "learning_rate",
             "poly_power",
         ):
@@ -239,6 +247,7 @@ def make_plan(
         save_checkpoints_steps=options.save_checkpoints_steps,
         log_steps=options.log_steps,
         keep_checkpoint_max=options.keep_checkpoint_max,
+        max_bad_steps=options.max_bad_steps,
         best_metric=best_metric,
         higher_is_better=higher_is_better,
     )

@@ -43,7 +43,7 @@ from albert_tf.tasks.common import (
 )
 from albert_tf.tasks.masking_options import MaskingOptions
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_deterministic, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,6 +107,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
     """
+    if options.deterministic:
+        make_deterministic()
     config = load_config(options)
     train_records = _open_records(options, config, "input_file")
     eval_records = _open_records(options, config, "eval_input_file")
