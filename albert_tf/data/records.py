@@ -97,9 +97,15 @@ class RecordSpec:
         parsed = tf.io.parse_example(serialized, columns)
         # A look-up outside a table is an error on CPU, but silent on GPU and TPU.
         checks = [
-            tf.debugging.assert_less(parsed[feature.name], tf.cast(feature.vocab_size, tf.int64))
+            check
             for feature in self.features
             if feature.vocab_size is not None
+            for check in (
+                tf.debugging.assert_non_negative(parsed[feature.name]),
+                tf.debugging.assert_less(
+                    parsed[feature.name], tf.cast(feature.vocab_size, tf.int64)
+                ),
+            )
         ]
         with tf.control_dependencies(checks):
             return {
@@ -122,11 +128,14 @@ class RecordSpec:
             values = getattr(fields[feature.name], kind).value
             if len(values) != feature.size:
                 return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}"
-            if feature.vocab_size is not None and max(values) >= feature.vocab_size:
-                return (
-                    f"feature '{feature.name}' has id {max(values)}, "
-                    f"expected ids below vocab_size {feature.vocab_size}"
-                )
+            if feature.vocab_size is None:
+                continue
+            for id_ in (min(values), max(values)):
+                if not 0 <= id_ < feature.vocab_size:
+                    return (
+                        f"feature '{feature.name}' has id {id_}, "
+                        f"expected ids from 0 to below vocab_size {feature.vocab_size}"
+                    )
         return None
 
 

@@ -148,9 +148,6 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     data = _read_data(options, tokenizer)
     check_output_dir(options, config)
     _check_task(options, data)
-    if options.export_dir:
-        files.make_directory(options.export_dir, "export_dir")
-
     evaluator = _make_evaluator(options, config, data)
     metrics = glue.find_task(options.task_name).metrics
     evaluate = None
@@ -286,6 +283,9 @@ def _train(
         training_batches, data.features["train"], options.train_batch_size, options.random_seed
     )
     start_or_resume(options, config, trainer, starting_part=trainer.model.encoder)
+    if options.export_dir:
+        # So that hours of training do not end at a folder that cannot be made.
+        files.make_directory(options.export_dir, "export_dir")
     files.write_json(os.path.join(options.output_dir, _TASK_FILE), _task_of(options, data))
     train(trainer, plan, batches_from, evaluate)
 

@@ -145,7 +145,7 @@ def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: Alb
 def check_output_dir(
     options: TrainingOptions, config: AlbertConfig, fixed_options: Sequence[str] = ()
 ) -> None:
-    """Checks that a run may go on in its output folder, and makes it where it is absent.
+    """Checks that a run may go on in its output folder.
 
     Args:
         options: the run's options.
@@ -154,11 +154,10 @@ def check_output_dir(
             the optimizer is one of them, as its state is restored.
 
     Raises:
-        InputError: it holds the checkpoints of another model or run, or it cannot be made.
+        InputError: it holds the checkpoints of another model or run.
     """
     if has_checkpoint(options):
         _check_run_files(options, config, fixed_options)
-    files.make_directory(options.output_dir, "output_dir")
 
 
 def has_checkpoint(options: TrainingOptions) -> bool:
@@ -203,10 +202,11 @@ def start_or_resume(
         starting_part: the model, or its encoder: what `--init_checkpoint` is read into at the start.
 
     Raises:
-        InputError: a checkpoint cannot be read or is of another model.
+        InputError: a checkpoint cannot be read or is of another model, or the folder cannot be made.
     """
     if not resume(trainer, options.output_dir):
         load_init_checkpoint(options, starting_part)
+    files.make_directory(options.output_dir, "output_dir")
     config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
     files.write_json(os.path.join(options.output_dir, _OPTIONS_FILE), to_json_dict(options))
 
@@ -228,6 +228,7 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
 
 def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> None:
     """Writes the metrics of the final evaluation to `eval_results.json` and prints them."""
+    files.make_directory(options.output_dir, "output_dir")
     files.write_json(os.path.join(options.output_dir, _RESULTS_FILE), metrics)
     print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
 

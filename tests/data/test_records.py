@@ -189,15 +189,18 @@ def test_other_errors_stay_what_they_are(tmp_path):
         tf.reshape(tf.zeros(3), (2, 2))
 
 
-def test_id_outside_the_vocabulary(tmp_path):
+@pytest.mark.parametrize("id_", [17, -1])
+def test_id_outside_the_vocabulary(tmp_path, id_):
     spec = pretraining_record(S, M, vocab_size=17)
     good = {name: values % 17 for name, values in random_values(0).items()}
-    bad = {**good, "input_ids": np.full(S, 17)}
+    bad = {**good, "input_ids": np.full(S, id_)}
     path = str(tmp_path / "ids.tfrecord")
     write_records([path], [spec.serialize(good), spec.serialize(bad)])
     rows = iter(tf.data.TFRecordDataset(path).map(spec.parse))
     assert next(rows)["input_ids"].numpy().max() < 17
-    message = "record 2: feature 'input_ids' has id 17, expected ids below vocab_size 17"
+    message = (
+        f"record 2: feature 'input_ids' has id {id_}, expected ids from 0 to below vocab_size 17"
+    )
     with pytest.raises(InputError, match=message), explain_bad_records([path], spec):
         next(rows)
 
