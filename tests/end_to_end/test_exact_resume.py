@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.training.checkpoints import BestCheckpoint
 from tests.helpers import tiny_config
-from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
+from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language, write_vocabulary
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
@@ -25,13 +26,16 @@ run(PretrainingOptions(**json.loads(sys.argv[1])))
 
 
 @pytest.fixture
-def options(tmp_path):
-    write_language(tmp_path / "train.tfrecord", 300, seed=1)
-    write_language(tmp_path / "dev.tfrecord", 40, seed=2)
+def options(request, tmp_path):
+    masked = request.param == "static"
+    write_language(tmp_path / "train.tfrecord", 300, seed=1, masked=masked)
+    write_language(tmp_path / "dev.tfrecord", 40, seed=2, masked=masked)
+    write_vocabulary(tmp_path / "vocab.txt")
     config = tmp_path / "albert_config.json"
     tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.1).to_json_file(str(config))
     return {
         "albert_config_file": str(config),
+        "vocab_file": str(tmp_path / "vocab.txt"),
         "input_file": [str(tmp_path / "train.tfrecord")],
         "eval_input_file": [str(tmp_path / "dev.tfrecord")],
         "do_train": True,
@@ -97,18 +101,30 @@ def assert_same_end(one, other):
         assert (one / file).read_text() == (other / file).read_text()
 
 
-@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [("one_device", "static"), ("mirrored", "dynamic")],
+    indirect=["options"],
+)
 def test_killed_run_ends_equal_to_the_bit(tmp_path, options, strategy):
-    options |= {"distribution_strategy": strategy, "num_train_steps": 300}
+    options |= {"distribution_strategy": strategy, "num_train_steps": 200}
     run_to_the_end(options, tmp_path / "whole")
-    assert run_and_kill(options, tmp_path / "parts", 0.5)
+    assert run_and_kill(options, tmp_path / "parts", 0.3)
     run_to_the_end(options, tmp_path / "parts")
     assert_same_end(tmp_path / "whole", tmp_path / "parts")
+
+    lines = map(json.loads, (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines())
+    losses = {line["step"]: line["loss"] for line in lines if line["split"] == "eval"}
+    assert list(losses) == list(range(0, 201, 20))
+    del losses[0]
+    best = BestCheckpoint(str(tmp_path / "parts" / "best"))
+    assert best.metrics["step"] == min(losses, key=losses.get)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("options", ["static", "dynamic"], indirect=True)
 def test_twenty_kills(tmp_path, options, strategy):
     options |= {"distribution_strategy": strategy, "num_train_steps": 3000}
     run_to_the_end(options, tmp_path / "whole")

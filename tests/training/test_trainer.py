@@ -39,7 +39,7 @@ def column(history, name):
         ("one_device", 4, False),
         ("mirrored", 2, False),
         ("one_device", 1, True),
-        ("mirrored", 2, True),
+        pytest.param("mirrored", 2, True, marks=pytest.mark.slow),
     ],
 )
 def test_batch_gives_the_same_however_it_is_cut_or_compiled(
@@ -151,7 +151,7 @@ def test_predictions_are_in_the_order_of_the_rows(strategy_name):
 
 
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_step_whose_gradient_is_not_finite_is_skipped(strategy, jit_compile):
     class BrokenLoss(PretrainingLoss):
         def total(self, means, weights):
