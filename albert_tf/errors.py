@@ -23,3 +23,7 @@ class FlagError(InputError):
     """A mistake that shows in the flags alone, before any file is read."""
 
     exit_code = 2
+
+
+class StoppedError(InputError):
+    """Something outside ended a run: a full disk, a killed worker. The same run may succeed later."""

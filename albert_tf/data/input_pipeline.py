@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.features import Features
+from albert_tf.data.records import list_records
 from albert_tf.errors import InputError
 
 # How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
@@ -193,7 +194,7 @@ def pretraining_batches(
         start_step: number of the first batch to return, from 0; those before are read, not parsed.
     """
     records = (
-        tf.data.Dataset.from_tensor_slices(list(files))
+        list_records(files)
         .shuffle(len(files), seed)
         .interleave(
             tf.data.TFRecordDataset,
@@ -218,7 +219,7 @@ def pretraining_evaluation_batches(
         parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
         batch_size: B.
     """
-    return _parsed(tf.data.TFRecordDataset(list(files)).batch(batch_size), parse)
+    return _parsed(list_records(files).flat_map(tf.data.TFRecordDataset).batch(batch_size), parse)
 
 
 def _parsed(serialized: tf.data.Dataset, parse: Parse) -> tf.data.Dataset:

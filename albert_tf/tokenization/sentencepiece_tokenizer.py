@@ -84,12 +84,11 @@ class AlbertTokenizer:
         ids = self._processor.encode(normalize_text(text, self.lower_case))
         return _replace(ids, self.digit_comma_splits)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text, in one call of SentencePiece, which uses all cores."""
+    def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
+        """Returns the ids of each text, in one call of SentencePiece."""
         normalized = [normalize_text(text, self.lower_case) for text in texts]
-        return [
-            _replace(ids, self.digit_comma_splits) for ids in self._processor.encode(normalized)
-        ]
+        batch = self._processor.encode(normalized, num_threads=num_threads)
+        return [_replace(ids, self.digit_comma_splits) for ids in batch]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids; control pieces give none, the unknown piece gives ⁇."""

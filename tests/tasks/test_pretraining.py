@@ -41,7 +41,7 @@ def write_language(path, count, seed):
                 }
             )
         )
-    write_records([str(path)], records)
+    write_records(str(path), records)
 
 
 @pytest.fixture(scope="module")
