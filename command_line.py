@@ -1,7 +1,8 @@
 """From flags to options: what all scripts share.
 
 The flags of a script are the fields of its task's options dataclass. A user's mistake prints one line
-and ends with exit code 1, or 2 where the flags alone show it.
+and ends with exit code 1, or 2 where the flags alone show it. A run that is preempted (SIGTERM) saves and
+ends with exit code 0.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ def _quiet_start() -> Iterator[None]:
 
 
 with _quiet_start():
-    from albert_tf.errors import FlagError, InputError
+    from albert_tf.errors import FlagError, InputError, Preempted
 
 
 def run(options_class: type, task: Callable[[typing.Any], None]) -> None:
@@ -97,6 +98,8 @@ def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
         task(options_class(**_flag_values(options_class)))
     except InputError as error:
         _fail(error)
+    except Preempted as end:
+        print(f"{_script_name()}: {end}", file=sys.stderr)
     except KeyboardInterrupt:
         print(f"{_script_name()}: interrupted", file=sys.stderr)
         sys.exit(130)  # the shells' code for an interrupt: 128 + SIGINT

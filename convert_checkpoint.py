@@ -1,8 +1,11 @@
-r"""Converts a checkpoint: the original's (TensorFlow 1) or TF Hub's to ours, or any to the original's.
+r"""Converts a checkpoint: into the original's (TensorFlow 1), Hugging Face's or ours.
+
+It may be any of these or TF Hub's; which shows in itself.
 
 Usage:
     python convert_checkpoint.py --init_checkpoint=albert_base/model.ckpt-best \
-        --albert_config_file=albert_config.json --to=albert_tf --output_checkpoint=converted/ckpt
+        --albert_config_file=albert_base/albert_config.json \
+        --to=hugging_face --output_checkpoint=albert_base_hugging_face
 """
 
 import command_line

@@ -14,8 +14,14 @@ if keras.backend.backend() != "tensorflow":
     )
 
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.conversion import load_checkpoint, read_config
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
 from albert_tf.optimization import AdamWeightDecay, Lamb
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 
@@ -24,9 +30,12 @@ __all__ = [
     "AlbertClassifier",
     "AlbertConfig",
     "AlbertEncoder",
+    "AlbertMultipleChoice",
     "AlbertPretrainer",
+    "AlbertSpanLabeler",
     "AlbertTokenizer",
     "Lamb",
     "WordPieceTokenizer",
     "load_checkpoint",
+    "read_config",
 ]

@@ -9,7 +9,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 
 Sharing = Literal["all", "attention", "ffn", "none"]
-Activation = Literal["gelu", "relu", "tanh", "linear"]
+Activation = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
 
 # Keys of published config files that say nothing a model needs, with the one value that we can honour;
 # None: any value, as no published implementation reads the key.
@@ -47,7 +47,7 @@ class AlbertConfig:
         sharing: what the layers of a group share: `all`, only the `attention` part, only the `ffn`
             part, or `none` (BERT).
         hidden_act: activation inside the feed-forward part and the masked-LM head; `gelu` is its tanh
-            form.
+            form, the published one, `gelu_erf` the exact one.
         hidden_dropout_prob: dropout after the embeddings, the attention output and the feed-forward part.
         attention_probs_dropout_prob: dropout of the attention probabilities.
         max_position_embeddings: the longest sequence.

@@ -27,3 +27,7 @@ class FlagError(InputError):
 
 class StoppedError(InputError):
     """Something outside ended a run: a full disk, a killed worker. The same run may succeed later."""
+
+
+class Preempted(Exception):  # noqa: N818, as it is no error
+    """The machine asked the run to end, and the run has saved what the same command goes on from."""

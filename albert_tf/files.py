@@ -160,8 +160,13 @@ def write_json(path: str, value: Any) -> None:
 
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, atomically."""
-    with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "w") as file:
-        file.write(text)
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes a file, atomically."""
+    with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
+        file.write(content)
 
 
 def make_directory(path: str, flag: str) -> None:

@@ -103,6 +103,11 @@ class ClassificationLoss:
         return {"loss": loss, "accuracy": accuracy}
 
 
+def batch_loss(loss: PretrainingLoss | ClassificationLoss, batch: Batch, outputs) -> tf.Tensor:
+    """Returns the loss of a batch that is whole, a float32 scalar."""
+    return loss.total(loss.metrics(batch, outputs), loss.weights(batch))
+
+
 def _rows(tensor: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.shape(tensor)[0], tf.float32)
 

@@ -64,6 +64,9 @@ def random_pretraining_batches(count, batch_size=8, length=11, predictions=4, vo
     ).batch(batch_size, drop_remainder=True)
 
 
-def total_loss(loss, batch, outputs):
-    """Returns the loss of a whole batch."""
-    return loss.total(loss.metrics(batch, outputs), loss.weights(batch))
+def assert_agrees(differences):
+    """Fails where something of ours is too far from the reference, or nothing was compared."""
+    assert differences
+    for difference in differences:
+        assert difference.compared > 0, difference
+        assert difference.agrees, difference

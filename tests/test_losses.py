@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.losses import ClassificationLoss, PretrainingLoss
-from tests.helpers import random_pretraining_batches, total_loss
+from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
+from tests.helpers import random_pretraining_batches
 
 
 def log_softmax(logits):
@@ -38,12 +38,12 @@ def test_pretraining_loss_is_the_papers(batch, outputs):
         -1,
     )
     expected = (masked_lm * weights).sum() / (weights.sum() + 1e-5) + sentence.mean()
-    np.testing.assert_allclose(total_loss(loss, batch, outputs), expected, rtol=1e-6)
+    np.testing.assert_allclose(batch_loss(loss, batch, outputs), expected, rtol=1e-6)
 
 
 def test_parts_of_a_batch_add_up_to_its_loss(batch, outputs):
     loss = PretrainingLoss()
-    whole = total_loss(loss, batch, outputs)
+    whole = batch_loss(loss, batch, outputs)
     weights = loss.weights(batch)
     parts = []
     for rows in (slice(0, 3), slice(3, 8)):
@@ -56,13 +56,13 @@ def test_parts_of_a_batch_add_up_to_its_loss(batch, outputs):
 def test_without_predictions_the_masked_lm_loss_is_zero(batch, outputs):
     loss = PretrainingLoss(sentence_objective=False)
     empty = {**batch, "masked_lm_weights": tf.zeros_like(batch["masked_lm_weights"])}
-    assert float(total_loss(loss, empty, outputs)) == 0.0
+    assert float(batch_loss(loss, empty, outputs)) == 0.0
 
 
 def test_without_sentence_objective_its_labels_do_not_count(batch, outputs):
     loss = PretrainingLoss(sentence_objective=False)
     other = {**batch, "next_sentence_labels": 1 - batch["next_sentence_labels"]}
-    assert float(total_loss(loss, batch, outputs)) == float(total_loss(loss, other, outputs))
+    assert float(batch_loss(loss, batch, outputs)) == float(batch_loss(loss, other, outputs))
     assert set(loss.metrics(batch, outputs)) == {"masked_lm_loss", "masked_lm_accuracy"}
 
 
@@ -71,6 +71,6 @@ def test_classification_loss_and_accuracy():
     logits = tf.constant([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 3.0, 0.0]])
     batch = {"label_ids": tf.constant([0, 2, 1])}
     expected = -log_softmax(logits.numpy())[range(3), [0, 2, 1]].mean()
-    np.testing.assert_allclose(total_loss(loss, batch, logits), expected, rtol=1e-6)
+    np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
     total, weight = loss.metrics(batch, logits)["accuracy"]
     assert (float(total), float(weight)) == (2.0, 3.0)

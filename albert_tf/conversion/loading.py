@@ -5,15 +5,25 @@ from collections.abc import Callable
 
 import keras
 
+from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import tf1, tf_hub
+from albert_tf.conversion import hugging_face, tf1, tf_hub
+from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, is_hugging_face
+from albert_tf.conversion.hugging_face_reader import FolderReader, is_bare, is_folder, is_with_heads
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
 from albert_tf.training.checkpoint_files import (
     VARIABLES,
     CheckpointReader,
     Layout,
     Stored,
+    TensorReader,
     assign,
     find_checkpoint,
     plain_name,
@@ -27,9 +37,10 @@ class LoadReport:
     """What a model took from a checkpoint, and what not.
 
     Attributes:
-        prefix: the checkpoint.
+        prefix: the checkpoint, or the folder.
         kind: whose checkpoint it is, in words.
-        read: for each variable of the model its path and how the checkpoint holds it.
+        read: for each variable that was read its path and how the checkpoint holds it.
+        kept: paths of the variables that are not in it and are as they were.
         left: names of the weights in the checkpoint that the model has no place for.
         optimizer: names of the optimizer's variables, the step and TensorFlow's own; no model has them.
     """
@@ -37,16 +48,38 @@ class LoadReport:
     prefix: str
     kind: str
     read: tuple[tuple[str, Stored], ...]
+    kept: tuple[str, ...]
     left: tuple[str, ...]
     optimizer: tuple[str, ...]
 
     def summary(self) -> str:
         """Returns the report as a paragraph."""
         left = f": {', '.join(self.left)}" if self.left else ""
+        kept = f"; it lacks, so they start anew: {', '.join(self.kept)}" if self.kept else ""
         return (
             f"read {len(self.read)} variables from {self.prefix} ({self.kind}); left "
-            f"{len(self.optimizer)} of its optimizer and {len(self.left)} others{left}"
+            f"{len(self.optimizer)} of its optimizer and {len(self.left)} others{left}{kept}"
         )
+
+
+def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
+    """Makes the model whose heads a checkpoint holds."""
+
+    def holds(path: str) -> bool:
+        return reader.holds(layout(path))
+
+    encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
+    if holds("albert_pretrainer/masked_lm_head/output_bias"):
+        sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
+        return AlbertPretrainer(encoder, sentence_head)
+    if holds("albert_classifier/head/dense/bias"):
+        (num_classes,) = reader.shape(layout("albert_classifier/head/dense/bias"))
+        return AlbertClassifier(encoder, num_classes)
+    if holds("albert_multiple_choice/head/dense/bias"):
+        return AlbertMultipleChoice(encoder)
+    if holds("albert_span_labeler/span_head/dense/bias"):
+        return AlbertSpanLabeler(encoder)
+    return encoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,18 +90,24 @@ class _Kind:
         description: in words.
         recognises: whether a checkpoint is of this kind.
         layout: how it holds a variable.
-        check: raises an `InputError` where a checkpoint cannot hold a model of a config.
+        check: raises an `InputError` where a checkpoint does not hold a model of a config.
         is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
+        of_encoder: what the names of the encoder's weights start with.
+        may_lack: whether a model may be read without the variable of a path.
+        make_model: makes the model that a checkpoint holds.
     """
 
     description: str
-    recognises: Callable[[CheckpointReader], bool]
+    recognises: Callable[[TensorReader], bool]
     layout: Layout
-    check: Callable[[AlbertConfig, CheckpointReader], object]
-    is_no_weight: Callable[[str], bool]
+    check: Callable[[AlbertConfig, TensorReader], object] = lambda config, reader: None
+    is_no_weight: Callable[[str], bool] = lambda name: False
+    of_encoder: tuple[str, ...] = ()
+    may_lack: Callable[[str], bool] = lambda path: False
+    make_model: Callable[[AlbertConfig, TensorReader, Layout], keras.Model] = _make_model
 
 
-def _is_ours(reader: CheckpointReader) -> bool:
+def _is_ours(reader: TensorReader) -> bool:
     return any(name.startswith(f"{VARIABLES}/") for name in reader.shapes)
 
 
@@ -78,29 +117,62 @@ def _is_no_weight_of_ours(name: str) -> bool:
 
 
 _KINDS = (
-    _Kind("albert_tf", _is_ours, stored_by_path, lambda *_: None, _is_no_weight_of_ours),
+    _Kind("albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours),
     _Kind(
         "TF Hub",
         tf_hub.is_hub_encoder,
         tf_hub.stored_in_hub,
-        tf_hub.check_hub_config,
-        lambda name: False,
+        check=tf_hub.check_hub_config,
     ),
     _Kind(
         "TensorFlow 1, brightmart's names",
         tf1.is_brightmart,
         tf1.stored_as_brightmart,
-        lambda config, _: tf1.check_brightmart_config(config),
-        tf1.is_no_weight,
+        check=lambda config, reader: tf1.check_brightmart_config(config),
+        is_no_weight=tf1.is_no_weight,
+        of_encoder=("bert/",),
     ),
     _Kind(
         "TensorFlow 1, the original's names",
         tf1.is_original,
         tf1.stored_as_original,
-        lambda config, _: tf1.config_there(config),
-        tf1.is_no_weight,
+        check=lambda config, reader: tf1.in_groups(config),
+        is_no_weight=tf1.is_no_weight,
+        of_encoder=("bert/",),
+    ),
+    _Kind(
+        "Hugging Face",
+        is_with_heads,
+        hugging_face.stored_with_heads,
+        check=hugging_face.check_config,
+        of_encoder=("albert.",),
+        may_lack=hugging_face.is_pooler,
+        make_model=hugging_face.make_model,
+    ),
+    _Kind(
+        "Hugging Face, AlbertModel",
+        is_bare,
+        hugging_face.stored_bare,
+        check=hugging_face.check_config,
+        of_encoder=("embeddings.", "encoder.", "pooler."),
+        may_lack=hugging_face.is_pooler,
+        make_model=hugging_face.make_model,
     ),
 )
+
+
+def read_config(path: str) -> AlbertConfig:
+    """Reads a config file, a published `albert_config.json` or a Hugging Face folder's `config.json`.
+
+    The two tell themselves apart by the key `model_type`, and mean different functions by `gelu`; see
+    docs/fidelity.md.
+
+    Raises:
+        InputError: the file cannot be read or does not describe a model that we have.
+    """
+    if is_hugging_face(files.read_json(path)):
+        return HuggingFaceConfig.from_json_file(path).encoder
+    return AlbertConfig.from_json_file(path)
 
 
 def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
@@ -110,10 +182,11 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
     Of an encoder nothing may be left: the config would be another's.
 
     Args:
-        model: what to read: an encoder, or a model with one; every weight has to be there.
+        model: what to read: an encoder, or a model with one; every weight has to be there, but for the
+            pooler, which some of Hugging Face's models lack.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
-            (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one; or the
-            folder of a SavedModel of TF Hub.
+            (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one; or a
+            Hugging Face folder with `model.safetensors`, or the folder of a SavedModel of TF Hub.
 
     Returns:
         what was read and what was left.
@@ -123,7 +196,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
             variables and both shapes. The model is as it was.
     """
     reader = _open(path)
-    return _load(model, reader, _recognise(reader))
+    kind = _recognise(reader)
+    return _load(model, reader, kind, kind.may_lack)
 
 
 def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
@@ -134,32 +208,24 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
         path: as for `load_checkpoint`.
 
     Returns:
-        an `AlbertPretrainer`, `AlbertClassifier` or `AlbertEncoder`, and what was read and left.
+        one of the models of `albert_tf.models`, and what was read and left.
 
     Raises:
         InputError: as for `load_checkpoint`.
     """
     reader = _open(path)
     kind = _recognise(reader)
-    encoder = AlbertEncoder(config)
-    model = encoder
-    masked_lm = kind.layout("albert_pretrainer/masked_lm_head/output_bias")
-    sentence_order = kind.layout("albert_pretrainer/sentence_order_head/dense/bias")
-    classifier = kind.layout("albert_classifier/head/dense/bias")
-    if reader.holds(masked_lm):
-        model = AlbertPretrainer(encoder, sentence_head=reader.holds(sentence_order))
-    elif reader.holds(classifier):
-        model = AlbertClassifier(encoder, num_classes=reader.shape(classifier)[0])
-    return model, _load(model, reader, kind)
+    model = kind.make_model(config, reader, kind.layout)
+    return model, _load(model, reader, kind, may_lack=lambda path: False)
 
 
-def _open(path: str) -> CheckpointReader:
+def _open(path: str) -> TensorReader:
     if tf_hub.is_saved_model(path):
         return tf_hub.open_saved_model(path)
-    return CheckpointReader(find_checkpoint(path))
+    return FolderReader(path) if is_folder(path) else CheckpointReader(find_checkpoint(path))
 
 
-def _recognise(reader: CheckpointReader) -> _Kind:
+def _recognise(reader: TensorReader) -> _Kind:
     for kind in _KINDS:
         if kind.recognises(reader):
             return kind
@@ -169,32 +235,39 @@ def _recognise(reader: CheckpointReader) -> _Kind:
     )
 
 
-def _load(model: keras.Model, reader: CheckpointReader, kind: _Kind) -> LoadReport:
+def _load(
+    model: keras.Model, reader: TensorReader, kind: _Kind, may_lack: Callable[[str], bool]
+) -> LoadReport:
     encoder = getattr(model, "encoder", model)
     try:
         kind.check(encoder.config, reader)
     except InputError as error:
         raise InputError(f"{reader.prefix} ({kind.description}): {error}") from error
     variables = variables_by_path(model.weights)
-    values = reader.read_all(variables, kind.layout)
-    read = {path: kind.layout(path) for path in variables}
-    report = _report(reader, kind, read)
+    kept = [path for path in variables if may_lack(path) and not reader.holds(kind.layout(path))]
+    wanted = {path: variable for path, variable in variables.items() if path not in kept}
+    values = reader.read_all(wanted, kind.layout)
+    report = _report(reader, kind, {path: kind.layout(path) for path in wanted}, kept)
     for name in report.left:
-        if name.startswith(("bert/", f"{encoder.name}/")):
+        of_encoder = name.startswith((*kind.of_encoder, f"{encoder.name}/"))
+        if of_encoder and (encoder.with_pooler or "pooler" not in name):
             raise InputError(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
             )
-    assign(variables, values)
+    assign(wanted, values)
     return report
 
 
-def _report(reader: CheckpointReader, kind: _Kind, read: dict[str, Stored]) -> LoadReport:
+def _report(
+    reader: TensorReader, kind: _Kind, read: dict[str, Stored], kept: list[str]
+) -> LoadReport:
     taken = {name for stored in read.values() for name in stored.names}
     rest = sorted(name for name in reader.shapes if name not in taken)
     return LoadReport(
         prefix=reader.prefix,
         kind=kind.description,
         read=tuple(read.items()),
+        kept=tuple(kept),
         left=tuple(plain_name(name) for name in rest if not kind.is_no_weight(name)),
         optimizer=tuple(plain_name(name) for name in rest if kind.is_no_weight(name)),
     )

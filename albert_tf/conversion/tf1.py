@@ -1,8 +1,5 @@
 r"""Names of the original's TensorFlow 1 checkpoints: one ordered table, from ours to theirs.
 
-A row is a pattern of our variable paths, the names there, and whether the kernel lies transposed there.
-Reading and writing both go by the table.
-
 The original is https://github.com/google-research/albert. Before it was published,
 https://github.com/brightmart/albert_zh trained Chinese models with other code. Its names differ where its
 first table says so, and so does its embedding: a word's row of `word_embeddings` (V, E) times
@@ -17,75 +14,69 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import name_table
+from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, find, row
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import (
-    CheckpointReader,
     Stored,
+    TensorReader,
     tensors_of,
     write_checkpoint,
 )
 from albert_tf.training.checkpoints import variables_by_path
 
-_MODEL = name_table.MODEL
-_ATTENTION = rf"{_MODEL}block_\d+/attention_(\d+)_(\d+)/"
-_FEED_FORWARD = rf"{_MODEL}block_\d+/ffn_(\d+)_(\d+)/"
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
 _SHARED = r"bert/encoder/layer_shared/"
 
-
-def _row(pattern: str, *names: str, transposed: bool = False) -> name_table.Row:
-    return pattern, Stored(names, transposed)
-
-
 _AROUND_THE_BLOCKS = [
-    _row(_MODEL + r"embedding/word_embeddings", r"bert/embeddings/word_embeddings"),
-    _row(_MODEL + r"embedding/position_embeddings", r"bert/embeddings/position_embeddings"),
-    _row(_MODEL + r"embedding/segment_embeddings", r"bert/embeddings/token_type_embeddings"),
-    _row(_MODEL + r"embedding/layer_norm/(.+)", r"bert/embeddings/LayerNorm/\1"),
-    _row(_MODEL + r"embedding/projection/(.+)", r"bert/encoder/embedding_hidden_mapping_in/\1"),
-    _row(_MODEL + r"pooler/dense/(.+)", r"bert/pooler/dense/\1"),
-    _row(_MODEL + r"masked_lm_head/output_bias", r"cls/predictions/output_bias"),
-    _row(_MODEL + r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
-    _row(_MODEL + r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
-    _row(
-        _MODEL + r"sentence_order_head/dense/kernel",
+    row(MODEL + r"embedding/word_embeddings", r"bert/embeddings/word_embeddings"),
+    row(MODEL + r"embedding/position_embeddings", r"bert/embeddings/position_embeddings"),
+    row(MODEL + r"embedding/segment_embeddings", r"bert/embeddings/token_type_embeddings"),
+    row(MODEL + r"embedding/layer_norm/(.+)", r"bert/embeddings/LayerNorm/\1"),
+    row(MODEL + r"embedding/projection/(.+)", r"bert/encoder/embedding_hidden_mapping_in/\1"),
+    row(MODEL + r"pooler/dense/(.+)", r"bert/pooler/dense/\1"),
+    row(MODEL + r"masked_lm_head/output_bias", r"cls/predictions/output_bias"),
+    row(MODEL + r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
+    row(MODEL + r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
+    row(
+        MODEL + r"sentence_order_head/dense/kernel",
         r"cls/seq_relationship/output_weights",
         transposed=True,
     ),
-    _row(_MODEL + r"sentence_order_head/dense/bias", r"cls/seq_relationship/output_bias"),
-    _row(_MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
-    _row(_MODEL + r"head/dense/bias", r"output_bias"),
+    row(MODEL + r"sentence_order_head/dense/bias", r"cls/seq_relationship/output_bias"),
+    row(MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
+    row(MODEL + r"head/dense/bias", r"output_bias"),
+    row(MODEL + r"span_head/dense/kernel", r"cls/squad/output_weights", transposed=True),
+    row(MODEL + r"span_head/dense/bias", r"cls/squad/output_bias"),
 ]
 _ORIGINAL = [
     *_AROUND_THE_BLOCKS,
-    _row(_ATTENTION + r"(query|key|value)/(.+)", _INNER_GROUP + r"attention_1/self/\3/\4"),
-    _row(_ATTENTION + r"output/(.+)", _INNER_GROUP + r"attention_1/output/dense/\3"),
-    _row(_ATTENTION + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm/\3"),
-    _row(_FEED_FORWARD + r"intermediate/(.+)", _INNER_GROUP + r"ffn_1/intermediate/dense/\3"),
-    _row(_FEED_FORWARD + r"output/(.+)", _INNER_GROUP + r"ffn_1/intermediate/output/dense/\3"),
-    _row(_FEED_FORWARD + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm_1/\3"),
+    row(ATTENTION + r"(query|key|value)/(.+)", _INNER_GROUP + r"attention_1/self/\3/\4"),
+    row(ATTENTION + r"output/(.+)", _INNER_GROUP + r"attention_1/output/dense/\3"),
+    row(ATTENTION + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm/\3"),
+    row(FEED_FORWARD + r"intermediate/(.+)", _INNER_GROUP + r"ffn_1/intermediate/dense/\3"),
+    row(FEED_FORWARD + r"output/(.+)", _INNER_GROUP + r"ffn_1/intermediate/output/dense/\3"),
+    row(FEED_FORWARD + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm_1/\3"),
 ]
 # Groups and inner groups have no counterpart there: a second one finds no row.
 _BRIGHTMART = [
-    _row(
-        _MODEL + r"embedding/word_embeddings",
+    row(
+        MODEL + r"embedding/word_embeddings",
         r"bert/embeddings/word_embeddings",
         r"bert/embeddings/word_embeddings_2",
     ),
     *_AROUND_THE_BLOCKS,
-    _row(
-        _MODEL + r"block_0/attention_0_0/(query|key|value)/(.+)",
+    row(
+        MODEL + r"block_0/attention_0_0/(query|key|value)/(.+)",
         _SHARED + r"attention/self/\1/\2",
     ),
-    _row(_MODEL + r"block_0/attention_0_0/output/(.+)", _SHARED + r"attention/output/dense/\1"),
-    _row(
-        _MODEL + r"block_0/attention_0_0/layer_norm/(.+)",
+    row(MODEL + r"block_0/attention_0_0/output/(.+)", _SHARED + r"attention/output/dense/\1"),
+    row(
+        MODEL + r"block_0/attention_0_0/layer_norm/(.+)",
         _SHARED + r"attention/output/LayerNorm/\1",
     ),
-    _row(_MODEL + r"block_0/ffn_0_0/intermediate/(.+)", _SHARED + r"intermediate/dense/\1"),
-    _row(_MODEL + r"block_0/ffn_0_0/output/(.+)", _SHARED + r"output/dense/\1"),
-    _row(_MODEL + r"block_0/ffn_0_0/layer_norm/(.+)", _SHARED + r"output/LayerNorm/\1"),
+    row(MODEL + r"block_0/ffn_0_0/intermediate/(.+)", _SHARED + r"intermediate/dense/\1"),
+    row(MODEL + r"block_0/ffn_0_0/output/(.+)", _SHARED + r"output/dense/\1"),
+    row(MODEL + r"block_0/ffn_0_0/layer_norm/(.+)", _SHARED + r"output/LayerNorm/\1"),
 ]
 
 
@@ -95,7 +86,7 @@ def stored_as_original(path: str) -> Stored:
     Raises:
         InputError: they have no name for it.
     """
-    return name_table.find(_ORIGINAL, path, "the original's")
+    return find(_ORIGINAL, path, "the original's")
 
 
 def stored_as_brightmart(path: str) -> Stored:
@@ -104,15 +95,15 @@ def stored_as_brightmart(path: str) -> Stored:
     Raises:
         InputError: they have no name for it.
     """
-    return name_table.find(_BRIGHTMART, path, "brightmart's")
+    return find(_BRIGHTMART, path, "brightmart's")
 
 
-def is_original(reader: CheckpointReader) -> bool:
+def is_original(reader: TensorReader) -> bool:
     """Returns whether a checkpoint is the original's, or brightmart's."""
     return any(name.startswith("bert/") for name in reader.shapes)
 
 
-def is_brightmart(reader: CheckpointReader) -> bool:
+def is_brightmart(reader: TensorReader) -> bool:
     """Returns whether a checkpoint is brightmart's."""
     return any(name.startswith(_SHARED) for name in reader.shapes)
 
@@ -122,7 +113,7 @@ def is_no_weight(name: str) -> bool:
     return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
 
 
-def config_there(config: AlbertConfig) -> AlbertConfig:
+def in_groups(config: AlbertConfig) -> AlbertConfig:
     """Returns the config under which the original has the same layers with the same weights.
 
     The original shares whole blocks alone. Layers of their own are what it has as L groups.
@@ -144,9 +135,20 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
     return there
 
 
+def config_there(config: AlbertConfig) -> AlbertConfig:
+    """Returns the config under which the original has the same model.
+
+    Raises:
+        InputError: it has no such model.
+    """
+    if config.hidden_act == "gelu_erf":
+        raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
+    return in_groups(config)
+
+
 def check_brightmart_config(config: AlbertConfig) -> None:
     """Raises an `InputError` where brightmart's code has no such model."""
-    groups = config_there(config).num_hidden_groups
+    groups = in_groups(config).num_hidden_groups
     if config.embedding_size != config.hidden_size:
         raise InputError(
             "embedding_size is "

@@ -17,8 +17,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import name_table
-from albert_tf.conversion.name_table import MODEL, Row
+from albert_tf.conversion import names
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import CheckpointReader, Stored
 
@@ -32,8 +31,8 @@ _RENAMED = {
 }
 
 
-def _row(pattern: str, name: str, merged_axis: int | None = None) -> Row:
-    return MODEL + pattern, Stored((name,), merged_axis=merged_axis)
+def _row(pattern: str, name: str, merged_axis: int | None = None) -> names.Row:
+    return names.row(names.MODEL + pattern, name, merged_axis=merged_axis)
 
 
 _SELF_ATTENTION = r"transformer/self_attention/"
@@ -56,7 +55,7 @@ _ROWS = [
     _row(r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
     _row(r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
     # No such heads are exported; the names say what is missing.
-    _row(r"(sentence_order_head|head)/dense/(.+)", r"\1/dense/\2"),
+    _row(r"(sentence_order_head|head|span_head)/dense/(.+)", r"\1/dense/\2"),
 ]
 # Its first axis counts the heads.
 _HEADS = _SELF_ATTENTION + "query/bias"
@@ -68,7 +67,7 @@ def stored_in_hub(path: str) -> Stored:
     Raises:
         InputError: they have no name for it.
     """
-    return name_table.find(_ROWS, path, "TF Hub's")
+    return names.find(_ROWS, path, "TF Hub's")
 
 
 def is_saved_model(path: str) -> bool:

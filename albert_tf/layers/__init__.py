@@ -6,6 +6,7 @@ from albert_tf.layers.encoder_layer import EncoderLayer
 from albert_tf.layers.feed_forward import FeedForward
 from albert_tf.layers.masked_lm_head import MaskedLMHead
 from albert_tf.layers.pooled_heads import PooledClassificationHead, Pooler
+from albert_tf.layers.span_head import SpanHead
 
 __all__ = [
     "EncoderLayer",
@@ -15,4 +16,5 @@ __all__ = [
     "PooledClassificationHead",
     "Pooler",
     "SelfAttention",
+    "SpanHead",
 ]

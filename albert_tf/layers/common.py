@@ -1,5 +1,6 @@
 """What every layer of ALBERT decides the same way: starting values, layer norm, activation, seeds."""
 
+import functools
 import random
 from collections.abc import Callable
 
@@ -57,7 +58,10 @@ def dropout(rate: float, seeds: SeedStream, name: str, layer: keras.Layer) -> ke
 
 
 def activation(name: str) -> Callable:
-    """Returns the activation of a config's `hidden_act`; `gelu` is the tanh form (the original's)."""
-    if name == "gelu":
-        return lambda x: keras.ops.gelu(x, approximate=True)
+    """Returns the activation of a config's `hidden_act`.
+
+    `gelu` is the tanh form (the original's), `gelu_erf` the exact one (https://arxiv.org/abs/1606.08415).
+    """
+    if name in ("gelu", "gelu_erf"):
+        return functools.partial(keras.ops.gelu, approximate=name == "gelu")
     return keras.activations.get(name)

@@ -2,6 +2,14 @@
 
 from albert_tf.models.classifier import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.span_labeler import AlbertSpanLabeler
 
-__all__ = ["AlbertClassifier", "AlbertEncoder", "AlbertPretrainer"]
+__all__ = [
+    "AlbertClassifier",
+    "AlbertEncoder",
+    "AlbertMultipleChoice",
+    "AlbertPretrainer",
+    "AlbertSpanLabeler",
+]

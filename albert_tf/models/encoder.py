@@ -19,12 +19,15 @@ class AlbertEncoder(keras.Model):
 
     Args:
         config: sizes, sharing, dropout.
+        with_pooler: whether there is a pooler; some checkpoints of others have none. Without it there
+            is no `pooled_output`, nor a model that needs one.
         seed: of starting values and dropout; None draws it from the operating system.
     """
 
     def __init__(
         self,
         config: AlbertConfig,
+        with_pooler: bool = True,
         seed: int | None = None,
         name: str = "albert_encoder",
         **kwargs,
@@ -32,6 +35,7 @@ class AlbertEncoder(keras.Model):
         super().__init__(name=name, **kwargs)
         # Config
         self.config = config
+        self.with_pooler = with_pooler
         self.seed = seed
 
         # Layers
@@ -49,13 +53,15 @@ class AlbertEncoder(keras.Model):
             dtype=self.dtype_policy,
         )
         self.blocks, self.block_order = self._make_blocks(seeds)
-        self.pooler = Pooler(
-            config.hidden_size,
-            initializer_range=config.initializer_range,
-            seed=seeds.next(),
-            name="pooler",
-            dtype=self.dtype_policy,
-        )
+        self.pooler = None
+        if with_pooler:
+            self.pooler = Pooler(
+                config.hidden_size,
+                initializer_range=config.initializer_range,
+                seed=seeds.next(),
+                name="pooler",
+                dtype=self.dtype_policy,
+            )
         # All shapes are known, so the variables exist before the first call.
         self.build()
 
@@ -125,7 +131,8 @@ class AlbertEncoder(keras.Model):
         hidden_shape = (None, None, self.config.hidden_size)
         for block in self.blocks:
             block.build(hidden_shape)
-        self.pooler.build(hidden_shape)
+        if self.pooler is not None:
+            self.pooler.build(hidden_shape)
         self.built = True
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
@@ -139,7 +146,7 @@ class AlbertEncoder(keras.Model):
         Returns:
             A dictionary:
             `sequence_output` (B, S, H), the last hidden states;
-            `pooled_output` (B, H);
+            `pooled_output` (B, H), with a pooler;
             `encoder_outputs`, a list of (B, S, H), one for each application of a block;
             `embedding_output` (B, S, E).
         """
@@ -158,16 +165,23 @@ class AlbertEncoder(keras.Model):
         for index in self.block_order:
             hidden_states = self.blocks[index](hidden_states, attention_bias, training=training)
             encoder_outputs.append(hidden_states)
-        return {
+        outputs = {
             "sequence_output": hidden_states,
-            "pooled_output": self.pooler(hidden_states),
             "encoder_outputs": encoder_outputs,
             "embedding_output": embedding_output,
         }
+        if self.pooler is not None:
+            outputs["pooled_output"] = self.pooler(hidden_states)
+        return outputs
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {**super().get_config(), "config": self.config.to_dict(), "seed": self.seed}
+        return {
+            **super().get_config(),
+            "config": self.config.to_dict(),
+            "with_pooler": self.with_pooler,
+            "seed": self.seed,
+        }
 
     @classmethod
     def from_config(cls, config):

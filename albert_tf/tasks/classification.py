@@ -28,13 +28,13 @@ from albert_tf.tasks.common import (
     check_range,
     has_checkpoint,
     load_config,
-    make_optimizer,
+    make_evaluator,
     make_plan,
     start_or_resume,
     write_results,
 )
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_strategy, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
 
 _TASK_FILE = "task.json"
 _SPLITS = ("train", "dev", "test")
@@ -238,28 +238,30 @@ def _read_task(options: ClassificationOptions) -> dict[str, Any]:
 
 
 def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: _Data) -> Evaluator:
-    """Makes the model and what runs it: a `Trainer` where the run trains."""
-    seed = options.random_seed
-    loss = ClassificationLoss()
-    strategy = make_strategy(options.distribution_strategy)
-    with strategy.scope():
-        model = AlbertClassifier(
-            AlbertEncoder(config, seed=seed),
+    seed, dtype = options.random_seed, options.mixed_precision
+    num_train_steps = _count_train_steps(options, data)
+    warmup_steps = options.warmup_steps
+    if warmup_steps is None:
+        warmup_steps = num_train_steps // 10
+    return make_evaluator(
+        options,
+        lambda: AlbertClassifier(
+            AlbertEncoder(config, seed=seed, dtype=dtype),
             num_classes=len(data.labels),
             dropout=options.classifier_dropout,
             seed=seed + 1,
-        )
-        if not options.do_train:
-            return Evaluator(model, loss, strategy)
-        num_train_steps = _count_train_steps(options, data)
-        warmup_steps = options.warmup_steps
-        if warmup_steps is None:
-            warmup_steps = num_train_steps // 10
-        optimizer = make_optimizer(options, num_train_steps, warmup_steps)
-        return Trainer(model, loss, optimizer, strategy, seed)
+            dtype=dtype,
+        ),
+        ClassificationLoss(),
+        num_train_steps,
+        warmup_steps,
+    )
 
 
 def _count_train_steps(options: ClassificationOptions, data: _Data) -> int:
+    """Returns how many updates the training has; 0 where there is none."""
+    if not options.do_train:
+        return 0
     if options.num_train_steps is not None:
         return options.num_train_steps
     examples = len(data.features["train"]) * options.num_train_epochs

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import keras
@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
+from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import option, to_json_dict
-from albert_tf.training import Trainer, TrainingPlan, resume
+from albert_tf.training import Evaluator, Trainer, TrainingPlan, make_strategy, resume
+from albert_tf.training.evaluator import Loss
 from albert_tf.training.strategy import StrategyName
 
 CONFIG_FILE = "albert_config.json"
@@ -27,7 +28,9 @@ _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 class TrainingOptions:
     """The options of every task that trains; a task adds its own and other defaults."""
 
-    albert_config_file: str = option("JSON file with the shape of the model.")
+    albert_config_file: str = option(
+        "JSON file with the shape of the model: albert_config.json, or a Hugging Face config.json."
+    )
     output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
     init_checkpoint: str | None = option(
         "Checkpoint, or folder of checkpoints, that the weights start from.", None
@@ -48,6 +51,13 @@ class TrainingOptions:
     distribution_strategy: StrategyName = option(
         "one_device, or mirrored for a replica on each of the machine's devices.", "one_device"
     )
+    accumulate_steps: int = option(
+        "Parts of a replica's batch that are computed one after the other, to save memory.", 1
+    )
+    mixed_precision: Literal["float32", "mixed_bfloat16"] = option(
+        "What the layers compute in; variables, losses and checkpoints are float32.", "float32"
+    )
+    jit_compile: bool = option("Whether XLA compiles the forward and backward pass.", False)
     random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
 
     def __post_init__(self):
@@ -57,6 +67,7 @@ class TrainingOptions:
             "save_checkpoints_steps",
             "keep_checkpoint_max",
             "log_steps",
+            "accumulate_steps",
         ):
             check_range(self, name, 1)
         for name in (
@@ -95,7 +106,7 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
     Raises:
         InputError: it cannot be read, or `--max_seq_length` is above its positions.
     """
-    config = AlbertConfig.from_json_file(options.albert_config_file)
+    config = read_config(options.albert_config_file)
     if config.type_vocab_size < 2:
         raise InputError(
             f"{options.albert_config_file}: type_vocab_size {config.type_vocab_size}; expected at "
@@ -219,15 +230,53 @@ def make_plan(
     )
 
 
-def make_optimizer(
-    options: TrainingOptions, num_train_steps: int, num_warmup_steps: int
-) -> keras.optimizers.Optimizer:
-    """Returns the optimizer with its learning rate; call it under the strategy's scope."""
-    learning_rate = PolynomialDecayWithWarmup(
-        options.learning_rate,
-        num_train_steps,
-        num_warmup_steps,
-        options.poly_power,
-        options.start_warmup_step,
-    )
-    return _OPTIMIZERS[options.optimizer](learning_rate)
+def make_evaluator(
+    options: TrainingOptions,
+    make_model: Callable[[], keras.Model],
+    loss: Loss,
+    num_train_steps: int,
+    num_warmup_steps: int,
+) -> Evaluator:
+    """Makes a model and what runs it: a `Trainer` where the options say `--do_train`.
+
+    Args:
+        options: the run's options.
+        make_model: makes the model; called where the strategy's variables are made.
+        loss: of the model.
+        num_train_steps: updates in all.
+        num_warmup_steps: updates until the learning rate is at its peak.
+
+    Raises:
+        FlagError: the batch cannot be cut into parts of one size.
+    """
+    strategy = make_strategy(options.distribution_strategy)
+    with strategy.scope():
+        model = make_model()
+        if not options.do_train:
+            return Evaluator(model, loss, strategy)
+        _check_batch_divides(options, strategy.num_replicas_in_sync)
+        learning_rate = PolynomialDecayWithWarmup(
+            options.learning_rate,
+            num_train_steps,
+            num_warmup_steps,
+            options.poly_power,
+            options.start_warmup_step,
+        )
+        return Trainer(
+            model,
+            loss,
+            _OPTIMIZERS[options.optimizer](learning_rate),
+            strategy,
+            options.random_seed,
+            options.accumulate_steps,
+            options.jit_compile,
+        )
+
+
+def _check_batch_divides(options: TrainingOptions, replicas: int) -> None:
+    parts = replicas * options.accumulate_steps
+    if options.train_batch_size % parts:
+        raise FlagError(
+            f"--train_batch_size={options.train_batch_size}: expected a multiple of {parts}, "
+            f"which is {replicas} replicas x --accumulate_steps={options.accumulate_steps}"
+        )

@@ -27,12 +27,12 @@ from albert_tf.tasks.common import (
     check_range,
     load_config,
     load_init_checkpoint,
-    make_optimizer,
+    make_evaluator,
     make_plan,
     start_or_resume,
     write_results,
 )
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_strategy, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,17 +110,17 @@ def _checked_files(patterns: tuple[str, ...], flag: str, spec: RecordSpec) -> li
 
 
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evaluator:
-    """Makes the model and what runs it: a `Trainer` where the run trains."""
-    seed = options.random_seed
+    seed, dtype = options.random_seed, options.mixed_precision
     sentence_head = options.sentence_objective != "none"
-    loss = PretrainingLoss(sentence_head)
-    strategy = make_strategy(options.distribution_strategy)
-    with strategy.scope():
-        model = AlbertPretrainer(AlbertEncoder(config, seed=seed), sentence_head, seed=seed + 1)
-        if not options.do_train:
-            return Evaluator(model, loss, strategy)
-        optimizer = make_optimizer(options, options.num_train_steps, options.warmup_steps)
-        return Trainer(model, loss, optimizer, strategy, seed)
+    return make_evaluator(
+        options,
+        lambda: AlbertPretrainer(
+            AlbertEncoder(config, seed=seed, dtype=dtype), sentence_head, seed + 1, dtype=dtype
+        ),
+        PretrainingLoss(sentence_head),
+        options.num_train_steps,
+        options.warmup_steps,
+    )
 
 
 def _train(

@@ -1,27 +1,32 @@
 """The SentencePiece tokenizer as TensorFlow operations, for a SavedModel that takes raw text.
 
-It gives the ids that `AlbertTokenizer` gives, whatever the Unicode version and locale of the machine
-that serves the model: the tables come from the Python that exports it. TensorFlow's own
-`tf.strings.lower` would make "ı" of "I" under a Turkish locale and stop at a NUL, and its NFKD and
-lower-casing follow other versions of Unicode.
+It gives the ids and offsets that `AlbertTokenizer` gives, whatever the Unicode version and locale of the
+machine that serves the model: the tables come from the Python that exports it.
 """
 
-import functools
-import re
-import sys
-from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.graph_normalization import GraphNormalizer, NormalizedCharacters
+from albert_tf.tokenization.replacements import Replacements
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
 
-# The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
-_SIGMA, _LOWER_SIGMA, _FINAL_SIGMA = "Σ", "σ", "ς"
-# In a table of replacements: the character stays as it is.
-_ITSELF = -1
+
+class TokensWithOffsets(NamedTuple):
+    """Ids, and where in the text they come from.
+
+    Attributes:
+        ids: int32 (B, None).
+        starts: int64 (B, None), the first character of the original text that each id stands for.
+        ends: int64 (B, None), the character after its last.
+    """
+
+    ids: tf.RaggedTensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
 
 
 class GraphTokenizer(tf.Module):
@@ -39,103 +44,63 @@ class GraphTokenizer(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        self._lower_case = tokenizer.lower_case
-        self._white_space = f"{_character_class(str.isspace)}+"
-        self._characters = _Replacements(_normalized_characters(tokenizer.lower_case))
-        self._final_sigma = _final_sigma()
+        self._normalize = GraphNormalizer(tokenizer.lower_case)
         self._sentencepiece = tf_text.SentencepieceTokenizer(
             model=tokenizer.serialized_model, out_type=tf.int32
         )
-        self._digit_commas = _Replacements(tokenizer.digit_comma_splits)
+        self._digit_commas = Replacements(tokenizer.digit_comma_splits)
+        tails = [tails for _, tails in sorted(tokenizer.digit_comma_tails.items())]
+        # Of each entry of the table the characters after it, and those after the one before it.
+        self._tails = np.array([tail for row in tails for tail in row] + [0], np.int64)
+        whole = np.iinfo(np.int32).max
+        self._tails_before = np.array(
+            [tail for row in tails for tail in [whole, *row[:-1]]] + [whole], np.int64
+        )
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids, int32 (B, None), of lines of UTF-8 text, string (B,)."""
-        return self._digit_commas(self._sentencepiece.tokenize(self._normalize(text)))
+        return self.tokenize_with_offsets(text).ids
 
-    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """`normalize_text` for each line, string (B,)."""
-        text = tf.strings.strip(tf.strings.regex_replace(text, self._white_space, " "))
-        characters = self._characters(tf.strings.unicode_decode(text, "UTF-8"))
-        text = tf.strings.unicode_encode(characters, "UTF-8")
-        if self._lower_case:
-            text = tf.strings.regex_replace(text, self._final_sigma, rf"\1{_FINAL_SIGMA}\2")
-            text = tf.strings.regex_replace(text, _SIGMA, _LOWER_SIGMA)
-        return text
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """Returns ids and offsets; see `AlbertTokenizer.encode_with_offsets` for what these are.
+
+        Offsets count characters (code points), each malformed part of the UTF-8 as one.
+
+        Args:
+            text: lines of UTF-8 text, string (B,).
+        """
+        characters = self._normalize(text)
+        ids, starts, ends = self._sentencepiece.tokenize_with_offsets(characters.text)
+        # As indices into the characters of all lines.
+        firsts = characters.index_of_byte(starts)
+        afters = characters.index_of_byte(ends)
+
+        entries = self._digit_commas.find(ids.values)  # (pieces, None)
+        pieces = entries.value_rowids()
+        whole = tf.gather(firsts, pieces)
+        afters = tf.gather(afters, pieces)
+        firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, entries.values))
+        afters = tf.maximum(whole, afters - tf.gather(self._tails, entries.values))
+        ids = ids.with_values(self._digit_commas.replace(ids.values, entries)).merge_dims(1, 2)
+        return TokensWithOffsets(ids, *_original_offsets(characters, ids, firsts, afters))
 
 
-class _Replacements:
-    """Puts a sequence of numbers, maybe an empty one, in the place of some numbers.
+def _original_offsets(
+    characters: NormalizedCharacters, ids: tf.RaggedTensor, firsts: tf.Tensor, afters: tf.Tensor
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Turns indices of normalised characters into offsets in the original lines.
 
     Args:
-        table: number -> the numbers that take its place.
+        characters: of all lines.
+        ids: int32 (B, None).
+        firsts: int64 (ids,), the first character of each id.
+        afters: int64 (ids,), the character after its last one.
     """
-
-    def __init__(self, table: dict[int, list[int]]):
-        # The last row serves every number that has none of its own.
-        rows = [*sorted(table.items()), (np.iinfo(np.int32).max, [_ITSELF])]
-        self._numbers = np.array([number for number, _ in rows], np.int32)
-        self._values = np.concatenate([row for _, row in rows]).astype(np.int32)
-        self._row_lengths = np.array([len(row) for _, row in rows], np.int64)
-
-    def __call__(self, sequences: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Replaces in int32 (B, None)."""
-        numbers = sequences.values
-        row = tf.searchsorted(self._numbers, numbers)
-        row = tf.where(tf.gather(self._numbers, row) == numbers, row, len(self._numbers) - 1)
-        table = tf.RaggedTensor.from_row_lengths(self._values, self._row_lengths, validate=False)
-        replaced = tf.gather(table, row)  # (numbers, None)
-        kept = tf.repeat(numbers, replaced.row_lengths())
-        values = tf.where(replaced.values == _ITSELF, kept, replaced.values)
-        return sequences.with_values(replaced.with_values(values)).merge_dims(1, 2)
-
-
-# Both go through all of Unicode, which takes a second.
-@functools.cache
-def _normalized_characters(lower_case: bool) -> dict[int, list[int]]:
-    """What becomes of each character alone; only the lower case of sigma depends on its neighbours."""
-    return {
-        ord(char): [ord(part) for part in normalized]
-        for char in _characters()
-        if not char.isspace() and (normalized := _normalize_but_sigma(char, lower_case)) != char
-    }
-
-
-def _normalize_but_sigma(char: str, lower_case: bool) -> str:
-    normalized = normalize_text(char, lower_case=False)
-    if lower_case:
-        normalized = _SIGMA.join(part.lower() for part in normalized.split(_SIGMA))
-    return normalized
-
-
-@functools.cache
-def _final_sigma() -> str:
-    """A pattern for a sigma that ends a word.
-
-    That is one after a cased letter and not before one, where characters such as an apostrophe do not
-    count (the Unicode standard, section 3.13). Python's own lower-casing tells which characters are
-    which.
-    """
-
-    def is_final_after(before: str) -> bool:
-        return (before + _SIGMA).lower().endswith(_FINAL_SIGMA)
-
-    def is_cased(char: str) -> bool:
-        return is_final_after("1" + char)
-
-    def is_skipped(char: str) -> bool:
-        return is_final_after("A" + char) and not is_cased(char)
-
-    cased, skipped = _character_class(is_cased), _character_class(is_skipped)
-    other = f"[^{cased[1:-1]}{skipped[1:-1]}]"
-    return f"({cased}{skipped}*){_SIGMA}({skipped}*(?:{other}|$))"
-
-
-def _character_class(belongs: Callable[[str], bool]) -> str:
-    """Returns a character class of RE2 with exactly the characters that belong."""
-    members = "".join(char if belongs(char) else "\0" for char in _characters())
-    runs = (run.group() for run in re.finditer("[^\0]+", members))
-    return "[" + "".join(rf"\x{{{ord(run[0]):x}}}-\x{{{ord(run[-1]):x}}}" for run in runs) + "]"
-
-
-def _characters() -> Iterator[str]:
-    return map(chr, range(sys.maxunicode + 1))
+    ends_of_lines = tf.gather(characters.text_ends, ids.value_rowids())
+    starts = tf.where(
+        firsts < tf.gather(characters.row_limits, ids.value_rowids()),
+        tf.gather(tf.pad(characters.starts, [[0, 1]]), firsts),
+        ends_of_lines,
+    )
+    ends = tf.where(afters > firsts, tf.gather(tf.pad(characters.ends, [[1, 0]]), afters), starts)
+    return ids.with_values(starts), ids.with_values(ends)

@@ -29,7 +29,39 @@ def normalize_text(text: str, lower_case: bool) -> str:
     """
     text = " ".join(text.split())
     if not text.isascii():
-        text = _LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
-        decomposed = unicodedata.normalize("NFKD", text)
-        text = "".join(char for char in decomposed if not unicodedata.combining(char))
+        text = _without_marks(_LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text))
     return text.lower() if lower_case else text
+
+
+def original_spans(text: str) -> list[tuple[int, int]]:
+    """Finds where the characters of a normalised text come from.
+
+    A combining mark, which is dropped, belongs to the character before it. The space for a run of white
+    space comes from all of the run.
+
+    Args:
+        text: any text.
+
+    Returns:
+        For each character of `normalize_text(text, ...)`, which has the same length in either case, the
+        first original character and the one after the last.
+    """
+    words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
+    # Original characters that something is left of, and how many characters that is.
+    kept: list[tuple[int, int]] = []
+    for number, (start, end) in enumerate(words):
+        if number:
+            kept.append((words[number - 1][1], 1))
+        counts = ((index, len(_without_marks(text[index]))) for index in range(start, end))
+        kept += ((index, count) for index, count in counts if count)
+    boundaries = [index for index, _ in kept] + [end for _, end in words[-1:]]
+    return [
+        (start, end)
+        for (start, count), end in zip(kept, boundaries[1:], strict=True)
+        for _ in range(count)
+    ]
+
+
+def _without_marks(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char))

@@ -3,16 +3,18 @@
 The rule: a piece such as `2010,`, digits with a comma, is split into its digits and the comma.
 """
 
+import itertools
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 import sentencepiece
+from sentencepiece import sentencepiece_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.normalization import normalize_text, original_spans
 from albert_tf.tokenization.special_pieces import SENTENCEPIECE, find_special_ids
 
 WORD_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
@@ -37,6 +39,7 @@ class AlbertTokenizer:
 
     Attributes:
         digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids it becomes.
+        digit_comma_tails: the same id -> how many characters of the piece come after each of those.
 
     Raises:
         InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
@@ -61,6 +64,10 @@ class AlbertTokenizer:
         }
         self.digit_comma_splits = {
             self._processor.piece_to_id(piece): self._processor.piece_to_id(split)
+            for piece, split in self._digit_comma_pieces.items()
+        }
+        self.digit_comma_tails = {
+            self._processor.piece_to_id(piece): _tails(split)
             for piece, split in self._digit_comma_pieces.items()
         }
 
@@ -89,6 +96,40 @@ class AlbertTokenizer:
         normalized = [normalize_text(text, self.lower_case) for text in texts]
         batch = self._processor.encode(normalized, num_threads=num_threads)
         return [_replace(ids, self.digit_comma_splits) for ids in batch]
+
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids of a text's pieces, and where in the text they come from.
+
+        Args:
+            text: any text.
+
+        Returns:
+            The ids, and for each one the first character of `text` that it stands for and the one after
+            the last. A piece with a word mark begins at the white space before the word, if there is
+            any. A combining mark, which normalisation drops, belongs to the character before it. So
+            `text[start:end]`, stripped, is what was written.
+        """
+        origins = original_spans(text)
+        ids, spans = [], []
+        for id_, first, after in self._encode_with_places(normalize_text(text, self.lower_case)):
+            new_ids = self.digit_comma_splits.get(id_, (id_,))
+            for new_id, tail in zip(new_ids, self.digit_comma_tails.get(id_, (0,)), strict=True):
+                # Nothing is left for some where the text is shorter than the piece.
+                end = max(first, after - tail)
+                ids.append(new_id)
+                spans.append(_join(origins, first, end))
+                first = end
+        return ids, spans
+
+    def _encode_with_places(self, text: str) -> Iterator[tuple[int, int, int]]:
+        """Yields for each piece of a normalised text its id, its first character and the one after."""
+        encoded = sentencepiece_pb2.SentencePieceText.FromString(
+            self._processor.encode(text, out_type="serialized_proto")
+        )
+        byte_offsets = itertools.accumulate((len(char.encode()) for char in text), initial=0)
+        index_of_byte = {offset: index for index, offset in enumerate(byte_offsets)}
+        for piece in encoded.pieces:
+            yield piece.id, index_of_byte[piece.begin], index_of_byte[piece.end]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids; control pieces give none, the unknown piece gives ⁇."""
@@ -145,6 +186,20 @@ def _without_comma(piece: str) -> str:
     but compares bytes with text and so keeps it; it is kept here for the ids to agree.
     """
     return piece[:-1].replace(WORD_MARK, "")
+
+
+def _tails(pieces: list[str]) -> list[int]:
+    """Returns how many characters come after each of some pieces; a word mark is none."""
+    lengths = [len(piece.replace(WORD_MARK, "")) for piece in pieces]
+    return [sum(lengths[index + 1 :]) for index in range(len(pieces))]
+
+
+def _join(spans: list[tuple[int, int]], first: int, after: int) -> tuple[int, int]:
+    """Returns the span of several characters; of none, the empty one before the next character."""
+    if first < after:
+        return spans[first][0], spans[after - 1][1]
+    place = spans[first][0] if first < len(spans) else spans[-1][1]
+    return place, place
 
 
 def _replace(items: list[_Item], replacements: Mapping[_Item, Iterable[_Item]]) -> list[_Item]:

@@ -4,6 +4,7 @@ TensorFlow 1 and 2 write the same files and differ in the names alone. So what i
 is here: finding, opening and checking one, setting variables from it, writing one.
 """
 
+import abc
 import dataclasses
 import difflib
 import functools
@@ -65,32 +66,29 @@ def plain_name(name: str) -> str:
     return path.replace(".S", "/").replace("..", ".")
 
 
-class CheckpointReader:
-    """A checkpoint to read from; what is wrong with the files becomes an `InputError`.
+class UnreadableCheckpointError(InputError):
+    """Files of a checkpoint are missing, or not as they were written."""
+
+
+class TensorReader(abc.ABC):
+    """Named tensors of a model in files of some format, to read variables from.
 
     Args:
-        prefix: what the names of its files begin with.
-        open_tensors: opens it; what it returns has `get_variable_to_shape_map` and `get_tensor`, as
-            TensorFlow's own readers have.
+        prefix: what the names of the files begin with, or their folder.
+        shapes: of the tensors, by name.
 
     Attributes:
         prefix: the same.
-        shapes: of its tensors, by name.
-
-    Raises:
-        InputError: there is no such checkpoint, or it is damaged.
+        shapes: the same.
     """
 
-    def __init__(self, prefix: str, open_tensors: Callable[[str], Any] = tf.train.load_checkpoint):
+    def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
         self.prefix = prefix
-        try:
-            self._reader = open_tensors(prefix)
-            shapes = self._reader.get_variable_to_shape_map()
-        except tf.errors.NotFoundError as error:
-            raise InputError(f"{prefix}: there is no checkpoint of this name") from error
-        except _DAMAGES as error:
-            raise self._damaged(error) from error
-        self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
+        self.shapes = shapes
+
+    @abc.abstractmethod
+    def _get(self, name: str) -> np.ndarray:
+        """Returns a tensor; raises an `InputError` where it is damaged."""
 
     def holds(self, stored: Stored) -> bool:
         """Returns whether all tensors of a variable are there."""
@@ -110,10 +108,7 @@ class CheckpointReader:
         Raises:
             InputError: the checkpoint is damaged.
         """
-        try:
-            tensors = [self._reader.get_tensor(name) for name in stored.names]
-        except _DAMAGES as error:
-            raise self._damaged(error) from error
+        tensors = [self._get(name) for name in stored.names]
         if len(tensors) > 1:
             # Rounded to the tensors' type once, at the end.
             product = functools.reduce(np.matmul, (tensor.astype(np.float64) for tensor in tensors))
@@ -149,9 +144,41 @@ class CheckpointReader:
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
 
-    def _damaged(self, error: Exception) -> InputError:
-        reason = str(error).strip().splitlines()[0]
-        return InputError(f"{self.prefix}: the checkpoint is damaged: {reason}")
+
+class CheckpointReader(TensorReader):
+    """A checkpoint to read from; what is wrong with the files becomes an `InputError`.
+
+    Args:
+        prefix: what the names of its files begin with.
+        open_tensors: opens it; what it returns has `get_variable_to_shape_map` and `get_tensor`, as
+            TensorFlow's own readers have.
+
+    Raises:
+        InputError: there is no such checkpoint, or it is damaged.
+    """
+
+    def __init__(self, prefix: str, open_tensors: Callable[[str], Any] = tf.train.load_checkpoint):
+        try:
+            self._reader = open_tensors(prefix)
+            shapes = self._reader.get_variable_to_shape_map()
+        except tf.errors.NotFoundError as error:
+            raise UnreadableCheckpointError(
+                f"{prefix}: there is no checkpoint of this name"
+            ) from error
+        except _DAMAGES as error:
+            raise _damaged(prefix, error) from error
+        super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
+
+    def _get(self, name: str) -> np.ndarray:
+        try:
+            return self._reader.get_tensor(name)
+        except _DAMAGES as error:
+            raise _damaged(self.prefix, error) from error
+
+
+def _damaged(prefix: str, error: Exception) -> UnreadableCheckpointError:
+    reason = str(error).strip().splitlines()[0]
+    return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {reason}")
 
 
 # TensorFlow's reader raises each of these for some damage.

@@ -6,6 +6,7 @@ from each variable's path to the variable.
 """
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -16,6 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import (
     VARIABLES,
     CheckpointReader,
+    UnreadableCheckpointError,
     Variables,
     assign,
     stored_by_path,
@@ -76,16 +78,29 @@ class Checkpoints:
             ) from error
 
     def restore_latest(self) -> bool:
-        """Reads the newest checkpoint; returns False where there is none.
+        """Reads the newest checkpoint that is whole, with a warning for each that is not.
+
+        TensorFlow's files have checksums, so damage shows where they are read.
+
+        Returns:
+            whether there is a checkpoint.
 
         Raises:
-            InputError: it is damaged, or does not hold these variables.
+            InputError: all are damaged, or one does not hold these variables.
         """
-        if self.latest is None:
-            return False
-        values = CheckpointReader(self.latest).read_all(self._variables, stored_by_path)
-        assign(self._variables, values)
-        return True
+        damage = None
+        for prefix in reversed(self._manager.checkpoints):
+            try:
+                values = CheckpointReader(prefix).read_all(self._variables, stored_by_path)
+            except UnreadableCheckpointError as error:
+                damage = error
+                print(f"warning: {error}; trying the one before", file=sys.stderr)
+                continue
+            assign(self._variables, values)
+            return True
+        if damage is not None:
+            raise damage
+        return False
 
 
 def save_checkpoint(model: keras.Model, prefix: str) -> None:

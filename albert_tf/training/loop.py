@@ -15,12 +15,15 @@ import contextlib
 import dataclasses
 import json
 import math
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn
 
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Preempted
 from albert_tf.progress import Progress
 from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
 from albert_tf.training.evaluator import MeanAccumulator
@@ -76,7 +79,7 @@ def resume(trainer: Trainer, output_dir: str) -> bool:
     checkpoints = _checkpoints(trainer, output_dir)
     if not checkpoints.restore_latest():
         return False
-    print(f"goes on from {checkpoints.latest}")
+    print(f"goes on at step {trainer.step} of {output_dir}")
     return True
 
 
@@ -101,6 +104,7 @@ def train(
 
     Raises:
         InputError: a checkpoint cannot be written, or the loss is not finite.
+        Preempted: SIGTERM was received; the step that was under way is saved.
     """
     checkpoints = _checkpoints(trainer, plan.output_dir, plan.keep_checkpoint_max)
     reports = Reports(plan, trainer.step)
@@ -110,20 +114,24 @@ def train(
     if not steps_left and not lacks_evaluation:
         print(f"{plan.description}: has {trainer.step} of {plan.num_train_steps} steps already")
         return
-    with reports:
+    with reports, _Preemption() as preemption:
         if lacks_evaluation:
-            _evaluate(trainer, plan, reports, evaluate)
+            with preemption.nothing_to_save():
+                _evaluate(trainer, plan, reports, evaluate)
         means = MeanAccumulator()
         for step_means in trainer.train_steps(batches_from(trainer.step).take(steps_left)):
             means.add(step_means)
             step = reports.advance()
             saves = step == plan.num_train_steps or step % plan.save_checkpoints_steps == 0
-            if saves or step % plan.log_steps == 0:
+            if saves or preemption.requested or step % plan.log_steps == 0:
                 reports.write("train", step, _checked(means.result(), step))
                 means = MeanAccumulator()
-            if saves:
+            if saves or preemption.requested:
                 checkpoints.save(step)
-                if evaluate is not None:
+            if preemption.requested:
+                preemption.end()
+            if saves and evaluate is not None:
+                with preemption.nothing_to_save():
                     _evaluate(trainer, plan, reports, evaluate)
 
 
@@ -162,6 +170,43 @@ def _checked(metrics: dict[str, float], step: int) -> dict[str, float]:
                 "with a lower --learning_rate or a longer warm-up"
             )
     return metrics
+
+
+class _Preemption:
+    """Notes SIGTERM, with which schedulers announce that they take the machine away."""
+
+    def __init__(self):
+        self.requested = False
+        self._may_raise = False
+
+    def __enter__(self) -> "_Preemption":
+        # Python delivers signals to the main thread, and only there can they be asked for.
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            self._before = signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self._is_main:
+            signal.signal(signal.SIGTERM, self._before)
+
+    @contextlib.contextmanager
+    def nothing_to_save(self) -> Iterator[None]:
+        """Within, SIGTERM ends the run at once."""
+        self._may_raise = True
+        try:
+            yield
+        finally:
+            self._may_raise = False
+
+    def end(self) -> NoReturn:
+        """Ends the run."""
+        raise Preempted("stopped by SIGTERM; the same command goes on")
+
+    def _note(self, *arguments) -> None:
+        self.requested = True
+        if self._may_raise:
+            self.end()
 
 
 class Reports:

@@ -12,6 +12,9 @@ import tensorflow as tf
 
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
 
+# By the variable's number among the trainable ones.
+Gradients = dict[int, tf.Tensor]
+
 
 class Trainer(Evaluator):
     """Trains a model that was made under `strategy.scope()`.
@@ -22,6 +25,9 @@ class Trainer(Evaluator):
         optimizer: neither clips nor accumulates; made under the scope too.
         strategy: where the replicas are.
         seed: of the dropout.
+        accumulate_steps: parts that a replica cuts its share of a batch into, to hold the activations of
+            one at a time; each replica's share has to divide by it.
+        jit_compile: whether XLA compiles what a replica computes before the gradients are summed.
         clip_norm: the greatest global norm of the gradients, 1.0 in BERT and ALBERT.
     """
 
@@ -32,12 +38,18 @@ class Trainer(Evaluator):
         optimizer: keras.optimizers.Optimizer,
         strategy: tf.distribute.Strategy,
         seed: int,
+        accumulate_steps: int = 1,
+        jit_compile: bool = False,
         clip_norm: float = 1.0,
     ):
         super().__init__(model, loss, strategy)
         self.optimizer = optimizer
         self._seed = seed
+        self._accumulate_steps = accumulate_steps
         self._clip_norm = clip_norm
+        self._part_gradients = tf.function(
+            self._make_part_gradients, autograph=False, jit_compile=jit_compile
+        )
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
         # The states of the dropout layers; Keras counts them as variables but not as weights.
@@ -73,45 +85,82 @@ class Trainer(Evaluator):
     def _update(self, batch: Batch) -> Means:
         """One update, as each replica runs it on its part of the batch."""
         replica = tf.distribute.get_replica_context()
-        self._seed_dropout(replica.replica_id_in_sync_group)
         weights = replica.all_reduce("sum", self._loss.weights(batch))
-        with tf.GradientTape() as tape:
-            means = self._loss.metrics(batch, self.model(batch, training=True))
-            loss = self._loss.total(means, weights)
-        gradients = tape.gradient(loss, self._variables)
-        # A variable that the loss does not reach has no gradient and must not decay either.
-        reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        # Dense, because the norm of the rows of an embedding gradient is not the gradient's norm.
-        gradients = [tf.convert_to_tensor(gradients[i]) for i in reached]
+        gradients, means = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
         gradients = replica.all_reduce("sum", gradients)
-        gradients, norm = tf.clip_by_global_norm(gradients, self._clip_norm)
-        replica.merge_call(self._apply, args=(gradients, [self._variables[i] for i in reached]))
+        clipped, norm = tf.clip_by_global_norm(list(gradients.values()), self._clip_norm)
+        replica.merge_call(self._apply, args=(dict(zip(gradients, clipped, strict=True)),))
         # The norm is the same on every replica, so their mean is it.
         return means | {"gradient_norm": (norm, tf.ones([]))}
 
-    def _apply(
+    def _accumulate(
+        self, batch: Batch, weights: dict[str, tf.Tensor], replica_id: tf.Tensor
+    ) -> tuple[Gradients, Means]:
+        """Sums gradients and means over the parts of a replica's batch, one after the other."""
+        count = self._accumulate_steps
+        parts = tf.nest.map_structure(lambda value: _cut(value, count), batch)
+
+        def add(index, sums):
+            part = tf.nest.map_structure(lambda value: value[index], parts)
+            more = self._part_gradients(part, weights, replica_id, index)
+            return index + 1, tf.nest.map_structure(tf.add, sums, more)
+
+        first = tf.nest.map_structure(lambda value: value[0], parts)
+        sums = self._part_gradients(first, weights, replica_id, tf.constant(0))
+        if count > 1:
+            _, sums = tf.while_loop(lambda index, _: index < count, add, (tf.constant(1), sums))
+        return sums
+
+    def _make_part_gradients(
         self,
-        strategy: tf.distribute.Strategy,
-        gradients: list[tf.Tensor],
-        variables: list[keras.Variable],
-    ) -> None:
+        part: Batch,
+        weights: dict[str, tf.Tensor],
+        replica_id: tf.Tensor,
+        index: tf.Tensor,
+    ) -> tuple[Gradients, Means]:
+        """Returns what part number `index` of a replica's batch adds to gradients and means."""
+        self._seed_dropout(replica_id, index)
+        with tf.GradientTape() as tape:
+            means = self._loss.metrics(part, self.model(part, training=True))
+            loss = self._loss.total(means, weights)
+        gradients = tape.gradient(loss, self._variables)
+        # A variable that the loss does not reach has no gradient and must not decay either. Dense,
+        # because the norm of the rows of an embedding gradient is not the gradient's norm.
+        reached = {
+            number: tf.convert_to_tensor(gradient)
+            for number, gradient in enumerate(gradients)
+            if gradient is not None
+        }
+        return reached, means
+
+    def _apply(self, strategy: tf.distribute.Strategy, gradients: Gradients) -> None:
         """Updates the variables; `optimizer.apply` would sum over the replicas once more."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        for gradient, variable in zip(gradients, variables, strict=True):
+        for number, gradient in gradients.items():
             strategy.extended.update(
-                variable.value,
+                self._variables[number].value,
                 lambda value, part: self.optimizer.update_step(part, value, rate),
                 args=(gradient,),
             )
         self.optimizer.iterations.assign_add(1)
 
-    def _seed_dropout(self, replica_id: tf.Tensor) -> None:
-        """Makes dropout a function of seed, replica and step.
+    def _seed_dropout(self, replica_id: tf.Tensor, part: tf.Tensor) -> None:
+        """Makes dropout a function of seed, replica, step and part of the batch.
 
         Keras would drop the same units on every replica, and after a restart start over.
         """
         step = tf.cast(self.optimizer.iterations, tf.int32)
         for index, state in enumerate(self._dropout_states):
-            seed = tf.random.experimental.stateless_fold_in([self._seed, index], replica_id)
-            seed = tf.random.experimental.stateless_fold_in(seed, step)
+            seed = tf.constant([self._seed, index])
+            for number in (replica_id, step, part):
+                seed = tf.random.experimental.stateless_fold_in(seed, number)
             state.assign(tf.cast(seed, state.dtype))
+
+
+def _cut(value: tf.Tensor, count: int) -> tf.Tensor:
+    """Cuts (B, ...) into (count, B / count, ...), with as much of the static shape as there is."""
+    sizes = tf.unstack(tf.shape(value))
+    known = [
+        size if fixed is None else fixed for size, fixed in zip(sizes, value.shape, strict=True)
+    ]
+    return tf.reshape(value, [count, known[0] // count, *known[1:]])

@@ -24,7 +24,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 MODEL = {
     "vocab_size": 4000,
@@ -266,13 +266,19 @@ def _read_rows(path: pathlib.Path) -> list[dict]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
+def _from_root(path: pathlib.Path) -> pathlib.Path:
+    """Returns the name of the user's path for commands that run in `ROOT`, short where it can be."""
+    path = path.resolve()
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
 def main() -> None:
     """Walks the road and prints what it gave."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--output_dir", type=pathlib.Path, default=pathlib.Path("quickstart_output")
     )
-    out = parser.parse_args().output_dir
+    out = _from_root(parser.parse_args().output_dir)
     os.chdir(ROOT)
     (out / "records").mkdir(parents=True, exist_ok=True)
     (out / "albert_config.json").write_text(json.dumps(MODEL, indent=2) + "\n")

@@ -4,7 +4,13 @@ import tensorflow as tf
 
 from albert_tf.conversion import load_checkpoint, load_model, save_tf1_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
 from albert_tf.optimization import Lamb
 from albert_tf.training.checkpoints import Checkpoints, save_checkpoint, variables_by_path
 from tests.helpers import tiny_config
@@ -116,6 +122,8 @@ def test_a_model_is_made_with_the_heads_that_are_there(tmp_path, save_as):
             AlbertPretrainer(encoder),
             AlbertPretrainer(encoder, sentence_head=False),
             AlbertClassifier(encoder, num_classes=7),
+            AlbertSpanLabeler(encoder),
+            AlbertSpanLabeler(AlbertEncoder(tiny_config(), with_pooler=False)),
         ]
     ):
         prefix = str(tmp_path / f"ckpt-{number}")
@@ -125,3 +133,26 @@ def test_a_model_is_made_with_the_heads_that_are_there(tmp_path, save_as):
         assert report.left == ()
         for ours, theirs in zip(made.weights, model.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_multiple_choice_is_made_from_our_checkpoint(tmp_path):
+    model = AlbertMultipleChoice(AlbertEncoder(tiny_config(), seed=3), seed=4)
+    save_checkpoint(model, str(tmp_path / "ckpt"))
+    made, report = load_model(model.encoder.config, str(tmp_path / "ckpt"))
+    assert isinstance(made, AlbertMultipleChoice)
+    assert report.left == ()
+    for ours, theirs in zip(made.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_encoder_without_pooler_leaves_the_pooler(tmp_path, pretrainer):
+    prefix = save(pretrainer, tmp_path)
+    encoder = AlbertEncoder(pretrainer.encoder.config, with_pooler=False)
+    assert "albert_encoder/pooler/dense/bias" in load_checkpoint(encoder, prefix).left
+
+
+def test_missing_pooler_is_an_error_where_every_model_has_one(tmp_path):
+    bare = AlbertEncoder(tiny_config(), with_pooler=False)
+    save_tf1_checkpoint(bare, str(tmp_path / "ckpt"))
+    with pytest.raises(InputError, match=r"'bert/pooler/dense/kernel' is not in it"):
+        load_checkpoint(AlbertEncoder(tiny_config()), str(tmp_path / "ckpt"))

@@ -1,5 +1,4 @@
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -9,15 +8,9 @@ from albert_tf.data.input_pipeline import make_batch
 from albert_tf.data.tsv import Example
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import AlbertTokenizer
+from benchmarks.parity.features import JOBS, compare_file, compare_job, compare_pairs
 from tests.data.test_glue import read_original_job
-from tests.helpers import shared_path
-
-GOLDEN = "golden/finetune_features"
-JOBS = [
-    *("cola_dev", "cola_test", "sst-2_dev", "sst-2_test", "mrpc_dev", "mrpc_test", "sts-b_dev"),
-    *("sts-b_test", "rte_dev", "rte_test", "wnli_dev", "wnli_test", "qnli_dev", "qnli_test"),
-    *("ax_test", "mnli_train", "mnli_dev", "mnli_test", "qqp_dev"),
-]
+from tests.helpers import assert_agrees, shared_path
 
 
 class NumberTokenizer:
@@ -33,59 +26,29 @@ def number_text(count, first=10):
     return " ".join(str(first + index) for index in range(count))
 
 
-def padded(features, length):
-    """All examples as one batch of a given length, as the original's arrays."""
-    batch = make_batch(features, np.arange(len(features)))
-    for name in ("input_ids", "input_mask", "segment_ids"):
-        batch[name] = np.pad(batch[name], ((0, 0), (0, length - batch[name].shape[1])))
-    return batch
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
     return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case=True)
 
 
 @pytest.mark.parametrize("job_name", JOBS)
-def test_ids_equal_the_original_ones(tokenizer, job_name):
-    job = json.loads(shared_path(f"{GOLDEN}/glue.json").read_text())[job_name]
-    texts = json.loads(shared_path(f"{GOLDEN}/glue_texts.json").read_text())[job_name]
-    golden = np.load(shared_path(f"{GOLDEN}/glue.npz"))
-    examples = [
-        Example(guid, text_a, text_b, label if job["label_list"] != [None] else None)
-        for guid, (text_a, text_b), label in zip(job["guid"], texts, job["label"], strict=True)
-    ]
-    for length in (32, 128):
-        features = encode_examples(examples, job["label_list"], tokenizer, length)
-        for name, array in padded(features, length).items():
-            golden_name = {"label_ids": "label_id"}.get(name, name)
-            np.testing.assert_array_equal(array, golden[f"{job_name}/{length}/{golden_name}"])
+def test_features_equal_the_original_ones(tokenizer, job_name):
+    assert_agrees(compare_job(shared_path("golden"), tokenizer, job_name))
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
 @pytest.mark.parametrize("job_name", ["cola_dev", "cola_test", "sst-2_dev", "sst-2_test"])
 def test_ids_of_raw_files_equal_the_original_ones(job_name, lower_case):
-    job, examples = read_original_job(job_name)
-    golden = np.load(shared_path(f"{GOLDEN}/glue.npz"))
-    chosen = [examples[index] for index in job["example_index"]]
+    _, examples = read_original_job(job_name)
     model_file = str(shared_path("data/sentencepiece/30k-clean.model"))
-    tokenizer = AlbertTokenizer(model_file, lower_case=lower_case)
-    features = encode_examples(chosen, job["label_list"], tokenizer, 32)
-    suffix = "" if lower_case else "_do_lower_case_false"
-    np.testing.assert_array_equal(
-        padded(features, 32)["input_ids"], golden[f"{job_name}/32/input_ids{suffix}"]
-    )
+    tokenizer = AlbertTokenizer(model_file, lower_case)
+    assert_agrees(compare_file(shared_path("golden"), tokenizer, job_name, examples))
 
 
 def test_pairs_around_the_limit_equal_the_original_ones(tokenizer, monkeypatch):
-    # The original normalises when it reads a file; these texts were given past that.
     normalize = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
     monkeypatch.setattr(normalize, lambda text, lower_case: text)
-    golden = json.loads(shared_path(f"{GOLDEN}/pairs_length16.json").read_text())
-    examples = [Example(str(i), a, b, "0") for i, (a, b) in enumerate(golden["cases"])]
-    batch = padded(encode_examples(examples, ["0", "1"], tokenizer, 16), 16)
-    for name in ("input_ids", "input_mask", "segment_ids"):
-        np.testing.assert_array_equal(batch[name], golden[name])
+    assert_agrees(compare_pairs(shared_path("golden"), tokenizer))
 
 
 def test_layout_of_single_texts_and_pairs():

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder
@@ -111,12 +112,12 @@ def test_truncated_checkpoint_is_one_line_and_leaves_nothing(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_killed_run_goes_on_to_the_same_end(tmp_path):
+def pretraining_flags(tmp_path):
     write_language(tmp_path / "train.tfrecord", 300, seed=1)
     write_language(tmp_path / "dev.tfrecord", 40, seed=2)
     config = tmp_path / "albert_config.json"
     tiny_config(num_hidden_layers=2).to_json_file(str(config))
-    flags = {
+    return {
         "albert_config_file": config,
         "input_file": tmp_path / "train.tfrecord",
         "eval_input_file": tmp_path / "dev.tfrecord",
@@ -131,6 +132,10 @@ def test_killed_run_goes_on_to_the_same_end(tmp_path):
         "warmup_steps": 10,
         "save_checkpoints_steps": 40,
     }
+
+
+def test_killed_run_goes_on_to_the_same_end(tmp_path):
+    flags = pretraining_flags(tmp_path)
     process = start("run_pretraining.py", **flags)
     wait_for(tmp_path / "out" / "ckpt-80.index", process)
     process.send_signal(signal.SIGKILL)
@@ -139,7 +144,7 @@ def test_killed_run_goes_on_to_the_same_end(tmp_path):
 
     code, out, _ = finish(start("run_pretraining.py", **flags))
     assert code == 0
-    assert "goes on from" in out
+    assert "goes on at step" in out
     assert (tmp_path / "out" / "ckpt-400.index").exists()
     lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
     steps = [line["step"] for line in map(json.loads, lines) if line["split"] == "eval"]
@@ -149,6 +154,28 @@ def test_killed_run_goes_on_to_the_same_end(tmp_path):
         key=lambda line: line["loss"],
     )
     assert BestCheckpoint(str(tmp_path / "out" / "best")).metrics["step"] == best["step"]
+
+
+@pytest.mark.parametrize("moment", ["training", "evaluating"])
+def test_preempted_run_saves_and_ends_well(tmp_path, moment):
+    flags = pretraining_flags(tmp_path)
+    if moment == "evaluating":
+        write_language(tmp_path / "dev.tfrecord", 20000, seed=2)
+        flags |= {"max_eval_steps": 10**6, "eval_batch_size": 1}
+    process = start("run_pretraining.py", **flags)
+    wait_for(
+        tmp_path / "out" / {"training": "ckpt-40.index", "evaluating": "eval"}[moment], process
+    )
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "stopped by SIGTERM; the same command goes on" in error.splitlines()[-1]
+    assert "Traceback" not in error
+    if moment == "training":
+        newest = tf.train.latest_checkpoint(str(tmp_path / "out"))
+        code, out, _ = finish(start("run_pretraining.py", **flags))
+        assert code == 0
+        assert f"goes on at step {newest.rpartition('-')[2]} of" in out
 
 
 def wait_for(path, process):

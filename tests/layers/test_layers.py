@@ -10,6 +10,7 @@ from albert_tf.layers import (
     PooledClassificationHead,
     Pooler,
     SelfAttention,
+    SpanHead,
 )
 
 B, S, E, H, N, F, V, M = 3, 11, 16, 48, 4, 80, 97, 5
@@ -59,6 +60,7 @@ LAYERS = {
         (HIDDEN[:, 0],),
         [(B, 7)],
     ),
+    "span_head": (lambda **kwargs: SpanHead(seed=1, **kwargs), (HIDDEN,), [(B, S), (B, S)]),
 }
 
 

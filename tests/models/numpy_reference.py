@@ -1,14 +1,45 @@
-"""A slow encoder in float64 NumPy, one head and one layer at a time, written from the paper."""
+"""A slow model in float64 NumPy, one head and one layer at a time, written from the paper."""
 
 import numpy as np
 
 
-def encode(encoder, inputs):
-    """Returns what `encoder` should, from its weights alone."""
-    config = encoder.config
-    weights = {
-        w.path.removeprefix("albert_encoder/"): np.asarray(w, np.float64) for w in encoder.weights
+def weights_of(model):
+    """Returns the weights of a model by their paths without the model's name."""
+    return {
+        weight.path.split("/", 1)[1]: np.asarray(weight, np.float64) for weight in model.weights
     }
+
+
+def pretraining_loss(config, weights, batch):
+    """Returns masked-LM logits (B, M, V), sentence-order logits (B, 2) and the loss."""
+    encoded = encode(config, weights, batch)
+    logits = np.stack(
+        [
+            _predict_masked(encoded["sequence_output"][row, positions], weights)
+            for row, positions in enumerate(batch["masked_lm_positions"])
+        ]
+    )
+    sentence_logits = _dense(encoded["pooled_output"], weights, "sentence_order_head/dense")
+    masked = _cross_entropy(logits, batch["masked_lm_ids"]) * batch["masked_lm_weights"]
+    sentence = _cross_entropy(sentence_logits, batch["next_sentence_labels"][:, 0])
+    loss = masked.sum() / (batch["masked_lm_weights"].sum() + 1e-5) + sentence.mean()
+    return logits, sentence_logits, loss
+
+
+def _predict_masked(hidden, weights):
+    transformed = _gelu(_dense(hidden, weights, "masked_lm_head/transform"))
+    transformed = _layer_norm(transformed, weights, "masked_lm_head")
+    scores = transformed @ weights["embedding/word_embeddings"].T
+    return scores + weights["masked_lm_head/output_bias"]
+
+
+def _cross_entropy(logits, labels):
+    log_probabilities = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    return -np.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
+
+
+def encode(config, weights, inputs):
+    """Returns what an encoder of these weights should."""
     ids, segments = inputs["input_ids"], inputs["segment_ids"]
     embedded = (
         weights["embedding/word_embeddings"][ids]
@@ -65,9 +96,12 @@ def _attend(hidden, mask, weights, config):
 
 
 def _transform(hidden, weights):
-    middle = _dense(hidden, weights, "intermediate")
-    middle = 0.5 * middle * (1 + np.tanh(np.sqrt(2 / np.pi) * (middle + 0.044715 * middle**3)))
+    middle = _gelu(_dense(hidden, weights, "intermediate"))
     return _layer_norm(hidden + _dense(middle, weights, "output"), weights)
+
+
+def _gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
 def _dense(x, weights, name):

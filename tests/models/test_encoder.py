@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertEncoder
 from tests.helpers import random_inputs, tiny_config
-from tests.models.numpy_reference import encode
+from tests.models.numpy_reference import encode, weights_of
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_outputs_equal_a_slow_reference(sharing):
         weight.assign(weight + rng.normal(0.0, 0.1, weight.shape))
     inputs = random_inputs()
     outputs = encoder(inputs)
-    expected = encode(encoder, inputs)
+    expected = encode(config, weights_of(encoder), inputs)
     assert len(outputs["encoder_outputs"]) == len(expected["encoder_outputs"]) == 10
     for name in ("sequence_output", "pooled_output", "encoder_outputs", "embedding_output"):
         np.testing.assert_allclose(outputs[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
@@ -139,3 +139,23 @@ def test_mixed_precision_computes_in_16_bits_near_32():
 def test_too_long_a_sequence_is_refused():
     with pytest.raises(ValueError, match="65 is greater than max_position_embeddings 64"):
         AlbertEncoder(tiny_config())(random_inputs(length=65))
+
+
+def test_without_pooler():
+    encoder = AlbertEncoder(tiny_config(), with_pooler=False, seed=1)
+    with_pooler = AlbertEncoder(tiny_config(), seed=1)
+    assert len(encoder.weights) == len(with_pooler.weights) - 2
+    outputs = encoder(random_inputs())
+    assert "pooled_output" not in outputs
+    np.testing.assert_array_equal(
+        outputs["sequence_output"], with_pooler(random_inputs())["sequence_output"]
+    )
+
+
+def test_two_forms_of_gelu():
+    outputs = {}
+    for form in ("gelu", "gelu_erf"):
+        encoder = AlbertEncoder(tiny_config(hidden_act=form, initializer_range=0.5), seed=1)
+        outputs[form] = encoder(random_inputs())["sequence_output"]
+    difference = np.abs(np.subtract(outputs["gelu"], outputs["gelu_erf"])).max()
+    assert 1e-5 < difference < 1e-1

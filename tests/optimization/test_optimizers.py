@@ -1,42 +1,39 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
-
-
-def numpy_update(weight, gradient, m, v, rate, lamb, decay=0.01):
-    m = 0.9 * m + 0.1 * gradient
-    v = 0.999 * v + 0.001 * gradient**2
-    update = m / (np.sqrt(v) + 1e-6) + decay * weight
-    if lamb:
-        norms = np.linalg.norm(weight), np.linalg.norm(update)
-        rate *= norms[0] / norms[1] if all(norms) else 1.0
-    return weight - rate * update, m, v
+from tests.optimization.numpy_reference import run
 
 
 @pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
-def test_updates_equal_the_formula(optimizer_class):
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_clipped_run_equals_a_slow_reference(optimizer_class, start):
     rng = np.random.default_rng(0)
-    kernel, gamma = rng.normal(size=(3, 5)), rng.normal(size=(7,))
-    variables = [
-        keras.Variable(kernel, name="kernel"),
-        keras.Variable(gamma, name="layer_norm_gamma"),
+    initial = {
+        "kernel": rng.normal(size=(3, 5)),
+        "bias": rng.normal(size=(7,)),
+        "layer_norm_gamma": rng.normal(size=(4,)),
+        "table": np.zeros((6, 2)),  # its trust ratio is 1 at first
+    }
+    # Some steps are clipped, some are not.
+    gradients = [
+        {name: scale * rng.normal(size=value.shape) for name, value in initial.items()}
+        for scale in (0.01, 3.0, 0.05, 0.0, 1.0, 0.02, 0.4, 5.0)
     ]
-    optimizer = optimizer_class(0.1)
-    is_lamb = optimizer_class is Lamb
-    kernel_state, gamma_state = (kernel, 0.0, 0.0), (gamma, 0.0, 0.0)
-    for _ in range(4):
-        gradients = [rng.normal(size=(3, 5)), rng.normal(size=(7,))]
-        optimizer.apply([np.float32(g) for g in gradients], variables)
-        kernel_state = numpy_update(
-            kernel_state[0], gradients[0], *kernel_state[1:], rate=0.1, lamb=is_lamb
+    schedule = {"peak": 0.1, "steps": 10, "warmup": 3, "power": 0.5, "start": start}
+    optimizer = optimizer_class(PolynomialDecayWithWarmup(*schedule.values()))
+    variables = [keras.Variable(value, name=name) for name, value in initial.items()]
+    for gradient in gradients:
+        clipped, _ = tf.clip_by_global_norm([np.float32(g) for g in gradient.values()], 1.0)
+        optimizer.apply(clipped, variables)
+    expected = run(initial, gradients, schedule, lamb=optimizer_class is Lamb)
+    for variable in variables:
+        np.testing.assert_allclose(
+            variable, expected[variable.path], rtol=0, atol=2e-6, err_msg=variable.path
         )
-        gamma_state = numpy_update(
-            gamma_state[0], gradients[1], *gamma_state[1:], rate=0.1, lamb=False, decay=0.0
-        )
-    np.testing.assert_allclose(variables[0], kernel_state[0], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(variables[1], gamma_state[0], rtol=1e-5, atol=1e-6)
+        assert np.abs(variable - initial[variable.path]).max() > 0.01
 
 
 def test_lamb_moves_a_variable_of_norm_zero():

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import FlagError, InputError
-from albert_tf.models import AlbertEncoder
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.classification import ClassificationOptions, run
 from albert_tf.tokenization import train_vocabulary
 from albert_tf.training.checkpoints import Checkpoints, variables_by_path
@@ -102,13 +104,13 @@ def test_learns_evaluates_predicts_and_exports(data, tmp_path):
 
 
 def test_replicas_learn_evaluate_and_predict_what_one_device_does(data, tmp_path):
-    # 60 and 30 rows in sevens: the last batches are not full, and odd ones have no equal halves.
+    # 60 and 30 rows in sevens: the last batches are not full, and none has equal halves.
     options = make_options(
         data,
         tmp_path / "one",
         do_predict=True,
         eval_batch_size=7,
-        train_batch_size=7,
+        train_batch_size=8,
         num_train_steps=3,
         classifier_dropout=0.0,
         warmup_steps=1,
@@ -198,6 +200,22 @@ def test_checkpoint_of_another_shape(data, tmp_path):
     with pytest.raises(InputError, match=r"--init_checkpoint: .*intermediate/kernel' has shape"):
         run(make_options(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_starts_from_a_hugging_face_folder(data, tmp_path, capsys):
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=1)
+    save_hugging_face(AlbertPretrainer(encoder), str(tmp_path / "theirs"))
+    options = make_options(
+        data,
+        tmp_path / "out",
+        albert_config_file=str(tmp_path / "theirs" / "config.json"),
+        init_checkpoint=str(tmp_path / "theirs"),
+        num_train_steps=1,
+    )
+    run(options)
+    assert f"from {tmp_path}/theirs (Hugging Face); left" in capsys.readouterr().out
+    config = AlbertConfig.from_json_file(str(tmp_path / "out" / "albert_config.json"))
+    assert config == encoder.config
 
 
 def test_folder_of_other_labels_is_refused(data, tmp_path):

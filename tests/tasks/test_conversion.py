@@ -1,11 +1,28 @@
+import json
+import pathlib
+
 import numpy as np
 import pytest
+import safetensors.numpy
 
-from albert_tf.conversion import load_model, save_tf1_checkpoint
+from albert_tf.conversion import (
+    load_checkpoint,
+    load_model,
+    read_config,
+    save_hugging_face,
+    save_tf1_checkpoint,
+)
 from albert_tf.errors import FlagError, InputError
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+)
 from albert_tf.tasks.conversion import ConversionOptions, run
+from albert_tf.tokenization import train_vocabulary
 from albert_tf.training.checkpoints import save_checkpoint
+from tests.conversion.hugging_face_folder import ARCHITECTURES, random_tensors, write_folder
 from tests.helpers import tiny_config
 
 
@@ -31,6 +48,7 @@ def make_options(folder, **changes):
 def test_there_and_back(tmp_path, model, capsys):
     run(make_options(tmp_path))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "albert_config.json",
         "model.ckpt-best.data-00000-of-00001",
         "model.ckpt-best.index",
     ]
@@ -73,7 +91,7 @@ def test_dry_run_shows_the_names_and_writes_nothing(tmp_path, capsys):
 def test_other_models_convert(tmp_path, model, kind):
     other = model.encoder if kind == "encoder" else AlbertClassifier(model.encoder, num_classes=3)
     save_tf1_checkpoint(other, str(tmp_path / kind))
-    output = str(tmp_path / "converted")
+    output = str(tmp_path / "converted" / "ckpt")
     run(
         make_options(
             tmp_path,
@@ -142,3 +160,149 @@ def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, capsys
     with pytest.raises(InputError, match="do not use it: its outputs differ by nan"):
         run(make_options(tmp_path, init_checkpoint=str(tmp_path / "diverged")))
     assert "wrote" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("to", "architecture"),
+    [
+        *(("albert_tf", architecture) for architecture in ARCHITECTURES),
+        ("tf1", "AlbertForPreTraining"),
+        ("tf1", "AlbertForQuestionAnswering"),
+    ],
+)
+def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, to, architecture, capsys):
+    folder = write_folder(tmp_path / "theirs", architecture)
+    there, back = str(tmp_path / "there" / "model.ckpt-best"), str(tmp_path / "back")
+    run(ConversionOptions(init_checkpoint=folder, to=to, output_checkpoint=there))
+    config_file = str(tmp_path / "there" / "albert_config.json")
+    assert read_config(config_file) == read_config(f"{folder}/config.json")
+    run(
+        ConversionOptions(
+            init_checkpoint=there,
+            albert_config_file=config_file,
+            to="hugging_face",
+            output_checkpoint=back,
+        )
+    )
+    assert capsys.readouterr().out.count("read back, its outputs differ by 0.0e+00 at most") == 2
+    tensors = safetensors.numpy.load_file(f"{back}/model.safetensors")
+    expected = random_tensors(architecture)
+    assert set(tensors) == set(expected)
+    for name, tensor in expected.items():
+        assert tensors[name].tobytes() == tensor.tobytes(), name
+    with open(f"{back}/config.json") as file:
+        assert json.load(file)["architectures"] == [architecture]
+
+
+def test_original_has_the_classifiers_names_for_multiple_choice(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertForMultipleChoice")
+    output = str(tmp_path / "out" / "ckpt")
+    run(ConversionOptions(init_checkpoint=folder, to="tf1", output_checkpoint=output))
+    config = read_config(f"{folder}/config.json")
+    model = AlbertMultipleChoice(AlbertEncoder(config))
+    assert load_checkpoint(model, output).left == ()
+    expected = random_tensors("AlbertForMultipleChoice")["classifier.weight"]
+    np.testing.assert_array_equal(np.transpose(model.head.dense.get_weights()[0]), expected)
+    assert isinstance(load_model(config, output)[0], AlbertClassifier)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    """A SentencePiece model of 97 pieces."""
+    path = str(tmp_path_factory.mktemp("vocabulary") / "97.model")
+    letters = np.random.default_rng(0).integers(ord("a"), ord("z") + 1, (300, 8))
+    text = ["".join(map(chr, row)) for row in letters]
+    train_vocabulary(text, path, vocab_size=97)
+    return path
+
+
+@pytest.mark.usefixtures("model")
+def test_vocabulary_goes_along(tmp_path, vocabulary):
+    folder, back = tmp_path / "theirs", tmp_path / "back" / "ckpt"
+    run(
+        make_options(
+            tmp_path, to="hugging_face", output_checkpoint=str(folder), spm_model_file=vocabulary
+        )
+    )
+    # The folder brings its own.
+    options = {"init_checkpoint": str(folder), "albert_config_file": None, "to": "albert_tf"}
+    run(make_options(tmp_path, **options, output_checkpoint=str(back)))
+    with open(vocabulary, "rb") as file:
+        content = file.read()
+    for path in (folder / "spiece.model", back.parent / "spiece.model"):
+        assert path.read_bytes() == content
+    (back.parent / "spiece.model").write_bytes(b"other pieces")
+    with pytest.raises(InputError, match=r"spiece.model' is another model's; name another folder"):
+        run(make_options(tmp_path, **options, output_checkpoint=f"{back}-2"))
+    assert not (back.parent / "ckpt-2.index").exists()
+
+
+def test_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
+    save_hugging_face(AlbertEncoder(tiny_config(vocab_size=96)), str(tmp_path / "theirs"))
+    options = ConversionOptions(
+        init_checkpoint=str(tmp_path / "theirs"),
+        spm_model_file=vocabulary,
+        to="tf1",
+        output_checkpoint=str(tmp_path / "out" / "ckpt"),
+    )
+    with pytest.raises(InputError, match=r"97.model has 97 pieces; .* says vocab_size 96"):
+        run(options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("model")
+def test_config_of_another_model_is_not_replaced(tmp_path):
+    (tmp_path / "out").mkdir()
+    config_file = tmp_path / "out" / "albert_config.json"
+    tiny_config(num_hidden_layers=6).to_json_file(str(config_file))
+    before = config_file.read_bytes()
+    with pytest.raises(InputError, match=r"albert_config.json' is another model's"):
+        run(make_options(tmp_path))
+    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [before]
+
+
+@pytest.mark.usefixtures("model")
+def test_config_is_needed_where_the_checkpoint_has_none(tmp_path):
+    with pytest.raises(
+        FlagError, match="expected --albert_config_file; only a Hugging Face folder"
+    ):
+        run(make_options(tmp_path, albert_config_file=None))
+
+
+@pytest.mark.usefixtures("model")
+def test_folder_is_not_replaced(tmp_path):
+    options = make_options(tmp_path, to="hugging_face", output_checkpoint=str(tmp_path / "out"))
+    run(options)
+    before = (tmp_path / "out" / "model.safetensors").read_bytes()
+    with pytest.raises(InputError, match="out' exists already"):
+        run(options)
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
+
+
+def test_exact_gelu_does_not_become_the_originals(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", hidden_act="gelu")
+    options = {"init_checkpoint": folder, "to": "tf1"}
+    output = str(tmp_path / "out" / "ckpt")
+    with pytest.raises(InputError, match="hidden_act 'gelu_erf': the original's gelu is the tanh"):
+        run(ConversionOptions(**options, output_checkpoint=output))
+    assert not (tmp_path / "out").exists()
+    # With the original's own config the same weights are the original's model.
+    tiny_config(num_hidden_groups=2, inner_group_num=2).to_json_file(str(tmp_path / "config"))
+    config_file = str(tmp_path / "config")
+    run(ConversionOptions(**options, output_checkpoint=output, albert_config_file=config_file))
+    assert (tmp_path / "out" / "ckpt.index").exists()
+
+
+def test_pickle_and_truncated_weights_leave_nothing_behind(tmp_path):
+    folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:10_000])
+    options = ConversionOptions(
+        init_checkpoint=str(folder), to="tf1", output_checkpoint=str(tmp_path / "out" / "ckpt")
+    )
+    with pytest.raises(InputError, match=r"model.safetensors: the file is damaged"):
+        run(options)
+    weights.rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model.bin, a pickle"):
+        run(options)
+    assert not (tmp_path / "out").exists()

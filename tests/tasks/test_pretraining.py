@@ -222,3 +222,31 @@ def test_evaluation_alone(data, tmp_path):
     assert run(other) == pytest.approx(metrics, rel=1e-5)
     with pytest.raises(InputError, match="other: the folder holds no checkpoint"):
         run(dataclasses.replace(other, init_checkpoint=None))
+
+
+def test_options_of_speed_and_memory_learn_the_same(data, tmp_path):
+    plain = make_options(data, tmp_path / "plain", num_train_steps=4, optimizer="adamw")
+    expected = run(plain)
+    for name, changes in {
+        "parts": {"accumulate_steps": 4},
+        "compiled": {"jit_compile": True},
+        "replicas": {"accumulate_steps": 2, "distribution_strategy": "mirrored"},
+    }.items():
+        options = dataclasses.replace(plain, output_dir=str(tmp_path / name), **changes)
+        assert run(options) == pytest.approx(expected, rel=1e-4)
+    lower = dataclasses.replace(
+        plain, output_dir=str(tmp_path / "lower"), mixed_precision="mixed_bfloat16"
+    )
+    rough = run(lower)
+    assert rough == pytest.approx(expected, rel=2e-2)
+    assert rough["masked_lm_loss"] != pytest.approx(expected["masked_lm_loss"], rel=1e-6)
+
+
+def test_batch_that_does_not_divide_is_refused(data, tmp_path):
+    options = make_options(
+        data, tmp_path, accumulate_steps=3, distribution_strategy="mirrored", train_batch_size=16
+    )
+    with pytest.raises(
+        FlagError, match="--train_batch_size=16: expected a multiple of 6, which is"
+    ):
+        run(options)

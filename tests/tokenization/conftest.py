@@ -1,7 +1,6 @@
 """Vocabularies that the tests of this folder share."""
 
 import io
-import json
 
 import pytest
 import sentencepiece
@@ -61,9 +60,3 @@ def small_tokenizer(small_model_file) -> AlbertTokenizer:
 @pytest.fixture(scope="session")
 def official_model_file() -> str:
     return str(shared_path("data/sentencepiece/30k-clean.model"))
-
-
-@pytest.fixture(scope="session")
-def golden_lines() -> list[dict]:
-    path = shared_path("golden/tokenization/sentencepiece.json")
-    return json.loads(path.read_bytes())["lines"]

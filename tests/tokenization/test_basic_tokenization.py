@@ -1,16 +1,12 @@
-import json
 import unicodedata
 
 import pytest
 
 from albert_tf.tokenization.basic_tokenization import (
-    is_chinese,
-    is_control,
-    is_punctuation,
-    is_whitespace,
     split_words,
 )
-from tests.helpers import shared_path
+from benchmarks.parity.tokenization import compare_characters
+from tests.helpers import assert_agrees, shared_path
 
 
 @pytest.mark.parametrize(
@@ -37,22 +33,5 @@ def test_case_and_accents_stay_where_asked():
     assert split_words("Été,Île", lower_case=False) == ["Été", ",", "Île"]
 
 
-def test_equals_the_original():
-    path = shared_path("golden/tokenization/wordpiece.json")
-    for case in json.loads(path.read_bytes())["cases"]:
-        assert split_words(case["text"], case["do_lower_case"]) == case["basic"]
-
-
-@pytest.mark.parametrize(
-    ("key", "is_of_kind"),
-    [
-        ("whitespace", is_whitespace),
-        ("control", is_control),
-        ("punctuation", is_punctuation),
-        ("chinese", is_chinese),
-    ],
-)
-def test_kinds_of_characters_equal_the_original(key, is_of_kind):
-    golden = json.loads(shared_path("golden/tokenization/characters.json").read_bytes())
-    found = [int(is_of_kind(chr(code_point))) for code_point in golden["code_points"]]
-    assert found == [int(flag) for flag in golden[key]]
+def test_kinds_of_characters_equal_the_original():
+    assert_agrees(compare_characters(shared_path("golden")))

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.normalization import normalize_text, original_spans
+from benchmarks.parity.tokenization import CASES, compare_normalization
+from tests.helpers import assert_agrees, shared_path
 
 texts = st.text(st.characters(codec="utf-8"))
 
@@ -60,7 +62,38 @@ def test_white_space_of_any_kind_is_one_space(parts):
     )
 
 
-@pytest.mark.parametrize(("key", "lower_case"), [("lower", True), ("cased", False)])
-def test_equals_the_original(golden_lines, key, lower_case):
-    for line in golden_lines:
-        assert normalize_text(line["text"], lower_case) == line[key]
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        (" \t", []),
+        ("  ab", ["a", "b"]),
+        ("a \n\u2003b  ", ["a", " \n\u2003", "b"]),
+        ("e\u0301\u0327t\u0301 u", ["e\u0301\u0327", "t\u0301", " ", "u"]),
+        ("\u0301a", ["a"]),
+        ("a \u0301 b", ["a", " \u0301", " ", "b"]),
+        ("½ﬁ", ["½", "½", "½", "ﬁ", "ﬁ"]),
+        ("한", ["한"] * 3),
+        ("x\ud83dy", ["x", "\ud83d", "y"]),
+    ],
+)
+def test_where_characters_come_from(text, parts):
+    assert [text[start:end] for start, end in original_spans(text)] == parts
+
+
+@settings(deadline=None)
+@given(texts)
+@example("İΣ ¨ \x1c\x85")
+def test_every_character_comes_from_somewhere(text):
+    spans = original_spans(text)
+    assert len(spans) == len(normalize_text(text, True)) == len(normalize_text(text, False))
+    assert all(0 <= start < end <= len(text.rstrip()) for start, end in spans)
+    distinct = sorted(set(spans))
+    assert spans == sorted(spans)
+    # From the first to the end of the text without a gap.
+    assert [start for start, _ in distinct[1:]] == [end for _, end in distinct[:-1]]
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_equals_the_original(key):
+    assert_agrees(compare_normalization(shared_path("golden"), key))

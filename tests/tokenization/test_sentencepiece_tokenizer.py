@@ -4,7 +4,14 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, sentencepiece_tokenizer
-from tests.helpers import shared_path
+from albert_tf.tokenization.normalization import normalize_text
+from benchmarks.parity.tokenization import (
+    CASES,
+    compare_digit_commas,
+    compare_sentencepiece,
+    digit_comma_model,
+)
+from tests.helpers import assert_agrees, shared_path
 from tests.tokenization.conftest import train_model
 
 
@@ -38,6 +45,40 @@ def test_no_piece_with_digits_keeps_a_comma(small_tokenizer):
     for piece in small_tokenizer.pieces:
         if piece[-1] == "," and piece[-2:-1].isdigit():
             assert piece not in small_tokenizer.tokenize(piece.replace("▁", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  The old \t keeper\u00a0walks ",
+        "Thé o\u0301ld\u0301",
+        "ﬁne ½ by 中文",
+        "39, 1,000, a5, and £7,5,",
+        "\u0301 the¨ ¨old",
+    ],
+)
+def test_offsets_give_what_was_written(small_tokenizer, text):
+    ids, spans = small_tokenizer.encode_with_offsets(text)
+    assert ids == small_tokenizer.encode(text)
+    for piece, (start, end) in zip(small_tokenizer.tokenize(text), spans, strict=True):
+        assert piece.replace("▁", "") in normalize_text(text[start:end], lower_case=True)
+    covered = {index for start, end in spans for index in range(start, end)}
+    assert "".join(text[index] for index in sorted(covered)).strip() == text.strip().lstrip(
+        "\u0301 "
+    )
+
+
+def test_offsets_of_a_split_piece(small_tokenizer):
+    text = "a5, £ 39,"
+    ids, spans = small_tokenizer.encode_with_offsets(text)
+    written = [
+        (small_tokenizer.pieces[id_], text[slice(*span)])
+        for id_, span in zip(ids, spans, strict=True)
+    ]
+    assert written[-2:][1] == (",", ",")
+    assert ("5", "5") in written
+    assert all(piece.replace("▁", "") == part.strip() for piece, part in written)
 
 
 def test_the_front_of_a_digit_comma_piece_gets_a_word_mark_even_inside_a_word(small_tokenizer):
@@ -108,31 +149,21 @@ def test_a_file_that_is_not_there(tmp_path):
         AlbertTokenizer(str(tmp_path / "absent.model"))
 
 
-@pytest.mark.parametrize(("key", "lower_case"), [("lower", True), ("cased", False)])
-def test_equals_the_original(official_model_file, golden_lines, key, lower_case):
+@pytest.mark.parametrize(("key", "lower_case"), CASES.items())
+def test_equals_the_original(official_model_file, key, lower_case):
     tokenizer = AlbertTokenizer(official_model_file, lower_case)
-    for line in golden_lines:
-        assert tokenizer.tokenize(line["text"]) == line[f"pieces_{key}"]
-        assert tokenizer.encode(line["text"]) == line[f"ids_{key}"]
+    assert_agrees(compare_sentencepiece(shared_path("golden"), tokenizer, key))
 
 
-def test_equals_the_original_on_text_that_is_not_normalised(
-    monkeypatch, official_tokenizer, golden_lines
-):
+def test_equals_the_original_on_text_that_is_not_normalised(monkeypatch, official_tokenizer):
     monkeypatch.setattr(sentencepiece_tokenizer, "normalize_text", lambda text, lower_case: text)
-    for line in golden_lines:
-        assert official_tokenizer.tokenize(line["text"]) == line["pieces_raw"]
-        assert official_tokenizer.encode(line["text"]) == line["ids_raw"]
+    assert_agrees(compare_sentencepiece(shared_path("golden"), official_tokenizer, "raw"))
 
 
 def test_equals_the_original_where_digit_comma_pieces_are_inside_words():
-    golden = json.loads(
-        shared_path("golden/tokenization/sentencepiece_digit_comma.json").read_bytes()
-    )
-    tokenizer = AlbertTokenizer(str(shared_path(f"data/{golden['model']}")))
-    for line in golden["lines"]:
-        assert tokenizer.tokenize(line["text"]) == line["pieces"]
-        assert tokenizer.encode(line["text"]) == line["ids"]
+    golden_dir = shared_path("golden")
+    tokenizer = AlbertTokenizer(str(shared_path(f"data/{digit_comma_model(golden_dir)}")))
+    assert_agrees(compare_digit_commas(golden_dir, tokenizer))
 
 
 def test_share_of_word_starts_is_that_of_the_original(official_tokenizer):

@@ -1,10 +1,9 @@
-import json
-
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import WordPieceTokenizer
-from tests.helpers import shared_path
+from benchmarks.parity.tokenization import compare_wordpiece
+from tests.helpers import assert_agrees, shared_path
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -71,15 +70,5 @@ def test_a_file_that_is_not_there(tmp_path):
         WordPieceTokenizer(str(tmp_path / "absent.txt"))
 
 
-def test_equals_the_original(tmp_path):
-    golden = json.loads(shared_path("golden/tokenization/wordpiece.json").read_bytes())
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_bytes(golden["vocab_txt"].encode("utf-8"))
-    tokenizers = {
-        lower_case: WordPieceTokenizer(str(vocab_file), lower_case) for lower_case in (True, False)
-    }
-    assert tokenizers[True].pieces == list(golden["vocab"])
-    for case in golden["cases"]:
-        tokenizer = tokenizers[case["do_lower_case"]]
-        assert tokenizer.tokenize(case["text"]) == case["pieces"]
-        assert tokenizer.encode(case["text"]) == case["ids"]
+def test_equals_the_original():
+    assert_agrees(compare_wordpiece(shared_path("golden")))

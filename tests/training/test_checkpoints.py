@@ -51,3 +51,30 @@ def test_restores_all_or_nothing(tmp_path, pretrainer):
 def test_nothing_to_restore(tmp_path, pretrainer):
     checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
     assert not checkpoints.restore_latest()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "removed"])
+def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, capsys, damage):
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    bias = pretrainer.masked_lm_head.output_bias
+    for step in (1, 2):
+        bias.assign(np.full(bias.shape, step, np.float32))
+        checkpoints.save(step)
+    data = tmp_path / "ckpt-2.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    if damage == "cut":
+        data.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 1
+        data.write_bytes(content)
+    else:
+        data.unlink()
+    again = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    assert again.restore_latest()
+    np.testing.assert_array_equal(bias, 1.0)
+    assert capsys.readouterr().err.startswith(f"warning: {tmp_path}/ckpt-2: ")
+
+    for path in tmp_path.glob("ckpt-1.data*"):
+        path.write_bytes(b"")
+    with pytest.raises(InputError, match="ckpt-1: the checkpoint is damaged"):
+        again.restore_latest()

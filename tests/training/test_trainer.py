@@ -2,21 +2,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.losses import ClassificationLoss, PretrainingLoss
+from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
-from tests.helpers import random_inputs, random_pretraining_batches, tiny_config, total_loss
+from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
 
 
-def make_trainer(strategy_name, seed=5, loss=None, **config):
+def make_trainer(strategy_name, seed=5, loss=None, accumulate_steps=1, jit_compile=False, **config):
     strategy = make_strategy(strategy_name)
     with strategy.scope():
         model = AlbertPretrainer(
             AlbertEncoder(tiny_config(num_hidden_layers=2, **config), seed=1), seed=2
         )
         optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
-    return Trainer(model, loss or PretrainingLoss(), optimizer, strategy, seed)
+    return Trainer(
+        model, loss or PretrainingLoss(), optimizer, strategy, seed, accumulate_steps, jit_compile
+    )
 
 
 def train(trainer, batches):
@@ -30,10 +32,23 @@ def column(history, name):
     return np.array([means[name] for means in history])
 
 
-def test_two_replicas_learn_what_one_learns():
+@pytest.mark.parametrize(
+    ("strategy", "accumulate_steps", "jit_compile"),
+    [
+        ("mirrored", 1, False),
+        ("one_device", 4, False),
+        ("mirrored", 2, False),
+        ("one_device", 1, True),
+        ("mirrored", 2, True),
+    ],
+)
+def test_batch_gives_the_same_however_it_is_cut_or_compiled(
+    strategy, accumulate_steps, jit_compile
+):
     batches = random_pretraining_batches(20)
-    one, two = make_trainer("one_device"), make_trainer("mirrored")
-    assert two.strategy.num_replicas_in_sync == 2
+    one = make_trainer("one_device")
+    two = make_trainer(strategy, accumulate_steps=accumulate_steps, jit_compile=jit_compile)
+    assert make_strategy("mirrored").num_replicas_in_sync == 2
     alone, together = train(one, batches), train(two, batches)
     # The gradients are clipped, or this would not see where that happens.
     assert (column(alone, "gradient_norm") > 1.0).any()
@@ -79,7 +94,7 @@ def test_gradient_of_the_word_table_is_clipped_by_its_true_norm():
     batch = next(iter(random_pretraining_batches(1)))
     with tf.GradientTape() as tape:
         outputs = trainer.model(batch, training=True)
-        total = total_loss(PretrainingLoss(), batch, outputs)
+        total = batch_loss(PretrainingLoss(), batch, outputs)
     gradients = [
         tf.convert_to_tensor(g) for g in tape.gradient(total, trainer.model.trainable_variables)
     ]

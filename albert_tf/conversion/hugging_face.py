@@ -1,0 +1,248 @@
+"""Folders of Hugging Face: one ordered table of names, and their models for ours and ours for theirs.
+
+The names are those of https://github.com/huggingface/transformers (models/albert). The kernel of a dense
+layer is there the transpose of ours.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, config_there
+from albert_tf.conversion.hugging_face_reader import (
+    CONFIG_FILE,
+    ENCODER,
+    PROJECTION,
+    WEIGHTS_FILE,
+    FolderReader,
+)
+from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, Row, find, row
+from albert_tf.errors import InputError
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
+from albert_tf.training.checkpoint_files import Layout, Stored, tensors_of
+from albert_tf.training.checkpoints import variables_by_path
+
+VOCABULARY_FILE = "spiece.model"
+
+_BLOCK = r"encoder.albert_layer_groups.\1.albert_layers.\2."
+
+
+def _dense(pattern: str, name: str) -> list[Row]:
+    """Rows of a dense layer."""
+    return [
+        row(pattern + "/kernel", name + ".weight", transposed=True),
+        row(pattern + "/bias", name + ".bias"),
+    ]
+
+
+def _layer_norm(pattern: str, name: str) -> list[Row]:
+    """Rows of a layer norm."""
+    return [row(pattern + "/gamma", name + ".weight"), row(pattern + "/beta", name + ".bias")]
+
+
+def _encoder_rows(prefix: str) -> list[Row]:
+    """Rows of the encoder, whose names there start with a prefix."""
+    embeddings, block = prefix + "embeddings.", prefix + _BLOCK
+    return [
+        row(MODEL + "embedding/word_embeddings", embeddings + "word_embeddings.weight"),
+        row(MODEL + "embedding/position_embeddings", embeddings + "position_embeddings.weight"),
+        row(MODEL + "embedding/segment_embeddings", embeddings + "token_type_embeddings.weight"),
+        *_layer_norm(MODEL + "embedding/layer_norm", embeddings + "LayerNorm"),
+        *_dense(MODEL + "embedding/projection", prefix + PROJECTION.rstrip(".")),
+        *_dense(ATTENTION + "(query|key|value)", block + r"attention.\3"),
+        *_dense(ATTENTION + "output", block + "attention.dense"),
+        *_layer_norm(ATTENTION + "layer_norm", block + "attention.LayerNorm"),
+        *_dense(FEED_FORWARD + "intermediate", block + "ffn"),
+        *_dense(FEED_FORWARD + "output", block + "ffn_output"),
+        *_layer_norm(FEED_FORWARD + "layer_norm", block + "full_layer_layer_norm"),
+        *_dense(MODEL + "pooler/dense", prefix + "pooler"),
+    ]
+
+
+_BARE = _encoder_rows("")
+_WITH_HEADS = [
+    *_encoder_rows(ENCODER),
+    row(MODEL + "masked_lm_head/output_bias", "predictions.bias"),
+    *_dense(MODEL + "masked_lm_head/transform", "predictions.dense"),
+    *_layer_norm(MODEL + "masked_lm_head/layer_norm", "predictions.LayerNorm"),
+    *_dense(MODEL + "sentence_order_head/dense", "sop_classifier.classifier"),
+    *_dense(MODEL + "head/dense", "classifier"),
+    *_dense(MODEL + "span_head/dense", "qa_outputs"),
+]
+
+
+def stored_bare(path: str) -> Stored:
+    """Returns how an `AlbertModel` folder holds our variable of this path.
+
+    Raises:
+        InputError: it has no name for it.
+    """
+    return find(_BARE, path, "Hugging Face's")
+
+
+def stored_with_heads(path: str) -> Stored:
+    """Returns how a folder of a model with heads holds our variable of this path.
+
+    Raises:
+        InputError: it has no name for it.
+    """
+    return find(_WITH_HEADS, path, "Hugging Face's")
+
+
+def layout_of(model: keras.Model) -> Layout:
+    """Returns how the folder of a model is laid out."""
+    return stored_bare if isinstance(model, AlbertEncoder) else stored_with_heads
+
+
+def is_pooler(path: str) -> bool:
+    """Returns whether a variable of ours is the pooler's, which some of their models lack."""
+    return "/pooler/" in path
+
+
+def check_config(config: AlbertConfig, reader: FolderReader) -> None:
+    """Raises an `InputError` where a config is of another model than the folder's.
+
+    Rates of dropout and starting values may differ, and so may the two forms of gelu: with Hugging
+    Face's old files one has to choose (see docs/fidelity.md), and the config has.
+    """
+    ours, theirs = config_there(config).to_dict(), reader.config.encoder.to_dict()
+    if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
+        del theirs["hidden_act"]
+    for name, value in theirs.items():
+        if not name.endswith("_prob") and name != "initializer_range" and ours[name] != value:
+            raise InputError(
+                f"{CONFIG_FILE} has {name} {value!r}; the model's config has {ours[name]!r}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Architecture:
+    """A class of `transformers`, and our model for it.
+
+    Attributes:
+        make: makes our model.
+        matches: whether a model of ours is of it; of several the first.
+        has_pooler: whether theirs has a pooler in any case.
+    """
+
+    make: Callable[[AlbertEncoder, HuggingFaceConfig], keras.Model]
+    matches: Callable[[keras.Model], bool]
+    has_pooler: bool
+
+
+_ARCHITECTURES = {
+    "AlbertModel": _Architecture(
+        lambda encoder, config: encoder,
+        lambda model: isinstance(model, AlbertEncoder),
+        has_pooler=False,
+    ),
+    "AlbertForPreTraining": _Architecture(
+        lambda encoder, config: AlbertPretrainer(encoder),
+        lambda model: isinstance(model, AlbertPretrainer) and model.sentence_head,
+        has_pooler=True,
+    ),
+    "AlbertForMaskedLM": _Architecture(
+        lambda encoder, config: AlbertPretrainer(encoder, sentence_head=False),
+        lambda model: isinstance(model, AlbertPretrainer),
+        has_pooler=False,
+    ),
+    "AlbertForSequenceClassification": _Architecture(
+        lambda encoder, config: AlbertClassifier(
+            encoder, config.num_labels, dropout=config.classifier_dropout
+        ),
+        lambda model: isinstance(model, AlbertClassifier),
+        has_pooler=True,
+    ),
+    "AlbertForMultipleChoice": _Architecture(
+        lambda encoder, config: AlbertMultipleChoice(encoder, dropout=config.classifier_dropout),
+        lambda model: isinstance(model, AlbertMultipleChoice),
+        has_pooler=True,
+    ),
+    "AlbertForQuestionAnswering": _Architecture(
+        lambda encoder, config: AlbertSpanLabeler(encoder),
+        lambda model: isinstance(model, AlbertSpanLabeler),
+        has_pooler=False,
+    ),
+}
+
+
+def make_model(config: AlbertConfig, reader: FolderReader, layout: Layout) -> keras.Model:
+    """Makes the model of a folder.
+
+    Args:
+        config: of the encoder.
+        reader: of the folder.
+        layout: how it holds a variable.
+
+    Raises:
+        InputError: we have no such model.
+    """
+    name = reader.config.architecture
+    if name not in _ARCHITECTURES:
+        raise InputError(
+            f"{os.path.join(reader.prefix, CONFIG_FILE)}: architecture {name!r} is not one of "
+            f"{', '.join(_ARCHITECTURES)}"
+        )
+    architecture = _ARCHITECTURES[name]
+    pooler = layout("albert_encoder/pooler/dense/bias")
+    encoder = AlbertEncoder(config, architecture.has_pooler or reader.holds(pooler))
+    return architecture.make(encoder, reader.config)
+
+
+def _config_of(model: keras.Model) -> HuggingFaceConfig:
+    """Returns what the `config.json` of a model says."""
+    config = HuggingFaceConfig(
+        getattr(model, "encoder", model).config,
+        next(name for name, one in _ARCHITECTURES.items() if one.matches(model)),
+    )
+    if isinstance(model, AlbertClassifier):
+        config = dataclasses.replace(config, num_labels=model.num_classes)
+    if isinstance(model, AlbertClassifier | AlbertMultipleChoice):
+        config = dataclasses.replace(config, classifier_dropout=model.dropout)
+    return config
+
+
+def save_hugging_face(
+    model: keras.Model, directory: str, spm_model_file: str | None = None
+) -> None:
+    """Writes a model as a folder that `from_pretrained` of `transformers` reads.
+
+    Args:
+        model: an encoder, or a model with one.
+        directory: the folder; it must not be there, or be empty.
+        spm_model_file: SentencePiece model of its vocabulary, which goes along.
+
+    Raises:
+        InputError: they have no such model, or the file system refuses.
+    """
+    config = _config_of(model).to_dict()
+    tensors = tensors_of(variables_by_path(model.weights), layout_of(model))
+    encoder = getattr(model, "encoder", model)
+    if encoder.embedding.projection is None:
+        size = encoder.config.hidden_size
+        projection = ("" if model is encoder else ENCODER) + PROJECTION
+        tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
+        tensors[projection + "bias"] = np.zeros(size, np.float32)
+    # The library writes an array's memory, in whatever order that is.
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    contents = {WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"})}
+    if spm_model_file:
+        contents[VOCABULARY_FILE] = files.read_bytes(spm_model_file)
+    with files.write_atomically(directory) as incomplete:
+        tf.io.gfile.makedirs(incomplete)
+        files.write_json(os.path.join(incomplete, CONFIG_FILE), config)
+        for name, content in contents.items():
+            files.write_bytes(os.path.join(incomplete, name), content)

@@ -1,0 +1,162 @@
+"""The `config.json` of a Hugging Face folder: what it says in our terms, and ours in its terms.
+
+The keys are those of https://github.com/huggingface/transformers (models/albert); most are the original's
+too.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion.tf1 import in_groups
+from albert_tf.errors import InputError
+from albert_tf.layers.common import LAYER_NORM_EPSILON
+
+# Theirs to ours. Of several with one meaning the first is written.
+_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+# Keys that change what a model computes, with the one value that ours has; an absent key means it too.
+_FIXED = {
+    "layer_norm_eps": LAYER_NORM_EPSILON,
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
+# Of transformers, for a config that does not say.
+_CLASSIFIER_DROPOUT = 0.1
+_NUM_LABELS = 2
+# Ids of <pad>, [CLS] and [SEP] in every published SentencePiece vocabulary.
+_TOKENS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+
+
+@dataclasses.dataclass(frozen=True)
+class HuggingFaceConfig:
+    """What a `config.json` says.
+
+    Attributes:
+        encoder: the shape of the encoder, in our terms.
+        architecture: name of the class that the weights are of, such as `AlbertForMaskedLM`; None where
+            it says nothing.
+        classifier_dropout: rate before the head.
+        num_labels: classes of the head.
+    """
+
+    encoder: AlbertConfig
+    architecture: str | None = None
+    classifier_dropout: float = _CLASSIFIER_DROPOUT
+    num_labels: int = _NUM_LABELS
+
+    @classmethod
+    def from_json_file(cls, path: str) -> Self:
+        """Reads a `config.json`.
+
+        Raises:
+            InputError: the file cannot be read, or says of the model what we cannot express.
+        """
+        values = files.read_json(path)
+        try:
+            return cls.from_dict(values)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Makes the config from the content of a `config.json`.
+
+        Raises:
+            InputError: it is not of an ALBERT, or says of the model what we cannot express.
+        """
+        if not is_hugging_face(values):
+            raise InputError("expected a Hugging Face config with model_type 'albert'")
+        _check_fixed(values)
+        ours = {field.name for field in dataclasses.fields(AlbertConfig)} - {"sharing"}
+        encoder = {key: value for key, value in values.items() if key in ours}
+        encoder["hidden_act"] = _activation(values.get("hidden_act", "gelu_new"))
+        config = AlbertConfig.from_dict(encoder)
+        check_groups(config)
+        dropout = values.get("classifier_dropout_prob")
+        return cls(
+            config,
+            architecture=(values.get("architectures") or [None])[0],
+            classifier_dropout=_CLASSIFIER_DROPOUT if dropout is None else dropout,
+            num_labels=len(values.get("id2label") or range(_NUM_LABELS)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the content of a `config.json`.
+
+        Raises:
+            InputError: they have no such model.
+        """
+        encoder = config_there(self.encoder).to_dict()
+        del encoder["sharing"]
+        names = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
+        values = {
+            "architectures": [self.architecture],
+            "model_type": "albert",
+            **encoder,
+            "hidden_act": names[self.encoder.hidden_act],
+            "layer_norm_eps": LAYER_NORM_EPSILON,
+            "classifier_dropout_prob": self.classifier_dropout,
+            **_TOKENS,
+        }
+        if self.num_labels != _NUM_LABELS:
+            labels = [f"LABEL_{index}" for index in range(self.num_labels)]
+            values["id2label"] = {str(index): label for index, label in enumerate(labels)}
+            values["label2id"] = {label: index for index, label in enumerate(labels)}
+        return values
+
+
+def is_hugging_face(values: Any) -> bool:
+    """Returns whether the content of a JSON file is Hugging Face's config of an ALBERT."""
+    return isinstance(values, Mapping) and values.get("model_type") == "albert"
+
+
+def config_there(config: AlbertConfig) -> AlbertConfig:
+    """Returns the config under which Hugging Face has the same layers with the same weights.
+
+    Raises:
+        InputError: it has no such model.
+    """
+    there = in_groups(config)
+    check_groups(there)
+    return there
+
+
+def check_groups(config: AlbertConfig) -> None:
+    """Raises an `InputError` where their rule gives a layer another group than the original's.
+
+    Theirs is `int(i / (L / G))`, ours `int(i / L * G)`. Of up to 48 layers they differ by rounding in 24
+    cases; none of them is published.
+    """
+    layers, groups = config.num_hidden_layers, config.num_hidden_groups
+    for layer in range(layers):
+        ours, theirs = config.group_of_layer(layer), int(layer / (layers / groups))
+        if ours != theirs:
+            raise InputError(
+                f"{layers} layers in {groups} groups: layer {layer} is of group {theirs} in a "
+                f"Hugging Face model and of group {ours} in the original's and ours"
+            )
+
+
+def _check_fixed(values: Mapping[str, Any]) -> None:
+    for key, expected in _FIXED.items():
+        if values.get(key, expected) != expected:
+            raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
+
+
+def _activation(theirs: Any) -> str:
+    if theirs not in _ACTIVATIONS:
+        raise InputError(f"hidden_act {theirs!r} is not one of {', '.join(_ACTIVATIONS)}")
+    return _ACTIVATIONS[theirs]

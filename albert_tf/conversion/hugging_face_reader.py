@@ -1,0 +1,139 @@
+"""The files of a Hugging Face folder: `config.json` and `model.safetensors`, read without PyTorch.
+
+Three things in them have no counterpart here, and the reader hides them: the word table and the bias that
+old files hold a second time as the masked-LM head's `decoder`; `position_ids`, which only count; and the
+projection of a model with E == H where it changes nothing, as we write it.
+"""
+
+import os
+
+import numpy as np
+import safetensors
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.conversion.hugging_face_config import HuggingFaceConfig
+from albert_tf.errors import InputError
+from albert_tf.training.checkpoint_files import TensorReader
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+_PICKLE_FILE = "pytorch_model.bin"
+# `weights_only` runs no code; `clone` parts tensors that share memory, which the format does not allow.
+_UNPICKLE = (
+    """python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in """
+    """torch.load('pytorch_model.bin', weights_only=True).items()}, 'model.safetensors', """
+    """{'format': 'pt'})\""""
+)
+
+# Before the names of the encoder's tensors, where there is a head.
+ENCODER = "albert."
+# Of the layer E -> H, which is there for E == H too.
+PROJECTION = "encoder.embedding_hidden_mapping_in."
+# Tensors that repeat another one.
+_COPIES = {
+    "predictions.decoder.weight": ENCODER + "embeddings.word_embeddings.weight",
+    "predictions.decoder.bias": "predictions.bias",
+}
+# float32 holds all of their values.
+_DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": tf.bfloat16.as_numpy_dtype}
+
+
+def is_folder(path: str) -> bool:
+    """Returns whether a path means a Hugging Face folder, or weights in one."""
+    names = (WEIGHTS_FILE, _PICKLE_FILE)
+    return os.path.basename(path) in names or any(
+        tf.io.gfile.exists(os.path.join(path, name)) for name in names
+    )
+
+
+def check_folder(directory: str) -> None:
+    """Raises an `InputError` where what `is_folder` took for a folder has no weights that we can read."""
+    name = os.path.basename(directory)
+    if name == WEIGHTS_FILE:
+        raise InputError(f"{directory}: expected the folder that holds {CONFIG_FILE} and it")
+    if name == _PICKLE_FILE or not tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
+        raise InputError(
+            f"{directory}: to read {_PICKLE_FILE}, a pickle, could run any code; expected "
+            f"{WEIGHTS_FILE}, which this, run there, makes of it where PyTorch is installed: {_UNPICKLE}"
+        )
+
+
+class FolderReader(TensorReader):
+    """A Hugging Face folder to read from.
+
+    Args:
+        directory: the folder.
+
+    Attributes:
+        config: what its `config.json` says.
+
+    Raises:
+        InputError: it lacks a file, or one is damaged or not what we can read.
+    """
+
+    def __init__(self, directory: str):
+        check_folder(directory)
+        self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
+        self._tensors = _read_safetensors(os.path.join(directory, WEIGHTS_FILE))
+        self._drop_copies(directory)
+        self._drop_identity()
+        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
+        super().__init__(directory, shapes)
+
+    def _get(self, name: str) -> np.ndarray:
+        return self._tensors[name].astype(np.float32)
+
+    def _drop_copies(self, directory: str) -> None:
+        for copy, name in _COPIES.items():
+            if copy not in self._tensors or name not in self._tensors:
+                continue
+            if not np.array_equal(self._tensors.pop(copy), self._tensors[name], equal_nan=True):
+                raise InputError(
+                    f"{directory}: '{copy}' differs from '{name}', with which our models share it"
+                )
+
+    def _drop_identity(self) -> None:
+        for prefix in ("", ENCODER):
+            weight, bias = (prefix + PROJECTION + name for name in ("weight", "bias"))
+            if weight in self._tensors and bias in self._tensors:
+                identity = np.eye(len(self._tensors[weight]))
+                if (
+                    np.array_equal(self._tensors[weight], identity)
+                    and not self._tensors[bias].any()
+                ):
+                    del self._tensors[weight], self._tensors[bias]
+
+
+def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of a file, but for `position_ids`.
+
+    Not with `safetensors.numpy.load`, which does not know bfloat16.
+    """
+    try:
+        stored = safetensors.deserialize(files.read_bytes(path))
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path}: the file is damaged: {error}") from error
+    tensors = {}
+    for name, tensor in stored:
+        if name.endswith(".position_ids"):
+            continue
+        if tensor["dtype"] not in _DTYPES:
+            raise InputError(
+                f"{path}: '{name}' is of type {tensor['dtype']}; expected {', '.join(_DTYPES)}"
+            )
+        values = np.frombuffer(tensor["data"], _DTYPES[tensor["dtype"]])
+        tensors[name] = values.reshape(tensor["shape"])
+    return tensors
+
+
+def is_bare(reader: TensorReader) -> bool:
+    """Returns whether what is read is the folder of an `AlbertModel`."""
+    return isinstance(reader, FolderReader) and not is_with_heads(reader)
+
+
+def is_with_heads(reader: TensorReader) -> bool:
+    """Returns whether what is read is the folder of a model with heads."""
+    return isinstance(reader, FolderReader) and any(
+        name.startswith(ENCODER) for name in reader.shapes
+    )

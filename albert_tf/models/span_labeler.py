@@ -1,0 +1,75 @@
+"""The encoder with a head that labels the span of an answer."""
+
+from collections.abc import Mapping
+
+import keras
+
+from albert_tf.layers import SpanHead
+from albert_tf.layers.common import SeedStream
+from albert_tf.models.encoder import AlbertEncoder
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertSpanLabeler(keras.Model):
+    """Scores each position as the first and as the last of an answer (SQuAD 1.1).
+
+    Args:
+        encoder: the encoder; it needs no pooler.
+        seed: of the head's starting values.
+    """
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        seed: int | None = None,
+        name: str = "albert_span_labeler",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        # Config
+        self.seed = seed
+
+        # Layers
+        self.encoder = encoder
+        self.span_head = SpanHead(
+            initializer_range=encoder.config.initializer_range,
+            seed=SeedStream(seed).next(),
+            name="span_head",
+            dtype=self.dtype_policy,
+        )
+        self.build()
+
+    def build(self, input_shape=None):
+        """Makes all variables; they do not depend on `input_shape`."""
+        if self.built:
+            return
+        self.span_head.build((None, None, self.encoder.config.hidden_size))
+        self.built = True
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Scores a batch.
+
+        Args:
+            inputs: those of `AlbertEncoder.call`.
+            training: whether dropout is active.
+
+        Returns:
+            A dictionary: `start_logits` and `end_logits`, float32 (B, S) each, of padding too.
+        """
+        encoded = self.encoder(inputs, training=training)
+        start_logits, end_logits = self.span_head(encoded["sequence_output"])
+        return {"start_logits": start_logits, "end_logits": end_logits}
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes the model, and its encoder, from `get_config`."""
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})

@@ -1,0 +1,95 @@
+"""What comparing with a reference gives."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How far one quantity is from its reference.
+
+    Attributes:
+        part: what it belongs to, such as "encoder".
+        quantity: what was compared.
+        compared: how many numbers, lines or examples.
+        largest: the largest absolute difference; of what has to be equal, how many are not.
+        allowed: what is tolerated, in words.
+        worst: where the largest difference, or the first unequal one, is; "" where all are equal.
+        agrees: whether all are within what is allowed.
+    """
+
+    part: str
+    quantity: str
+    compared: int
+    largest: float
+    allowed: str
+    worst: str
+    agrees: bool
+
+
+def compare_numbers(
+    part: str,
+    quantity: str,
+    pairs: Iterable[tuple[str, Any, Any]],
+    atol: float,
+    rtol: float = 0.0,
+) -> Difference:
+    """Compares arrays of numbers.
+
+    Args:
+        part: what the quantity belongs to.
+        quantity: what is compared.
+        pairs: name, what we have and what is expected, of equal shapes.
+        atol: allowed absolute difference.
+        rtol: allowed besides, as a share of the expected number.
+    """
+    compared, largest, worst, agrees = 0, 0.0, "", True
+    for name, received, expected in pairs:
+        received, expected = np.asarray(received), np.asarray(expected)
+        if received.shape != expected.shape:
+            raise ValueError(f"{name}: shape {received.shape} against {expected.shape}")
+        difference = np.abs(received.astype(np.float64) - expected)
+        compared += difference.size
+        # Not `>`: a NaN agrees with nothing.
+        agrees &= bool((difference <= atol + rtol * np.abs(expected)).all())
+        if not difference.max() <= largest:
+            largest, worst = float(difference.max()), name
+    allowed = f"{atol:g} + {rtol:g} relative" if rtol else f"{atol:g}"
+    return Difference(part, quantity, compared, largest, allowed, worst, agrees)
+
+
+def count_unequal(
+    part: str, quantity: str, received: Sequence[Any], expected: Sequence[Any]
+) -> Difference:
+    """Compares what has to be equal, item by item.
+
+    Args:
+        part: what the quantity belongs to.
+        quantity: what is compared.
+        received: our items.
+        expected: as many reference items.
+    """
+    unequal = [
+        f"item {index}: {ours!r} against {theirs!r}"
+        for index, (ours, theirs) in enumerate(zip(received, expected, strict=True))
+        if ours != theirs
+    ]
+    worst = unequal[0] if unequal else ""
+    return Difference(part, quantity, len(expected), len(unequal), "0", worst, not unequal)
+
+
+def merge(quantity: str, differences: Sequence[Difference]) -> Difference:
+    """Returns several differences of one part, all with the same allowance, as one."""
+    largest = max(differences, key=lambda difference: difference.largest)
+    if differences[0].allowed == "0":
+        total = sum(difference.largest for difference in differences)
+        largest = dataclasses.replace(largest, largest=total)
+    return dataclasses.replace(
+        largest,
+        quantity=quantity,
+        compared=sum(difference.compared for difference in differences),
+        agrees=all(difference.agrees for difference in differences),
+    )

@@ -1,0 +1,172 @@
+"""Small Hugging Face folders with names written out by hand, and what their models compute, in NumPy."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import safetensors.numpy
+
+CONFIG = {
+    "model_type": "albert",
+    "vocab_size": 97,
+    "embedding_size": 16,
+    "hidden_size": 48,
+    "num_hidden_layers": 5,
+    "num_hidden_groups": 2,
+    "inner_group_num": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 80,
+    "hidden_act": "gelu_new",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0,
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+    "classifier_dropout_prob": 0.3,
+    "transformers_version": "5.0.0",
+    "torch_dtype": "float32",
+    "net_structure_type": 0,
+    "_name_or_path": "someone/some-albert",
+}
+BLOCK = {
+    "attention.query.weight": (48, 48),
+    "attention.query.bias": (48,),
+    "attention.key.weight": (48, 48),
+    "attention.key.bias": (48,),
+    "attention.value.weight": (48, 48),
+    "attention.value.bias": (48,),
+    "attention.dense.weight": (48, 48),
+    "attention.dense.bias": (48,),
+    "attention.LayerNorm.weight": (48,),
+    "attention.LayerNorm.bias": (48,),
+    "ffn.weight": (80, 48),
+    "ffn.bias": (80,),
+    "ffn_output.weight": (48, 80),
+    "ffn_output.bias": (48,),
+    "full_layer_layer_norm.weight": (48,),
+    "full_layer_layer_norm.bias": (48,),
+}
+ENCODER = {
+    "embeddings.word_embeddings.weight": (97, 16),
+    "embeddings.position_embeddings.weight": (64, 16),
+    "embeddings.token_type_embeddings.weight": (2, 16),
+    "embeddings.LayerNorm.weight": (16,),
+    "embeddings.LayerNorm.bias": (16,),
+    "encoder.embedding_hidden_mapping_in.weight": (48, 16),
+    "encoder.embedding_hidden_mapping_in.bias": (48,),
+    **{
+        f"encoder.albert_layer_groups.{group}.albert_layers.{inner}.{name}": shape
+        for group in range(2)
+        for inner in range(2)
+        for name, shape in BLOCK.items()
+    },
+}
+POOLER = {"pooler.weight": (48, 48), "pooler.bias": (48,)}
+MASKED_LM = {
+    "predictions.bias": (97,),
+    "predictions.dense.weight": (16, 48),
+    "predictions.dense.bias": (16,),
+    "predictions.LayerNorm.weight": (16,),
+    "predictions.LayerNorm.bias": (16,),
+}
+SENTENCE_ORDER = {
+    "sop_classifier.classifier.weight": (2, 48),
+    "sop_classifier.classifier.bias": (2,),
+}
+# Of each architecture whether it has a pooler, and its heads.
+ARCHITECTURES = {
+    "AlbertModel": (True, {}),
+    "AlbertForPreTraining": (True, {**MASKED_LM, **SENTENCE_ORDER}),
+    "AlbertForMaskedLM": (False, MASKED_LM),
+    "AlbertForSequenceClassification": (
+        True,
+        {"classifier.weight": (3, 48), "classifier.bias": (3,)},
+    ),
+    "AlbertForMultipleChoice": (True, {"classifier.weight": (1, 48), "classifier.bias": (1,)}),
+    "AlbertForQuestionAnswering": (False, {"qa_outputs.weight": (2, 48), "qa_outputs.bias": (2,)}),
+}
+
+
+def random_tensors(architecture, seed=0):
+    """Returns random tensors with the names and shapes that `transformers` 5.23 writes."""
+    with_pooler, heads = ARCHITECTURES[architecture]
+    prefix = "" if architecture == "AlbertModel" else "albert."
+    encoder = {**ENCODER, **(POOLER if with_pooler else {})}
+    shapes = {**{prefix + name: shape for name, shape in encoder.items()}, **heads}
+    rng = np.random.default_rng(seed)
+    tensors = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
+    for name in tensors:
+        if name.lower().endswith(("layernorm.weight", "layer_norm.weight")):
+            tensors[name] += 1
+    return tensors
+
+
+def write_folder(directory, architecture, tensors=None, **changes):
+    """Writes a folder; `changes` are of the config, where None takes a key away."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True)
+    tensors = random_tensors(architecture) if tensors is None else tensors
+    (directory / "model.safetensors").write_bytes(
+        safetensors.numpy.save(tensors, metadata={"format": "pt"})
+    )
+    config = {"architectures": [architecture], **CONFIG}
+    if architecture == "AlbertForSequenceClassification":
+        config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
+    config = {key: value for key, value in {**config, **changes}.items() if value is not None}
+    (directory / "config.json").write_text(json.dumps(config))
+    return str(directory)
+
+
+def gelu(x, tanh_form=True):
+    if tanh_form:
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def linear(x, tensors, name):
+    return x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+
+
+def layer_norm(x, tensors, name):
+    centred = x - x.mean(-1, keepdims=True)
+    normal = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+    return normal * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
+
+
+def encode(tensors, inputs, tanh_form=True):
+    """Returns the last hidden states (B, S, H) of a folder's encoder, in float64."""
+    tensors = {name.removeprefix("albert."): x.astype(np.float64) for name, x in tensors.items()}
+    ids = inputs["input_ids"]
+    x = (
+        tensors["embeddings.word_embeddings.weight"][ids]
+        + tensors["embeddings.position_embeddings.weight"][: ids.shape[1]]
+        + tensors["embeddings.token_type_embeddings.weight"][inputs["segment_ids"]]
+    )
+    x = layer_norm(x, tensors, "embeddings.LayerNorm")
+    x = linear(x, tensors, "encoder.embedding_hidden_mapping_in")
+    for layer in range(5):
+        for inner in range(2):
+            group = int(layer / (5 / 2))
+            block = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+            attended = _attend(x, inputs["input_mask"], tensors, f"{block}.attention")
+            x = layer_norm(x + attended, tensors, f"{block}.attention.LayerNorm")
+            middle = gelu(linear(x, tensors, f"{block}.ffn"), tanh_form)
+            output = linear(middle, tensors, f"{block}.ffn_output")
+            x = layer_norm(output + x, tensors, f"{block}.full_layer_layer_norm")
+    return x
+
+
+def _attend(x, mask, tensors, name):
+    query, key, value = (
+        linear(x, tensors, f"{name}.{part}").reshape(*x.shape[:2], 4, 12).transpose(0, 2, 1, 3)
+        for part in ("query", "key", "value")
+    )
+    scores = query @ key.transpose(0, 1, 3, 2) / math.sqrt(12)
+    scores = np.where(mask[:, None, None, :] == 1, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    return linear(
+        (weights @ value).transpose(0, 2, 1, 3).reshape(x.shape), tensors, f"{name}.dense"
+    )

@@ -1,0 +1,403 @@
+"""Hugging Face folders into models and back, against NumPy and, where it is installed, `transformers`."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf.conversion import load_checkpoint, load_model, read_config, save_hugging_face
+from albert_tf.errors import InputError
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
+from tests.conversion.hugging_face_folder import (
+    ARCHITECTURES,
+    encode,
+    gelu,
+    layer_norm,
+    linear,
+    random_tensors,
+    write_folder,
+)
+from tests.helpers import random_inputs, tiny_config
+
+MODELS = {
+    "AlbertModel": AlbertEncoder,
+    "AlbertForPreTraining": AlbertPretrainer,
+    "AlbertForMaskedLM": AlbertPretrainer,
+    "AlbertForSequenceClassification": AlbertClassifier,
+    "AlbertForMultipleChoice": AlbertMultipleChoice,
+    "AlbertForQuestionAnswering": AlbertSpanLabeler,
+}
+
+
+def load(folder):
+    return load_model(read_config(f"{folder}/config.json"), folder)
+
+
+def read(folder):
+    return safetensors.numpy.load_file(f"{folder}/model.safetensors")
+
+
+def check_same_tensors(received, expected):
+    assert set(received) == set(expected)
+    for name, tensor in expected.items():
+        assert received[name].dtype == tensor.dtype
+        assert received[name].shape == tensor.shape
+        assert received[name].tobytes() == tensor.tobytes(), name
+
+
+def inputs_for(architecture):
+    inputs = random_inputs()
+    if architecture == "AlbertForMultipleChoice":
+        return {name: ids.reshape(1, 3, 11) for name, ids in inputs.items()}
+    return {**inputs, "masked_lm_positions": np.array([[0, 4], [10, 2], [3, 3]], np.int32)}
+
+
+def outputs_of(model, inputs):
+    """Returns what a model computes, under the names that `transformers` gives it."""
+    outputs = model(inputs)
+    if not isinstance(outputs, dict):
+        return {"logits": np.asarray(outputs)}
+    names = {
+        "sequence_output": "last_hidden_state",
+        "pooled_output": "pooler_output",
+        "masked_lm_logits": "prediction_logits",
+        "sentence_order_logits": "sop_logits",
+    }
+    outputs = {names.get(name, name): output for name, output in outputs.items()}
+    return {
+        name: np.asarray(output)
+        for name, output in outputs.items()
+        if name not in ("encoder_outputs", "embedding_output")
+    }
+
+
+def expected_outputs(architecture, tensors, inputs):
+    flat = {name: ids.reshape(-1, ids.shape[-1]) for name, ids in inputs.items()}
+    hidden = encode(tensors, flat)
+    heads = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
+    if architecture == "AlbertModel":
+        pooled = np.tanh(linear(hidden[:, 0], heads, "pooler"))
+        return {"last_hidden_state": hidden, "pooler_output": pooled}
+    if architecture == "AlbertForQuestionAnswering":
+        logits = linear(hidden, heads, "qa_outputs")
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+    if architecture == "AlbertForMaskedLM":
+        return {"prediction_logits": masked_lm_logits(hidden, heads, inputs)}
+    pooled = np.tanh(linear(hidden[:, 0], heads, "albert.pooler"))
+    if architecture == "AlbertForPreTraining":
+        return {
+            "prediction_logits": masked_lm_logits(hidden, heads, inputs),
+            "sop_logits": linear(pooled, heads, "sop_classifier.classifier"),
+        }
+    logits = linear(pooled, heads, "classifier")
+    return {"logits": logits.reshape(1, 3) if logits.shape[1] == 1 else logits}
+
+
+def masked_lm_logits(hidden, heads, inputs):
+    gathered = np.take_along_axis(hidden, inputs["masked_lm_positions"][..., None], axis=1)
+    transformed = gelu(linear(gathered, heads, "predictions.dense"))
+    transformed = layer_norm(transformed, heads, "predictions.LayerNorm")
+    return (
+        transformed @ heads["albert.embeddings.word_embeddings.weight"].T
+        + heads["predictions.bias"]
+    )
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_folder_there_and_back(tmp_path, architecture):
+    tensors = random_tensors(architecture)
+    folder = write_folder(tmp_path / "theirs", architecture, tensors)
+    model, report = load(folder)
+    assert type(model) is MODELS[architecture]
+    assert report.left == report.optimizer == report.kept == ()
+    assert len(report.read) == len(model.weights) == len(tensors)
+
+    inputs = inputs_for(architecture)
+    received = outputs_of(model, inputs)
+    expected = expected_outputs(architecture, tensors, inputs)
+    assert set(received) == set(expected)
+    for name, output in expected.items():
+        np.testing.assert_allclose(received[name], output, rtol=0, atol=1e-5, err_msg=name)
+
+    save_hugging_face(model, str(tmp_path / "back"))
+    check_same_tensors(read(tmp_path / "back"), tensors)
+    with safetensors.safe_open(tmp_path / "back" / "model.safetensors", "numpy") as file:
+        assert file.metadata() == {"format": "pt"}
+    there, back = (
+        json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "back")
+    )
+    assert back["architectures"] == [architecture]
+    assert len(back.get("id2label", "ab")) == len(there.get("id2label", "ab"))
+    has_dropout = architecture in ("AlbertForSequenceClassification", "AlbertForMultipleChoice")
+    assert back["classifier_dropout_prob"] == (0.3 if has_dropout else 0.1)
+    names = set(there) - {"transformers_version", "torch_dtype", "net_structure_type"}
+    for name in names - {"_name_or_path", "id2label", "classifier_dropout_prob"}:
+        assert back[name] == there[name], name
+
+
+def test_two_forms_of_gelu(tmp_path):
+    tensors = random_tensors("AlbertModel")
+    inputs = random_inputs()
+    outputs = {}
+    for act, ours, written in (
+        ("gelu_new", "gelu", "gelu_new"),
+        ("gelu", "gelu_erf", "gelu"),
+        ("gelu_pytorch_tanh", "gelu", "gelu_new"),
+    ):
+        folder = write_folder(tmp_path / act, "AlbertModel", tensors, hidden_act=act)
+        model, _ = load(folder)
+        assert model.config.hidden_act == ours
+        outputs[act] = np.asarray(model(inputs)["sequence_output"])
+        expected = encode(tensors, inputs, tanh_form=act != "gelu")
+        np.testing.assert_allclose(outputs[act], expected, rtol=0, atol=1e-5)
+        save_hugging_face(model, str(tmp_path / "back" / act))
+        back = json.loads((tmp_path / "back" / act / "config.json").read_text())
+        assert back["hidden_act"] == written
+    assert np.abs(outputs["gelu"] - outputs["gelu_new"]).max() > 1e-4
+
+
+def test_config_decides_the_form_of_gelu(tmp_path):
+    folder = write_folder(tmp_path / "v1", "AlbertModel", hidden_act="gelu")
+    encoder = AlbertEncoder(tiny_config(num_hidden_groups=2, inner_group_num=2, hidden_act="gelu"))
+    load_checkpoint(encoder, folder)
+    inputs = random_inputs()
+    expected = encode(random_tensors("AlbertModel"), inputs, tanh_form=True)
+    np.testing.assert_allclose(encoder(inputs)["sequence_output"], expected, rtol=0, atol=1e-5)
+
+
+def test_classifier_starts_from_a_masked_lm_without_pooler(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertForMaskedLM")
+    config = read_config(f"{folder}/config.json")
+    classifier = AlbertClassifier(AlbertEncoder(config, seed=1), num_classes=2)
+    before = classifier.encoder.pooler.get_weights()[0]
+    report = load_checkpoint(classifier.encoder, folder)
+    assert report.kept == (
+        "albert_encoder/pooler/dense/kernel",
+        "albert_encoder/pooler/dense/bias",
+    )
+    assert "albert_encoder/pooler/dense/kernel" in report.summary()
+    np.testing.assert_array_equal(classifier.encoder.pooler.dense.kernel, before)
+    np.testing.assert_array_equal(
+        classifier.encoder.embedding.word_embeddings,
+        read(folder)["albert.embeddings.word_embeddings.weight"],
+    )
+    assert set(report.left) == set(ARCHITECTURES["AlbertForMaskedLM"][1])
+
+
+def test_masked_lm_of_the_published_folders_has_a_pooler_and_copies(tmp_path):
+    tensors = random_tensors("AlbertForPreTraining")
+    tensors = {name: x for name, x in tensors.items() if not name.startswith("sop_")}
+    copies = {
+        "predictions.decoder.weight": tensors["albert.embeddings.word_embeddings.weight"],
+        "predictions.decoder.bias": tensors["predictions.bias"],
+        "albert.embeddings.position_ids": np.arange(64)[None],
+    }
+    folder = write_folder(tmp_path / "theirs", "AlbertForMaskedLM", {**tensors, **copies})
+    model, report = load(folder)
+    assert model.encoder.with_pooler
+    assert report.left == ()
+    save_hugging_face(model, str(tmp_path / "back"))
+    check_same_tensors(read(tmp_path / "back"), tensors)
+
+
+def test_model_without_projection_there_and_back(tmp_path):
+    encoder = AlbertEncoder(tiny_config(embedding_size=48), seed=1)
+    for name, model in (("bare", encoder), ("head", AlbertClassifier(encoder, 2))):
+        save_hugging_face(model, str(tmp_path / name))
+        prefix = "albert." if name == "head" else ""
+        weight = f"{prefix}encoder.embedding_hidden_mapping_in.weight"
+        tensors = read(tmp_path / name)
+        np.testing.assert_array_equal(tensors[weight], np.eye(48))
+        again, _ = load(str(tmp_path / name))
+        np.testing.assert_array_equal(
+            np.asarray(getattr(again, "encoder", again)(random_inputs())["pooled_output"]),
+            np.asarray(encoder(random_inputs())["pooled_output"]),
+        )
+        tensors[weight][3, 4] = 0.1
+        changed = tmp_path / f"{name}_changed"
+        changed.mkdir()
+        (changed / "config.json").write_bytes((tmp_path / name / "config.json").read_bytes())
+        safetensors.numpy.save_file(tensors, changed / "model.safetensors")
+        with pytest.raises(InputError, match=f"holds '{prefix}encoder.embedding_hidden_mapping_in"):
+            load(str(changed))
+
+
+def test_layers_of_their_own_become_groups(tmp_path):
+    encoder = AlbertEncoder(tiny_config(sharing="none"), seed=1)
+    save_hugging_face(encoder, str(tmp_path / "theirs"))
+    assert json.loads((tmp_path / "theirs" / "config.json").read_text())["num_hidden_groups"] == 5
+    again, _ = load(str(tmp_path / "theirs"))
+    load_checkpoint(AlbertEncoder(encoder.config), str(tmp_path / "theirs"))
+    np.testing.assert_array_equal(
+        np.asarray(again(random_inputs())["pooled_output"]),
+        np.asarray(encoder(random_inputs())["pooled_output"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sharing": "ffn"}, "sharing 'ffn' with 5 layers"),
+        (
+            {"num_hidden_layers": 22, "num_hidden_groups": 22},
+            "layer 15 is of group 15 in a Hugging Face model and of group 14 in",
+        ),
+    ],
+)
+def test_models_that_they_do_not_have_are_not_written(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        save_hugging_face(AlbertEncoder(tiny_config(**changes)), str(tmp_path / "theirs"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_vocabulary_goes_along_and_folder_is_complete_or_absent(tmp_path):
+    vocabulary = tmp_path / "30k-clean.model"
+    encoder = AlbertEncoder(tiny_config())
+    with pytest.raises(InputError, match=r"30k-clean.model: cannot be read"):
+        save_hugging_face(encoder, str(tmp_path / "out"), str(vocabulary))
+    assert list(tmp_path.iterdir()) == []
+    vocabulary.write_bytes(b"pieces")
+    save_hugging_face(encoder, str(tmp_path / "out"), str(vocabulary))
+    names = ["config.json", "model.safetensors", "spiece.model"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+    assert (tmp_path / "out" / "spiece.model").read_bytes() == b"pieces"
+    before = (tmp_path / "out" / "model.safetensors").read_bytes()
+    with pytest.raises(InputError, match="out: cannot be written"):
+        save_hugging_face(AlbertEncoder(tiny_config()), str(tmp_path / "out"))
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["30k-clean.model", "out"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"num_attention_heads": 3},
+            "config.json has num_attention_heads 4; the model's config has 3",
+        ),
+        ({"num_hidden_layers": 6}, "config.json has num_hidden_layers 5; the model's config has 6"),
+        (
+            {"hidden_act": "relu"},
+            "config.json has hidden_act 'gelu'; the model's config has 'relu'",
+        ),
+        ({"vocab_size": 96}, "config.json has vocab_size 97; the model's config has 96"),
+    ],
+)
+def test_config_of_another_model_is_refused(tmp_path, changes, message):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel")
+    config = tiny_config(**{"num_hidden_groups": 2, "inner_group_num": 2, **changes})
+    encoder = AlbertEncoder(config)
+    before = encoder.get_weights()
+    with pytest.raises(InputError, match=rf"{folder} \(Hugging Face, AlbertModel\): {message}"):
+        load_checkpoint(encoder, folder)
+    for first, second in zip(before, encoder.get_weights(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_architectures_that_we_do_not_have(tmp_path):
+    for number, architectures in enumerate((["AlbertForTokenClassification"], None)):
+        folder = write_folder(
+            tmp_path / str(number), "AlbertForQuestionAnswering", architectures=architectures
+        )
+        with pytest.raises(InputError, match=r"config.json: architecture .* is not one of AlbertM"):
+            load(folder)
+        # Its encoder is like any other's.
+        encoder = AlbertEncoder(read_config(f"{folder}/config.json"))
+        assert load_checkpoint(encoder, folder).left == ("qa_outputs.bias", "qa_outputs.weight")
+
+
+def test_missing_tensors_are_named(tmp_path):
+    tensors = random_tensors("AlbertForSequenceClassification")
+    for number, name in enumerate(("classifier.bias", "albert.pooler.weight")):
+        rest = {other: tensor for other, tensor in tensors.items() if other != name}
+        folder = write_folder(tmp_path / str(number), "AlbertForSequenceClassification", rest)
+        with pytest.raises(InputError, match=f"'{name}' is not in it; the model's 'albert_"):
+            load(folder)
+
+
+# What follows needs `pip install .[hf-parity]`.
+
+
+def random_of_theirs(architecture, **changes):
+    """Returns a random model of `transformers`, in evaluation mode."""
+    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
+    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    torch.manual_seed(1)
+    values = {**tiny_config(num_hidden_groups=2, inner_group_num=2).to_dict(), **changes}
+    del values["sharing"]
+    config = transformers.AlbertConfig(**{"hidden_act": "gelu_new", **values})
+    model = getattr(transformers, architecture)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape))
+    return model
+
+
+def outputs_of_theirs(model, inputs):
+    import torch
+
+    names = {"input_mask": "attention_mask", "segment_ids": "token_type_ids"}
+    positions = inputs.get("masked_lm_positions")
+    with torch.no_grad():
+        outputs = model(
+            **{
+                names.get(name, name): torch.from_numpy(ids).long()
+                for name, ids in inputs.items()
+                if name != "masked_lm_positions"
+            }
+        )
+    outputs = {name: output.numpy() for name, output in outputs.items()}
+    if "MaskedLM" in type(model).__name__:
+        outputs = {"prediction_logits": outputs["logits"]}
+    if "prediction_logits" in outputs:
+        outputs["prediction_logits"] = np.take_along_axis(
+            outputs["prediction_logits"], positions[..., None], axis=1
+        )
+    return outputs
+
+
+def check_same_outputs(ours, theirs, architecture):
+    inputs = inputs_for(architecture)
+    received, expected = outputs_of(ours, inputs), outputs_of_theirs(theirs, inputs)
+    for name, output in expected.items():
+        np.testing.assert_allclose(received[name], output, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hidden_act", ["gelu_new", "gelu", "relu"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, hidden_act):
+    labels = {"num_labels": 3} if architecture == "AlbertForSequenceClassification" else {}
+    theirs = random_of_theirs(architecture, hidden_act=hidden_act, **labels)
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours, report = load(str(tmp_path / "theirs"))
+    assert report.left == report.kept == ()
+    check_same_outputs(ours, theirs, architecture)
+
+    save_hugging_face(ours, str(tmp_path / "back"))
+    check_same_tensors(read(tmp_path / "back"), read(tmp_path / "theirs"))
+    again, notes = type(theirs).from_pretrained(tmp_path / "back", output_loading_info=True)
+    assert not any(notes.values()), notes
+    check_same_outputs(ours, again.eval(), architecture)
+
+
+@pytest.mark.slow
+def test_transformers_reads_our_vocabulary(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    from albert_tf.tokenization import AlbertTokenizer
+    from tests.helpers import shared_path
+
+    vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
+    tokenizer = AlbertTokenizer(vocabulary)
+    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size))
+    save_hugging_face(encoder, str(tmp_path / "out"), vocabulary)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for line in ("The quick brown fox, it jumped.", "Don't panic: naïve cafés cost 12 euros!"):
+        assert theirs.tokenize(line) == tokenizer.tokenize(line)

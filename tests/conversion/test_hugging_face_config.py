@@ -1,0 +1,77 @@
+import json
+
+import pytest
+
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.conversion import read_config
+from albert_tf.conversion.hugging_face_config import HuggingFaceConfig
+from albert_tf.errors import InputError
+from tests.conversion.hugging_face_folder import CONFIG
+from tests.helpers import tiny_config
+
+
+def write(path, **changes):
+    values = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
+    path.write_text(json.dumps(values))
+    return str(path)
+
+
+def test_config_in_our_terms(tmp_path):
+    expected = tiny_config(num_hidden_groups=2, inner_group_num=2, hidden_dropout_prob=0.1)
+    assert read_config(write(tmp_path / "config.json")) == expected
+
+
+def test_published_config_is_read_by_the_same_function(tmp_path):
+    path = str(tmp_path / "albert_config.json")
+    tiny_config(hidden_act="gelu").to_json_file(path)
+    assert read_config(path) == tiny_config(hidden_act="gelu")
+    theirs = read_config(write(tmp_path / "config.json", hidden_act="gelu"))
+    assert theirs.hidden_act == "gelu_erf"
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name.startswith(("base", "bert"))])
+def test_there_and_back(preset):
+    config = AlbertConfig.from_preset(preset)
+    there = HuggingFaceConfig(config, "AlbertForMaskedLM", 0.2, 7).to_dict()
+    back = HuggingFaceConfig.from_dict(json.loads(json.dumps(there)))
+    assert (back.architecture, back.classifier_dropout, back.num_labels) == (
+        "AlbertForMaskedLM",
+        0.2,
+        7,
+    )
+    groups = config.num_hidden_layers if config.sharing == "none" else 1
+    assert back.encoder.to_dict() == {
+        **config.to_dict(),
+        "sharing": "all",
+        "num_hidden_groups": groups,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "bert"}, "unknown key"),
+        (
+            {"hidden_act": "silu"},
+            "hidden_act 'silu' is not one of gelu_new, gelu_pytorch_tanh, gelu",
+        ),
+        ({"layer_norm_eps": 1e-5}, "key 'layer_norm_eps' is 1e-05; only 1e-12 is supported"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "key 'position_embedding_type' is 'relative_key'; only 'absolute' is supported",
+        ),
+        ({"tie_word_embeddings": False}, "key 'tie_word_embeddings' is False; only True"),
+        ({"is_decoder": True}, "key 'is_decoder' is True; only False is supported"),
+        ({"quantization_config": {"bits": 8}}, "key 'quantization_config' is"),
+        ({"hidden_size": None}, "key 'hidden_size' is missing"),
+        ({"num_attention_heads": 5}, "hidden_size 48 is not a multiple of num_attention_heads 5"),
+        (
+            {"num_hidden_layers": 23, "num_hidden_groups": 23},
+            "23 layers in 23 groups: layer .* is of group .* in a Hugging Face model",
+        ),
+    ],
+)
+def test_what_we_cannot_express_is_named(tmp_path, changes, message):
+    path = write(tmp_path / "config.json", **changes)
+    with pytest.raises(InputError, match=f"^{path}: {message}"):
+        read_config(path)

@@ -1,0 +1,112 @@
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf.conversion.hugging_face_reader import FolderReader, is_folder
+from albert_tf.errors import InputError
+from albert_tf.training.checkpoint_files import Stored
+from tests.conversion.hugging_face_folder import random_tensors, write_folder
+
+
+def test_folders_are_told_from_checkpoints(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel")
+    assert is_folder(folder)
+    # Our runs write a config.json too.
+    (tmp_path / "config.json").write_text("{}")
+    assert not is_folder(str(tmp_path))
+    assert not is_folder(str(tmp_path / "model.ckpt-best"))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, tf.bfloat16.as_numpy_dtype])
+def test_half_precision_is_read_as_float32_without_loss(tmp_path, dtype):
+    tensors = {
+        name: tensor.astype(dtype) for name, tensor in random_tensors("AlbertForMaskedLM").items()
+    }
+    name = "albert.embeddings.word_embeddings.weight"
+    tensors["predictions.decoder.weight"] = tensors[name]
+    reader = FolderReader(write_folder(tmp_path / "theirs", "AlbertForMaskedLM", tensors))
+    received = reader.read(Stored((name,)))
+    assert received.dtype == np.float32
+    np.testing.assert_array_equal(received, tensors[name].astype(np.float32))
+    assert "predictions.decoder.weight" not in reader.shapes
+
+
+def test_other_types_are_refused(tmp_path):
+    tensors = random_tensors("AlbertModel")
+    tensors["pooler.weight"] = tensors["pooler.weight"].astype(np.int8)
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", tensors)
+    with pytest.raises(InputError, match=r"'pooler.weight' is of type I8; expected F32, F16, BF16"):
+        FolderReader(folder)
+
+
+def test_copies_that_are_none_are_refused(tmp_path):
+    tensors = random_tensors("AlbertForMaskedLM")
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"] + 1
+    folder = write_folder(tmp_path / "theirs", "AlbertForMaskedLM", tensors)
+    with pytest.raises(
+        InputError, match=r"'predictions.decoder.bias' differs from 'predictions.bias'"
+    ):
+        FolderReader(folder)
+
+
+@pytest.mark.parametrize("length", [0, 5, 100, 10_000, -1])
+def test_truncated_weights_are_refused(tmp_path, length):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel")
+    path = pathlib.Path(folder) / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(InputError, match=f"^{path}: the file is damaged: ") as error:
+        FolderReader(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_folder_without_its_config_is_refused(tmp_path):
+    folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
+    (folder / "config.json").unlink()
+    with pytest.raises(InputError, match=r"theirs/config.json: cannot be read"):
+        FolderReader(str(folder))
+
+
+def test_folder_of_another_model_is_refused(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", model_type="bert")
+    with pytest.raises(InputError, match=r"config.json: expected .* model_type 'albert'"):
+        FolderReader(folder)
+
+
+def test_file_instead_of_its_folder_is_refused(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel")
+    with pytest.raises(InputError, match=r"model.safetensors: expected the folder that holds"):
+        FolderReader(f"{folder}/model.safetensors")
+
+
+def test_pickle_is_never_read(tmp_path):
+    pickle = tmp_path / "pytorch_model.bin"
+    pickle.write_bytes(b"whatever it holds")
+    for path in (tmp_path, pickle):
+        assert is_folder(str(path))
+        with pytest.raises(InputError, match=r"pytorch_model.bin, a pickle, could run") as error:
+            FolderReader(str(path))
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_command_that_the_message_gives_converts_a_pickle(tmp_path):
+    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
+    tensors = random_tensors("AlbertForMaskedLM")
+    theirs = {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
+    # Two names for one tensor, as old files have them.
+    theirs["predictions.decoder.bias"] = theirs["predictions.bias"]
+    torch.save(theirs, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError) as error:
+        FolderReader(str(tmp_path))
+    command = shlex.split(str(error.value).split("is installed: ")[1])
+    subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True)
+    received = safetensors.numpy.load_file(tmp_path / "model.safetensors")
+    assert set(received) == set(theirs)
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(received[name], tensor)

@@ -1,0 +1,163 @@
+"""The quick start: its commands fit the scripts, it keeps what is complete, and it reaches its end."""
+
+import dataclasses
+import importlib
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+import command_line
+from albert_tf.config import AlbertConfig
+from albert_tf.tasks.classification import ClassificationOptions
+from albert_tf.tasks.pretraining import PretrainingOptions
+from albert_tf.tasks.pretraining_data import PretrainingDataOptions
+from examples.quickstart import run
+
+OPTIONS = {
+    "create_pretraining_data.py": PretrainingDataOptions,
+    "run_pretraining.py": PretrainingOptions,
+    "run_classifier.py": ClassificationOptions,
+}
+STEPS = run.make_steps(pathlib.Path("out"))
+
+
+def arguments_of(monkeypatch, step):
+    """Returns the arguments of the one command that a step runs."""
+    commands = []
+
+    def record(command, **_):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "run", record)
+        step.run()
+    ((python, script, *arguments),) = commands
+    assert python == sys.executable
+    assert (run.ROOT / script).is_file()
+    return arguments
+
+
+def parse(options_class, arguments):
+    """Returns the options that a script makes of its command line."""
+    command_line.define_flags(options_class)
+    try:
+        assert flags.FLAGS(["script", *arguments]) == ["script"]
+        values = {
+            field.name: flags.FLAGS[field.name].value for field in dataclasses.fields(options_class)
+        }
+    finally:
+        for field in dataclasses.fields(options_class):
+            delattr(flags.FLAGS, field.name)
+    return options_class(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+    )
+
+
+@pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.title)
+def test_the_flags_of_a_step_are_those_of_its_script(monkeypatch, step):
+    arguments = arguments_of(monkeypatch, step)
+    options = parse(OPTIONS[step.script], arguments)
+    for name, value in step.flags.items():
+        parsed = getattr(options, name)
+        expected = str(value) if isinstance(value, pathlib.Path) else value
+        assert parsed == ((expected,) if isinstance(parsed, tuple) else expected)
+
+
+def test_the_flags_of_the_corpus_maker_are_its_own(monkeypatch):
+    arguments = arguments_of(monkeypatch, STEPS[0])
+    monkeypatch.syspath_prepend(run.ROOT / "examples" / "quickstart")
+    make_corpus = importlib.import_module("make_corpus")
+    calls = []
+    monkeypatch.setattr(make_corpus, "make_corpus", lambda *values: calls.append(values))
+    monkeypatch.setattr(sys, "argv", ["make_corpus.py", *arguments])
+    make_corpus.main()
+    ((output_dir, *_),) = calls
+    assert output_dir == STEPS[0].flags["output_dir"]
+
+
+def test_the_model_takes_the_texts():
+    config = AlbertConfig(**run.MODEL)
+    assert config.max_position_embeddings >= run.MAX_SEQ_LENGTH
+
+
+def test_a_step_that_fails_ends_the_road(monkeypatch):
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 3)
+    )
+    with pytest.raises(SystemExit, match=r"^quickstart: error: .*make_corpus\.py ended with .* 3$"):
+        STEPS[0].run()
+
+
+def finish_all_steps(out):
+    for step in run.make_steps(out):
+        step.product.parent.mkdir(parents=True, exist_ok=True)
+        step.product.touch()
+    (out / "corpus" / "test.tsv").write_text("label\ttext_a\nkeras\tA text.\n")
+
+
+@pytest.mark.parametrize("inside_the_clone", [False, True])
+def test_a_second_walk_starts_no_step(tmp_path, monkeypatch, capsys, inside_the_clone):
+    """The folder is named from where the user stands; inside the clone its name stays short."""
+    finish_all_steps(tmp_path / "mine")
+    if inside_the_clone:
+        monkeypatch.setattr(run, "ROOT", tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(sys, "argv", ["run", "--output_dir=../mine"])
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: pytest.fail(f"ran {command}"))
+    monkeypatch.setattr(run, "summarize", lambda out: [("folder", str(out))])
+    monkeypatch.setattr(run, "predict", lambda model, texts: [f"{model} {texts}"])
+    run.main()
+    out = capsys.readouterr().out
+    folder = "mine" if inside_the_clone else tmp_path / "mine"
+    assert out.count("complete already") == len(STEPS)
+    assert f"folder  {folder}\n" in out
+    assert f"{folder}/exported/text/1 ['A text.']  (true: keras)" in out
+    assert (tmp_path / "mine" / "albert_config.json").exists()
+
+
+def walk(out):
+    """Walks the whole road as a user does; returns what it prints before the table, and from there on."""
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.quickstart.run", f"--output_dir={out}"],
+        cwd=run.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps, _, result = done.stdout.partition("=== Result\n")
+    return steps, result
+
+
+def percentage(name, result):
+    return float(re.search(rf"^{name} +([\d.]+)%$", result, re.MULTILINE).group(1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_whole_road(tmp_path):
+    steps, result = walk(tmp_path)
+    assert steps.count("\n$ python ") == len(STEPS)
+    before, after = map(float, re.search(r"([\d.]+) nats before, ([\d.]+) after", result).groups())
+    assert after <= before - 2
+    majority = percentage("dev accuracy, majority class", result)
+    assert percentage("dev accuracy, pre-trained", result) > majority + 20
+    assert percentage("sentence-order accuracy", result) > 50
+    labels = {"keras", "matplotlib", "numpy", "python", "scikit-learn", "scipy", "tensorflow"}
+    predictions = re.findall(r"^  (\S+) [\d.]+%  \(true: (\S+)\)  \S", result, re.MULTILINE)
+    assert len(predictions) == 3
+    assert {label for pair in predictions for label in pair} <= labels
+    assert (tmp_path / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+
+    steps, again = walk(tmp_path)
+    assert steps.count("complete already") == len(STEPS)
+    assert again == result
