@@ -130,7 +130,7 @@ class Masker:
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns what the model sees of the chosen pieces."""
         draw = rng.random(len(ids))
-        other = rng.choice(self._ordinary_ids, len(ids))
+        other = self._ordinary_ids[rng.integers(len(self._ordinary_ids), size=len(ids))]
         unchanged_or_other = np.where(draw < _SHOWN_AS_MASK + _SHOWN_UNCHANGED, ids, other)
         return np.where(draw < _SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
 
