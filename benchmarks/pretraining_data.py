@@ -6,8 +6,8 @@
 Each line is one run of `create_pretraining_data.py`, start-up and imports included. Tokens are those in
 the instances, special pieces included. CPU seconds are those of all processes; on a machine that does
 other things, too, they say more than the clock. Memory is the largest sum over all processes of the run,
-pages that processes share counted once (PSS); the increase is that of the worker that grew most since
-it was started.
+pages that processes share counted once (PSS); a worker's is its own, the imports left out, and 0 where
+one process does all.
 """
 
 import argparse
@@ -58,10 +58,12 @@ HEADER = [
     "CPU s",
     "tokens/CPU s",
     "peak MiB",
-    "grown MiB",
+    "worker MiB",
     "load",
 ]
 
+# The script starts a server, which the workers are forked from.
+_WORKER_DEPTH = 2
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _SECONDS_BETWEEN_SAMPLES = 0.2
 
@@ -73,18 +75,17 @@ class Usage:
     Attributes:
         cpu_seconds: process -> user and system time.
         peak_mib: largest sum of all processes' memory.
-        grown_mib: largest increase of one process' own memory since its first sample.
+        worker_mib: largest memory of one worker, without what it shares with others: the imports.
     """
 
     cpu_seconds: dict[int, float] = dataclasses.field(default_factory=dict)
     peak_mib: float = 0.0
-    grown_mib: float = 0.0
-    _first_mib: dict[int, float] = dataclasses.field(default_factory=dict)
+    worker_mib: float = 0.0
 
     def sample(self, root: int) -> None:
         """Looks at a process and all that descend from it."""
         total = 0.0
-        for process in _tree(root):
+        for process, depth in _tree(root).items():
             try:
                 fields = _stat_fields(process)
                 self.cpu_seconds[process] = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
@@ -92,8 +93,8 @@ class Usage:
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has just ended
             total += shared + own
-            first = self._first_mib.setdefault(process, own)
-            self.grown_mib = max(self.grown_mib, own - first) if process != root else self.grown_mib
+            if depth == _WORKER_DEPTH:
+                self.worker_mib = max(self.worker_mib, own)
         self.peak_mib = max(self.peak_mib, total)
 
 
@@ -102,7 +103,8 @@ def _stat_fields(process: int) -> list[str]:
     return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
-def _tree(root: int) -> list[int]:
+def _tree(root: int) -> dict[int, int]:
+    """Returns a process and all that descend from it, each with its depth."""
     parents = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -110,10 +112,11 @@ def _tree(root: int) -> list[int]:
                 parents[int(entry.name)] = int(_stat_fields(int(entry.name))[1])
             except (FileNotFoundError, ProcessLookupError):
                 continue
-    tree = [root]
-    for process in tree:
-        tree += [child for child, parent in parents.items() if parent == process]
-    return tree
+    depths, level = {root: 0}, [root]
+    while level:
+        level = [child for child, parent in parents.items() if parent in level]
+        depths |= dict.fromkeys(level, depths[parents[level[0]]] + 1) if level else {}
+    return depths
 
 
 def _memory_mib(process: int) -> tuple[float, float]:
@@ -260,7 +263,7 @@ def main() -> int:
             (measured.all_cpu_seconds, ".1f"),
             (measured.tokens / measured.all_cpu_seconds, ",.0f"),
             (measured.usage.peak_mib, ".0f"),
-            (measured.usage.grown_mib, ".0f"),
+            (measured.usage.worker_mib, ".0f"),
             (os.getloadavg()[0], ".1f"),
         ]
         settings = [str(length), str(copies), str(workers)]

@@ -71,7 +71,8 @@ class InstanceMaker:
         }
 
     def _pad(self, values: np.ndarray, feature: Feature) -> np.ndarray:
-        fill = self._pad_id if feature.name == "input_ids" else 0
-        padded = np.full(feature.shape, fill, feature.dtype)
+        padded = np.zeros(feature.shape, feature.dtype)
         padded[: len(values)] = values
+        if feature.name == "input_ids":
+            padded[len(values) :] = self._pad_id
         return padded

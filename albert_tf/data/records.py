@@ -7,6 +7,7 @@ they are used.
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
@@ -42,12 +43,12 @@ class Feature:
     dtype: type[np.generic] = np.int32
     vocab_size: int | None = None
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """How many values one record holds."""
         return math.prod(self.shape)
 
-    @property
+    @functools.cached_property
     def kind(self) -> str:
         """The field of `tf.train.Feature` that holds the values."""
         return "float_list" if np.dtype(self.dtype).kind == "f" else "int64_list"

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 
 from albert_tf.data.blocks import BlockMaker, PretrainingDataRule
@@ -233,25 +234,61 @@ GOLDEN_ROWS = {
 SEEDS = 5
 
 
-def test_statistics_are_those_of_the_original(tmp_path):
-    golden = json.loads(shared_path("golden/pretraining_data/stats_128.json").read_text())
+@pytest.fixture(scope="module")
+def golden():
+    return json.loads(shared_path("golden/pretraining_data/stats_128.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def counts_of_seeds(golden):
+    """What is in the records of the golden corpus, for each seed, and in its n-grams."""
     model = shared_path("data/sentencepiece/30k-clean.model")
     tokenizer = load_tokenizer(str(model), None, lower_case=True)
-    documents = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
-    maker = BlockMaker(tokenizer, golden_rule(golden["flags"], seed=0))
-    block = Block(0, 0, documents["documents"], 0)
-    stats = PretrainingDataStats()
-    collections.deque(maker(block, stats), maxlen=0)
-    assert stats.documents == golden["source"]["documents"]
-    assert stats.sentences == golden["source"]["sentences"]
-    assert stats.pieces == golden["source"]["pieces"]
+    corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
+    block = Block(0, 0, corpus["documents"], 0)
+    return [count(block, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]
 
-    ours = [measure(block, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]
+
+def test_statistics_are_those_of_the_original(golden, counts_of_seeds):
+    for name in ("documents", "sentences", "pieces"):
+        assert counts_of_seeds[0][f"corpus {name}"] == golden["source"][name]
+    ours = [shares(counts) for counts in counts_of_seeds]
     for row, allowed in GOLDEN_ROWS.items():
         mean, deviation, _, _ = golden["aggregate_mean_sd_min_max"][row]
         received = np.mean([one[row] for one in ours])
         tolerance = 4 * deviation * math.sqrt(1 / len(golden["seeds"]) + 1 / SEEDS) + allowed
         assert received == pytest.approx(mean, abs=tolerance), row
+
+
+@pytest.mark.parametrize(
+    ("total", "names", "rows"),
+    [
+        ("ngrams", [1, 2, 3], ["ngram_words/1", "ngram_words/2", "ngram_words/3"]),
+        (
+            "predictions",
+            ["mask", "unchanged", "other"],
+            ["shown_as_mask", "shown_unchanged", "shown_as_other"],
+        ),
+    ],
+)
+def test_counts_are_from_the_distribution_of_the_original(
+    golden, counts_of_seeds, total, names, rows
+):
+    """Chi-square test of homogeneity at one seed: the original's ten seeds against ours."""
+    theirs = golden["aggregate_mean_sd_min_max"]
+    their_total = theirs[total][0] * len(golden["seeds"])
+    table = [
+        [counts_of_seeds[0][name] for name in names],
+        [theirs[row][0] * their_total for row in rows],
+    ]
+    assert scipy.stats.chi2_contingency(table).pvalue > 0.001
+
+
+def test_half_of_the_instances_are_swapped(counts_of_seeds):
+    """A wanted departure from the original, whose label 1 also says that a text is random."""
+    counts = sum(counts_of_seeds, collections.Counter())
+    observed = [counts["swapped"], counts["instances"] - counts["swapped"]]
+    assert scipy.stats.chisquare(observed).pvalue > 0.001
 
 
 def golden_rule(flags, seed):
@@ -264,15 +301,18 @@ def golden_rule(flags, seed):
     )
 
 
-def measure(block, tokenizer, seed, flags):
-    """Returns the statistics of one seed, from the instances and from n-grams of their text."""
+def count(block, tokenizer, seed, flags):
+    """Returns the counts of one seed, from the records and from n-grams of their text."""
     rule = MaskingRule(flags["max_predictions_per_seq"])
     length, predictions = flags["max_seq_length"], flags["max_predictions_per_seq"]
     masker = Masker(tokenizer, rule)
     counts = collections.Counter()
     rng = np.random.default_rng(seed)
     maker = BlockMaker(tokenizer, golden_rule(flags, seed))
-    records = [record for _, record in maker(block, PretrainingDataStats())]
+    stats = PretrainingDataStats()
+    records = [record for _, record in maker(block, stats)]
+    for name in ("documents", "sentences", "pieces"):
+        counts[f"corpus {name}"] = getattr(stats, name)
     instances = pretraining_record(length, predictions).parse(tf.constant(records))
     instances = {name: tensor.numpy() for name, tensor in instances.items()}
     for row in range(len(records)):
@@ -296,13 +336,18 @@ def measure(block, tokenizer, seed, flags):
         ngrams = choose_ngrams(words, rule.num_predictions(length), rule, rng)
         counts["ngrams"] += len(ngrams)
         counts.update(last - first for first, last in ngrams)
+    counts["other"] = counts["chosen"] - counts["mask"] - counts["unchanged"]
+    return counts
+
+
+def shares(counts):
     return {
         **{f"ngram_words/{n}": counts[n] / counts["ngrams"] for n in (1, 2, 3)},
         "mean_pieces_per_ngram": counts["chosen"] / counts["ngrams"],
         "masked_fraction_of_tokens": counts["chosen"] / counts["pieces"],
         "shown_as_mask": counts["mask"] / counts["chosen"],
         "shown_unchanged": counts["unchanged"] / counts["chosen"],
-        "shown_as_other": 1 - (counts["mask"] + counts["unchanged"]) / counts["chosen"],
+        "shown_as_other": counts["other"] / counts["chosen"],
         "reached_goal_fraction": counts["reached"] / counts["instances"],
         "boundary_fraction_of_tokens": counts["boundaries"] / counts["pieces"],
         "swapped_among_multi_segment": counts["swapped"] / counts["instances"],

@@ -1,14 +1,19 @@
 """Making pre-training data, as a call and as a script."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import pathlib
 import pydoc_data.topics
+import re
 import resource
+import signal
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -265,3 +270,96 @@ def test_the_script_refuses_a_bad_flag_in_one_line(tmp_path):
         "create_pretraining_data.py: error: --ngram: received '0', expected 1 or more"
     )
     assert "Traceback" not in done.stderr
+
+
+def write_large_text(path):
+    """Writes 8 MB, which is four blocks."""
+    words = [topic for topic in pydoc_data.topics.topics["strings"].split() if topic.isalpha()]
+    rng = np.random.default_rng(0)
+    with open(path, "w") as file:
+        for _ in range(1000):
+            lines = (" ".join(rng.choice(words, 20)) + ".\n" for _ in range(70))
+            file.write("".join(lines) + "\n")
+
+
+def children_of(process):
+    """Returns the processes that a process has started."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == process:
+                found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_whose_worker_was_killed_is_finished_by_the_same_command(tmp_path):
+    write_large_text(tmp_path / "text.txt")
+    vocabulary = tmp_path / "vocab.txt"
+    words = sorted(set((tmp_path / "text.txt").read_text().lower().replace(".", " ").split()))
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *words]))
+    command = [
+        sys.executable,
+        str(ROOT / "create_pretraining_data.py"),
+        f"--input_file={tmp_path / 'text.txt'}",
+        f"--vocab_file={vocabulary}",
+        "--dupe_factor=1",
+    ]
+    first = [*command, f"--output_file={tmp_path / 'a'}", "--num_workers=2"]
+    process = subprocess.Popen(first, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs = tmp_path / "a.incomplete" / "runs"
+    while not list(runs.glob("block-*.json")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    # The workers are the children of a server that is a child of the script.
+    workers = [worker for server in children_of(process.pid) for worker in children_of(server)]
+    os.kill(workers[0], signal.SIGKILL)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    message = stderr.splitlines()[-1]
+    assert re.search(rf"error: worker [12] \(process {workers[0]}\) was ended by SIGKILL", message)
+    assert "a.incomplete', the same command goes on from there" in message
+    assert "Traceback" not in stderr
+    assert list(runs.glob("block-*.json"))
+    assert not (tmp_path / "a").exists()
+
+    subprocess.run(first, check=True, timeout=120)
+    whole = [*command, f"--output_file={tmp_path / 'b'}", "--num_workers=1"]
+    subprocess.run(whole, check=True, timeout=120)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert not (tmp_path / "a.incomplete").exists()
+
+
+MEASURE_MEMORY = """
+import resource, sys
+from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run(PretrainingDataOptions(
+    input_file=(sys.argv[1],), output_file=sys.argv[2], vocab_file=sys.argv[3], num_workers=1,
+    dupe_factor=1, max_seq_length=512, input_format="text"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_corpus(tmp_path):
+    """In one process, because it does all: the parent's work and a worker's."""
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "."]))
+    grown = []
+    for copies in (1, 50):
+        text = tmp_path / f"{copies}.txt"
+        text.write_text(("a b a b . " * 30 + "\n") * 3_300 * copies)
+        arguments = [str(text), str(tmp_path / f"{copies}.tfrecord"), str(vocabulary)]
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE_MEMORY, *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=280,
+        )
+        grown.append(int(done.stdout.split()[-1]) / 1024)
+    assert max(grown) < 300, grown
+    assert grown[1] < 2 * grown[0] + 50, grown
