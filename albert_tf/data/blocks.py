@@ -7,17 +7,18 @@ blocks can be worked on in any order, by any number of workers.
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.corpus import Block, CorpusRule
+from albert_tf.data.corpus import Block, CorpusRule, name_files
 from albert_tf.data.masking import MaskingRule
 from albert_tf.data.pretraining import InstanceMaker
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.sentence_order import Document, SegmentRule, make_document
 from albert_tf.data.shuffling import KeyedRecord
+from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
 
 # SentencePiece takes 24 bytes of memory for each of a text, so a longer line comes in parts.
@@ -46,6 +47,40 @@ class PretrainingDataRule:
     masking: MaskingRule
     seed: int
     dupe_factor: int
+
+
+class MadeData(NamedTuple):
+    """What was read and made.
+
+    Attributes:
+        stats: the counts.
+        sha256: path -> hash of the file's bytes, in hexadecimal.
+        replaced_lines: lines in which bytes were not UTF-8 and were replaced.
+    """
+
+    stats: PretrainingDataStats
+    sha256: Mapping[str, str]
+    replaced_lines: int
+
+
+def check_instances(
+    stats: PretrainingDataStats, rule: SegmentRule, paths: Sequence[str], num_shards: int
+) -> None:
+    """Checks that a corpus made instances for each shard.
+
+    Raises:
+        InputError: it made none, or too few.
+    """
+    if not stats.instances:
+        raise InputError(
+            f"{name_files(paths)}: documents of at least {rule.min_pieces} pieces: received "
+            f"{stats.documents}, expected {rule.min_documents} or more for {rule.objective}"
+        )
+    if stats.instances < num_shards:
+        raise InputError(
+            f"--num_shards: received {num_shards} for {stats.instances} instances, "
+            "expected no more files than instances"
+        )
 
 
 class _TokenizedBlock(NamedTuple):

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.blocks import BlockMaker, PretrainingDataRule
-from albert_tf.data.corpus import Block, CorpusReader
+from albert_tf.data.blocks import BlockMaker, MadeData, PretrainingDataRule, check_instances
+from albert_tf.data.corpus import Block, CorpusReader, InputFile
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.records import Compression, write_records
 from albert_tf.data.shuffling import BinSizes, RunWriter, read_sorted
@@ -64,6 +64,45 @@ class _Shard(NamedTuple):
     path: str
     first: int
     last: int
+
+
+def make_pretraining_data(
+    inputs: Sequence[InputFile],
+    tokenizer: Tokenizer,
+    rule: PretrainingDataRule,
+    shards: Sequence[str],
+    compression: Compression,
+    folder: str,
+    num_workers: int,
+) -> MadeData:
+    """Makes the records of a corpus.
+
+    Args:
+        inputs: the files of the corpus.
+        tokenizer: makes the pieces.
+        rule: says what is made.
+        shards: the files to write. They differ by one record at most.
+        compression: of these files.
+        folder: exists; complete work is left there, and in the shards that exist. They hold no other
+            work than this same one's.
+        num_workers: processes that work at it, at most.
+
+    Raises:
+        InputError: the corpus is at fault.
+        StoppedError: a worker died, or the file system refuses.
+    """
+    paths = [file.path for file in inputs]
+    reader = CorpusReader(paths, rule.corpus)
+    with Progress("making instances", "MB", _megabytes(inputs)) as progress:
+        runs = make_runs(reader, tokenizer, rule, folder, num_workers, progress)
+    check_instances(runs.stats, rule.segments, paths, len(shards))
+    with Progress("writing", "instances", runs.stats.instances) as progress:
+        write_shards(runs, shards, compression, num_workers, progress)
+    return MadeData(runs.stats, reader.sha256, reader.replaced_lines)
+
+
+def _megabytes(inputs: Sequence[InputFile]) -> float:
+    return sum(file.size for file in inputs) / _MEGABYTE
 
 
 def make_runs(

@@ -7,15 +7,14 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.blocks import PretrainingDataRule
+from albert_tf.data import beam_pipeline, two_passes
+from albert_tf.data.blocks import MadeData, PretrainingDataRule
 from albert_tf.data.corpus import CorpusReader, CorpusRule, InputFile, find_files, name_files
 from albert_tf.data.masking import MaskingRule
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.sentence_order import SegmentRule
-from albert_tf.data.two_passes import Runs, make_runs, write_shards
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError
 from albert_tf.options import option, to_json_dict
-from albert_tf.progress import Progress
 from albert_tf.resumable import make_outputs
 from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
 
@@ -70,6 +69,12 @@ class PretrainingDataOptions:
     num_workers: int | None = option(
         "Processes that work in parallel; the result does not depend on it; default one a core.",
         None,
+    )
+    runner: Literal["local", "DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner"] = (
+        option("Where the work is done: here, or by a runner of Apache Beam.", "local")
+    )
+    runner_options: tuple[str, ...] = option(
+        "Options of Apache Beam's runner, e.g. --project=name,--region=name.", ()
     )
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
@@ -205,26 +210,31 @@ def _make(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> None:
     """Makes the files that are not there yet, under their names in `incomplete`."""
-    rule = options.rule
-    paths = [file.path for file in inputs]
-    tokenizer = _load_or_train_tokenizer(options, paths, incomplete)
-    num_workers = options.num_workers or len(os.sched_getaffinity(0))
-    reader = CorpusReader(paths, rule.corpus)
+    tokenizer = _load_or_train_tokenizer(options, inputs, incomplete)
     folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), "runs")
     files.make_directory(folder, "output_file")
-    megabytes = sum(file.size for file in inputs) / 1e6
-    with Progress("making instances", "MB", megabytes) as progress:
-        runs = make_runs(reader, tokenizer, rule, folder, num_workers, progress)
-    _check_runs(runs, rule, paths, options)
-    with Progress("writing", "instances", runs.stats.instances) as progress:
-        shards = [incomplete[path] for path in options.shards]
-        write_shards(runs, shards, options.compression, num_workers, progress)
-    files.write_json(incomplete[options.stats_file], _describe(options, inputs, reader, runs.stats))
+    arguments = (
+        inputs,
+        tokenizer,
+        options.rule,
+        [incomplete[path] for path in options.shards],
+        options.compression,
+        folder,
+    )
+    if options.runner == "local":
+        num_workers = options.num_workers or len(os.sched_getaffinity(0))
+        made = two_passes.make_pretraining_data(*arguments, num_workers)
+    else:
+        made = beam_pipeline.make_pretraining_data(
+            *arguments, options.runner, options.runner_options
+        )
+    files.write_json(incomplete[options.stats_file], _describe(options, inputs, made))
 
 
 def _load_or_train_tokenizer(
-    options: PretrainingDataOptions, paths: list[str], incomplete: dict[str, str]
+    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> Tokenizer:
+    paths = [file.path for file in inputs]
     model_file = options.spm_model_file
     if options.train_vocab:
         model_file = incomplete[model_file]
@@ -240,38 +250,20 @@ def _load_or_train_tokenizer(
     return load_tokenizer(model_file, options.vocab_file, options.do_lower_case)
 
 
-def _check_runs(
-    runs: Runs, rule: PretrainingDataRule, paths: list[str], options: PretrainingDataOptions
-) -> None:
-    segments, stats = rule.segments, runs.stats
-    if not stats.instances:
-        raise InputError(
-            f"{name_files(paths)}: documents of at least {segments.min_pieces} pieces: received "
-            f"{stats.documents}, expected {segments.min_documents} or more for {segments.objective}"
-        )
-    if stats.instances < options.num_shards:
-        raise InputError(
-            f"--num_shards: received {options.num_shards} for {stats.instances} instances, "
-            "expected no more files than instances"
-        )
-
-
 def _describe(
-    options: PretrainingDataOptions,
-    inputs: list[InputFile],
-    reader: CorpusReader,
-    stats: PretrainingDataStats,
+    options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData
 ) -> dict[str, Any]:
     """Returns what the stats file says."""
+    stats = made.stats
     return {
         "counts": stats.to_json_dict(),
-        "replaced_lines": reader.replaced_lines,
+        "replaced_lines": made.replaced_lines,
         "unknown_share": stats.unknown_share,
         "mean_length": stats.mean_length,
         "masked_share": stats.masked_share,
         "swapped_share": stats.swapped_share,
         "input_files": [
-            {"path": file.path, "bytes": file.size, "sha256": reader.sha256[file.path]}
+            {"path": file.path, "bytes": file.size, "sha256": made.sha256[file.path]}
             for file in inputs
         ],
         "options": to_json_dict(options),
