@@ -222,7 +222,7 @@ def _make(
         folder,
     )
     if options.runner == "local":
-        num_workers = options.num_workers or len(os.sched_getaffinity(0))
+        num_workers = options.num_workers or os.cpu_count()
         made = two_passes.make_pretraining_data(*arguments, num_workers)
     else:
         made = beam_pipeline.make_pretraining_data(
