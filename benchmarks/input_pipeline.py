@@ -103,7 +103,7 @@ def _write_records(options: InputPipelineOptions, folder: str, masking: str) -> 
     pretraining_data.run(
         pretraining_data.PretrainingDataOptions(
             input_file=options.input_file,
-            output_file=(os.path.join(folder, masking),),
+            output_file=os.path.join(folder, masking),
             spm_model_file=options.spm_model_file,
             masking=masking,
             max_seq_length=options.max_seq_length,

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.features import Features
+from albert_tf.data.records import list_records
 from albert_tf.errors import InputError
 
 # How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
@@ -201,7 +202,7 @@ def pretraining_batches(
         mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
     records = (
-        tf.data.Dataset.from_tensor_slices(list(files))
+        list_records(files)
         .shuffle(len(files), seed)
         .interleave(
             tf.data.TFRecordDataset,
@@ -229,7 +230,7 @@ def pretraining_evaluation_batches(
         seed: decides the masks, with the number of the batch.
         mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
-    records = tf.data.TFRecordDataset(list(files)).batch(batch_size)
+    records = list_records(files).flat_map(tf.data.TFRecordDataset).batch(batch_size)
     return _prepared(records, parse, mask, seed)
 
 

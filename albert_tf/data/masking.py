@@ -8,6 +8,7 @@ end where their segment ends; [CLS] and [SEP] are never chosen.
 
 import dataclasses
 import functools
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -104,11 +105,11 @@ class Masker:
         """
         words = self.find_words(input_ids)
         goal = self.rule.num_predictions(len(input_ids))
-        chosen = [
-            np.arange(words.starts[first], words.ends[last - 1])
+        chosen = itertools.chain.from_iterable(
+            range(words.starts[first], words.ends[last - 1])
             for first, last in choose_ngrams(words, goal, self.rule, rng)
-        ]
-        positions = np.sort(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
+        )
+        positions = np.array(sorted(chosen), np.int64)
         ids = input_ids[positions]
         masked = input_ids.copy()
         masked[positions] = self._show(ids, rng)
@@ -120,13 +121,14 @@ class Masker:
         begins = is_text.copy()
         if self.rule.do_whole_word_mask:
             begins[1:] &= self._is_boundary[input_ids[1:]] | ~is_text[:-1]
-        goes_on = np.append((is_text & ~begins)[1:], False)
-        return Words(np.flatnonzero(begins), np.flatnonzero(is_text & ~goes_on) + 1)
+        is_end = is_text.copy()
+        is_end[:-1] &= begins[1:] | ~is_text[1:]
+        return Words(np.flatnonzero(begins), np.flatnonzero(is_end) + 1)
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns what the model sees of the chosen pieces."""
         draw = rng.random(len(ids))
-        other = rng.choice(self._ordinary_ids, len(ids))
+        other = self._ordinary_ids[rng.integers(len(self._ordinary_ids), size=len(ids))]
         unchanged_or_other = np.where(draw < SHOWN_AS_MASK + SHOWN_UNCHANGED, ids, other)
         return np.where(draw < SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
 

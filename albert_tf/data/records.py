@@ -7,8 +7,10 @@ they are used.
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +20,12 @@ from albert_tf import files
 from albert_tf.errors import InputError
 
 _EMPTY = "holds no records"
+
+Compression = Literal["none", "gzip"]
+
+# What TensorFlow calls them.
+_TFRECORD_TYPES = {"none": "", "gzip": "GZIP"}
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +45,12 @@ class Feature:
     dtype: type[np.generic] = np.int32
     vocab_size: int | None = None
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """How many values one record holds."""
         return math.prod(self.shape)
 
-    @property
+    @functools.cached_property
     def kind(self) -> str:
         """The field of `tf.train.Feature` that holds the values."""
         return "float_list" if np.dtype(self.dtype).kind == "f" else "int64_list"
@@ -179,19 +187,33 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
     )
 
 
-def write_records(paths: Sequence[str], records: Iterable[bytes]) -> None:
-    """Deals records round robin to TFRecord files, which appear together once all are complete.
+def write_records(path: str, records: Iterable[bytes], compression: Compression = "none") -> None:
+    """Writes records to a TFRecord file, which appears when it is complete.
 
     Raises:
-        InputError: the file system refuses.
+        StoppedError: the file system refuses.
     """
-    with contextlib.ExitStack() as stack:
-        # The writers close before the first file gets its final name.
-        incomplete = [stack.enter_context(files.write_atomically(path)) for path in paths]
-        with contextlib.ExitStack() as open_files:
-            writers = [open_files.enter_context(tf.io.TFRecordWriter(path)) for path in incomplete]
-            for index, record in enumerate(records):
-                writers[index % len(writers)].write(record)
+    with (
+        files.write_atomically(path) as incomplete,
+        tf.io.TFRecordWriter(incomplete, _TFRECORD_TYPES[compression]) as writer,
+    ):
+        for record in records:
+            writer.write(record)
+
+
+def list_records(paths: Sequence[str]) -> tf.data.Dataset:
+    """Returns a dataset of what `tf.data.TFRecordDataset` needs to read each TFRecord file.
+
+    The elements are (path, compression type). Whether a file is compressed is seen from its first
+    bytes, not from its name.
+    """
+    types = [_TFRECORD_TYPES[_find_compression(path)] for path in paths]
+    return tf.data.Dataset.from_tensor_slices((list(paths), types))
+
+
+def _find_compression(path: str) -> Compression:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
 
 
 def first_record(path: str) -> bytes:
@@ -270,7 +292,8 @@ def _read_records(path: str) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"{path}: no such file")
     number = 0
     try:
-        for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator(), 1):
+        records = list_records([path]).flat_map(tf.data.TFRecordDataset)
+        for number, record in enumerate(records.as_numpy_iterator(), 1):
             yield number, record
     except tf.errors.DataLossError as error:
         raise InputError(

@@ -370,7 +370,7 @@ def record_file(tmp_path_factory):
     batch = make_batch(sequences)
     path = str(tmp_path_factory.mktemp("records") / "unmasked.tfrecord")
     rows = [{name: array[row] for name, array in batch.items()} for row in range(10)]
-    write_records([path], [spec.serialize(row) for row in rows])
+    write_records(path, [spec.serialize(row) for row in rows])
     return path
 
 

@@ -42,7 +42,7 @@ def write_language(path, count, seed, masked=True):
                 }
             )
         )
-    write_records([str(path)], records)
+    write_records(str(path), records)
 
 
 def write_vocabulary(path):
@@ -368,7 +368,7 @@ def test_records_of_the_original_are_read_as_they_are(data, tmp_path):
     spec = pretraining_record(LENGTH, PREDICTIONS)
     records = tf.data.TFRecordDataset(str(data / "train.tfrecord"))
     theirs = str(tmp_path / "original.tfrecord")
-    write_records([theirs], [as_the_original_writes(record, spec) for record in records])
+    write_records(theirs, [as_the_original_writes(record, spec) for record in records])
     ours = make_options(data, tmp_path / "ours", num_train_steps=2)
     original = make_options(data, tmp_path / "theirs", num_train_steps=2, input_file=(theirs,))
     assert run(original) == pytest.approx(run(ours), rel=1e-4)
