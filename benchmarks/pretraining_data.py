@@ -49,7 +49,10 @@ GOALS = {1: 10, 10: 20}
 LENGTHS = [(128, 20), (512, 77)]
 WORKERS = [1, 2]
 
+MASKS = ["static", "dynamic"]
+
 HEADER = [
+    "masks",
     "length",
     "copies",
     "workers",
@@ -243,6 +246,7 @@ def main() -> int:
     parser.add_argument("--model", required=True, help="SentencePiece model")
     parser.add_argument("--copies", type=int, nargs="*", default=list(GOALS), help="dupe factors")
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
+    parser.add_argument("--masks", nargs="*", default=MASKS, choices=MASKS)
     arguments = parser.parse_args()
     common = [
         f"--input_file={arguments.text}",
@@ -252,8 +256,8 @@ def main() -> int:
     rows, failed = [], False
     start_up = measure_start_up(arguments.model)
     print(f"start-up: {start_up:.1f} seconds", flush=True)
-    for (length, predictions), copies, workers in itertools.product(
-        LENGTHS, arguments.copies, arguments.workers
+    for masks, (length, predictions), copies, workers in itertools.product(
+        arguments.masks, LENGTHS, arguments.copies, arguments.workers
     ):
         measured = measure(
             [
@@ -261,6 +265,7 @@ def main() -> int:
                 f"--max_seq_length={length}",
                 f"--max_predictions_per_seq={predictions}",
                 f"--dupe_factor={copies}",
+                f"--masking={masks}",
                 f"--num_workers={workers}",
             ]
         )
@@ -277,10 +282,10 @@ def main() -> int:
             (measured.usage.worker_mib, ".0f"),
             (os.getloadavg()[0], ".1f"),
         ]
-        settings = [str(length), str(copies), str(workers)]
+        settings = [masks, str(length), str(copies), str(workers)]
         rows.append(settings + [format(number, style) for number, style in numbers])
         print(*rows[-1], flush=True)
-    print(markdown_table(HEADER, rows, text_columns=0))
+    print(markdown_table(HEADER, rows))
     original = [
         [str(length), f"{rate:,}", str(ORIGINAL_PEAK_MIB)]
         for length, rate in ORIGINAL_TOKENS_PER_SECOND.items()
