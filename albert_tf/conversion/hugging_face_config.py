@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.tf1 import in_groups
+from albert_tf.conversion.groups import in_groups
 from albert_tf.errors import InputError
 from albert_tf.layers.common import LAYER_NORM_EPSILON
 
@@ -129,7 +129,7 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
     Raises:
         InputError: it has no such model.
     """
-    there = in_groups(config)
+    there = in_groups(config, "Hugging Face's")
     check_groups(there)
     return there
 

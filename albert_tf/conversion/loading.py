@@ -136,7 +136,7 @@ _KINDS = (
         "TensorFlow 1, the original's names",
         tf1.is_original,
         tf1.stored_as_original,
-        check=lambda config, reader: tf1.in_groups(config),
+        check=lambda config, reader: tf1.check_config(config),
         is_no_weight=tf1.is_no_weight,
         of_encoder=("bert/",),
     ),
