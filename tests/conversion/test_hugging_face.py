@@ -207,7 +207,10 @@ def test_layers_of_their_own_become_groups(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sharing": "ffn"}, "sharing 'ffn' with 5 layers .* Hugging Face's checkpoints hold whole"),
+        (
+            {"sharing": "ffn"},
+            "sharing 'ffn' with 5 layers .* Hugging Face's checkpoints hold whole",
+        ),
         (
             {"num_hidden_layers": 22, "num_hidden_groups": 22},
             "layer 15 is of group 15 in a Hugging Face model and of group 14 in",

@@ -286,7 +286,10 @@ def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
         ({}, r"embedding_size is 16; expected 48, the hidden_size"),
         ({"embedding_size": 48, "inner_group_num": 2}, "the config has 1 groups of 2 blocks"),
         ({"embedding_size": 48, "sharing": "none"}, "the config has 5 groups of 1 blocks"),
-        ({"embedding_size": 48, "sharing": "attention"}, "sharing 'attention' .* brightmart's check"),
+        (
+            {"embedding_size": 48, "sharing": "attention"},
+            "sharing 'attention' .* brightmart's check",
+        ),
     ],
 )
 def test_config_that_brightmarts_code_does_not_have(tmp_path, changes, message):
