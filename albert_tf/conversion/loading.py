@@ -61,6 +61,14 @@ class LoadReport:
             f"{len(self.optimizer)} of its optimizer and {len(self.left)} others{left}{kept}"
         )
 
+    def check_complete(self) -> None:
+        """Raises an `InputError` where a part starts anew, of use only where training follows."""
+        if self.kept:
+            raise InputError(
+                f"{self.prefix} ({self.kind}): lacks {', '.join(self.kept)}; without training they "
+                "would stay as they start"
+            )
+
 
 def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
     """Makes the model whose heads a checkpoint holds."""
@@ -93,7 +101,7 @@ class _Kind:
         check: raises an `InputError` where a checkpoint does not hold a model of a config.
         is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
         of_encoder: what the names of the encoder's weights start with.
-        may_lack: whether a model may be read without the variable of a path.
+        may_lack: whether a path is of a part of the encoder that a checkpoint may lack.
         make_model: makes the model that a checkpoint holds.
     """
 
@@ -181,23 +189,26 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
     What the checkpoint holds beyond them, such as other heads and the optimizer's variables, is left.
     Of an encoder nothing may be left: the config would be another's.
 
+    A head of which the checkpoint holds nothing starts anew, and so does a pooler, which some of Hugging
+    Face's models lack; the report says so. Where no training follows, see `LoadReport.check_complete`.
+
     Args:
-        model: what to read: an encoder, or a model with one; every weight has to be there, but for the
-            pooler, which some of Hugging Face's models lack.
+        model: what to read: an encoder, or a model with one.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
             (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one; or a
             Hugging Face folder with `model.safetensors`, or the folder of a SavedModel of TF Hub.
 
     Returns:
-        what was read and what was left.
+        what was read, what was left and what starts anew.
 
     Raises:
-        InputError: there is no checkpoint, it is damaged, or it does not fit the model: names both
-            variables and both shapes. The model is as it was.
+        InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
+            a part of a head is missing or of another shape; names both variables and both shapes. The
+            model is as it was.
     """
     reader = _open(path)
     kind = _recognise(reader)
-    return _load(model, reader, kind, kind.may_lack)
+    return _load(model, reader, kind, kept=_find_lacking(model, reader, kind))
 
 
 def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
@@ -211,12 +222,12 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
         one of the models of `albert_tf.models`, and what was read and left.
 
     Raises:
-        InputError: as for `load_checkpoint`.
+        InputError: as for `load_checkpoint`, and where anything of the model is missing.
     """
     reader = _open(path)
     kind = _recognise(reader)
     model = kind.make_model(config, reader, kind.layout)
-    return model, _load(model, reader, kind, may_lack=lambda path: False)
+    return model, _load(model, reader, kind, kept=[])
 
 
 def _open(path: str) -> TensorReader:
@@ -235,16 +246,29 @@ def _recognise(reader: TensorReader) -> _Kind:
     )
 
 
-def _load(
-    model: keras.Model, reader: TensorReader, kind: _Kind, may_lack: Callable[[str], bool]
-) -> LoadReport:
+def _find_lacking(model: keras.Model, reader: TensorReader, kind: _Kind) -> list[str]:
+    """Returns the paths of the parts that a checkpoint may lack and of which it holds nothing."""
+    of_encoder = {weight.path for weight in getattr(model, "encoder", model).weights}
+    parts: dict[tuple[str, ...], list[str]] = {}
+    for path in variables_by_path(model.weights):
+        if path not in of_encoder or kind.may_lack(path):
+            part = tuple(path.split("/")[:2])  # of the model's name and the layer's
+            parts.setdefault(part, []).append(path)
+    return [
+        path
+        for paths in parts.values()
+        if not any(reader.holds(kind.layout(path)) for path in paths)
+        for path in paths
+    ]
+
+
+def _load(model: keras.Model, reader: TensorReader, kind: _Kind, kept: list[str]) -> LoadReport:
     encoder = getattr(model, "encoder", model)
     try:
         kind.check(encoder.config, reader)
     except InputError as error:
         raise InputError(f"{reader.prefix} ({kind.description}): {error}") from error
     variables = variables_by_path(model.weights)
-    kept = [path for path in variables if may_lack(path) and not reader.holds(kind.layout(path))]
     wanted = {path: variable for path, variable in variables.items() if path not in kept}
     values = reader.read_all(wanted, kind.layout)
     report = _report(reader, kind, {path: kind.layout(path) for path in wanted}, kept)

@@ -154,6 +154,15 @@ def test_classifier_starts_from_a_masked_lm_without_pooler(tmp_path):
     assert set(report.left) == set(ARCHITECTURES["AlbertForMaskedLM"][1])
 
 
+def test_half_a_pooler_is_refused(tmp_path):
+    tensors = random_tensors("AlbertModel")
+    del tensors["pooler.bias"]
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", tensors)
+    encoder = AlbertEncoder(read_config(f"{folder}/config.json"))
+    with pytest.raises(InputError, match=r"'pooler.bias' is not in it"):
+        load_checkpoint(encoder, folder)
+
+
 def test_masked_lm_of_the_published_folders_has_a_pooler_and_copies(tmp_path):
     tensors = random_tensors("AlbertForPreTraining")
     tensors = {name: x for name, x in tensors.items() if not name.startswith("sop_")}
