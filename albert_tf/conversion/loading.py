@@ -241,8 +241,8 @@ def _recognise(reader: TensorReader) -> _Kind:
         if kind.recognises(reader):
             return kind
     raise InputError(
-        f"{reader.prefix}: not a checkpoint of albert_tf, of the original or of an encoder of TF Hub; "
-        f"it holds '{min(reader.shapes, default='nothing')}'"
+        f"{reader.prefix}: holds '{min(reader.shapes, default='nothing')}'; expected a checkpoint of "
+        f"one of these kinds: {'; '.join(kind.description for kind in _KINDS)}"
     )
 
 

@@ -10,6 +10,7 @@ import difflib
 import functools
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,6 +29,8 @@ _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
+# What follows the prefix in the name of a file; TensorFlow 1 writes a `.meta` too.
+_FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,14 +215,14 @@ def find_checkpoint(path: str) -> str:
     """Returns the prefix of the checkpoint that a path means.
 
     Args:
-        path: a prefix, or a folder: its latest checkpoint, or, where no file says which that is (as in
-            the archives of published models), its only one.
+        path: a prefix, or one of the files that begin with it; or a folder: its latest checkpoint, or,
+            where no file says which that is (as in the archives of published models), its only one.
 
     Raises:
         InputError: the folder holds no checkpoint, or several of which none is the latest.
     """
     if not tf.io.gfile.isdir(path):
-        return path
+        return _FILE_END.sub("", path)
     latest = tf.train.latest_checkpoint(path)
     if latest is not None:
         return latest

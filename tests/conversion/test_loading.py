@@ -120,6 +120,14 @@ def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
         load_checkpoint(pretrainer, str(tmp_path / "ckpt-3"))
 
 
+@pytest.mark.parametrize("end", [".index", ".data-00000-of-00001", ".meta"])
+def test_a_file_of_a_checkpoint_means_the_checkpoint(tmp_path, pretrainer, end):
+    prefix = save(pretrainer, tmp_path)
+    assert load_checkpoint(pretrainer, prefix + end).prefix == prefix
+    with pytest.raises(InputError, match="ckpt-3: there is no checkpoint of this name"):
+        load_checkpoint(pretrainer, str(tmp_path / "ckpt-3") + end)
+
+
 def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
     prefix = save(pretrainer, tmp_path)
     data = tmp_path / "ckpt-7.data-00000-of-00001"
@@ -133,7 +141,9 @@ def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
 
 def test_checkpoint_of_others_is_refused(tmp_path, pretrainer):
     prefix = tf.train.Checkpoint(step=tf.Variable(1)).write(str(tmp_path / "other"))
-    with pytest.raises(InputError, match="not a checkpoint of albert_tf, of the original or of"):
+    with pytest.raises(
+        InputError, match=r"expected .* kinds: albert_tf; TF Hub; TensorFlow 1.*; Hugging Face; "
+    ):
         load_checkpoint(pretrainer, prefix)
 
 
