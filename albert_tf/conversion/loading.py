@@ -98,6 +98,7 @@ class _Kind:
         description: in words.
         recognises: whether a checkpoint is of this kind.
         layout: how it holds a variable.
+        config_here: makes of a config that goes with it the one under which we have the same model.
         check: raises an `InputError` where a checkpoint does not hold a model of a config.
         is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
         of_encoder: what the names of the encoder's weights start with.
@@ -108,6 +109,7 @@ class _Kind:
     description: str
     recognises: Callable[[TensorReader], bool]
     layout: Layout
+    config_here: Callable[[AlbertConfig], AlbertConfig] = lambda config: config
     check: Callable[[AlbertConfig, TensorReader], object] = lambda config, reader: None
     is_no_weight: Callable[[str], bool] = lambda name: False
     of_encoder: tuple[str, ...] = ()
@@ -136,6 +138,7 @@ _KINDS = (
         "TensorFlow 1, brightmart's names",
         tf1.is_brightmart,
         tf1.stored_as_brightmart,
+        config_here=tf1.config_of_brightmart,
         check=lambda config, reader: tf1.check_brightmart_config(config),
         is_no_weight=tf1.is_no_weight,
         of_encoder=("bert/",),
@@ -215,7 +218,7 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     """Makes the model that a checkpoint holds, with the heads that are there, and reads it.
 
     Args:
-        config: of the encoder.
+        config: of the encoder; brightmart's as it was published, with an E of its own.
         path: as for `load_checkpoint`.
 
     Returns:
@@ -226,7 +229,7 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     """
     reader = _open(path)
     kind = _recognise(reader)
-    model = kind.make_model(config, reader, kind.layout)
+    model = kind.make_model(kind.config_here(config), reader, kind.layout)
     return model, _load(model, reader, kind, kept=[])
 
 

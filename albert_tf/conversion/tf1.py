@@ -8,6 +8,8 @@ and the sum normalised. In our terms E equals H there and the word table is the 
 exact, for the masked-LM head too: its logits are t (W P)^T = (t P^T) W^T.
 """
 
+import dataclasses
+
 import keras
 import numpy as np
 
@@ -126,6 +128,11 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
     if config.hidden_act == "gelu_erf":
         raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
     return in_groups(config, "the original's")
+
+
+def config_of_brightmart(config: AlbertConfig) -> AlbertConfig:
+    """Returns the config under which we have the model of a config of brightmart's."""
+    return dataclasses.replace(config, embedding_size=config.hidden_size)
 
 
 def check_brightmart_config(config: AlbertConfig) -> None:

@@ -280,6 +280,17 @@ def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_brightmarts_config_is_taken_as_it_was_published(tmp_path):
+    prefix = write(tmp_path / "albert_model.ckpt", brightmart_tensors())
+    model, report = load_model(tiny_config(embedding_size=16), prefix)
+    assert report.left == report.kept == ()
+    assert model.encoder.config == tiny_config(embedding_size=48)
+    expected = AlbertPretrainer(AlbertEncoder(tiny_config(embedding_size=48)))
+    load_checkpoint(expected, prefix)
+    for ours, theirs in zip(model.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
