@@ -235,9 +235,9 @@ def find_checkpoint(path: str) -> str:
     return indices[0].removesuffix(_INDEX)
 
 
-def checkpoint_exists(prefix: str) -> bool:
-    """Returns whether a file of a checkpoint with this prefix is there."""
-    return any(tf.io.gfile.exists(prefix + suffix) for suffix in (_DATA, _INDEX))
+def checkpoint_paths(prefix: str) -> tuple[str, str]:
+    """Returns the files that `write_checkpoint` writes; without the last they are no checkpoint."""
+    return prefix + _DATA, prefix + _INDEX
 
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
