@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 import keras
 
@@ -31,6 +32,8 @@ from albert_tf.training.checkpoint_files import (
 )
 from albert_tf.training.checkpoints import variables_by_path
 
+KindName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub"]
+
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
@@ -38,7 +41,8 @@ class LoadReport:
 
     Attributes:
         prefix: the checkpoint, or the folder.
-        kind: whose checkpoint it is, in words.
+        kind_name: whose checkpoint it is.
+        kind: the same in words.
         read: for each variable that was read its path and how the checkpoint holds it.
         kept: paths of the variables that are not in it and are as they were.
         left: names of the weights in the checkpoint that the model has no place for.
@@ -46,6 +50,7 @@ class LoadReport:
     """
 
     prefix: str
+    kind_name: KindName
     kind: str
     read: tuple[tuple[str, Stored], ...]
     kept: tuple[str, ...]
@@ -95,6 +100,7 @@ class _Kind:
     """A kind of checkpoint.
 
     Attributes:
+        name: whose; Hugging Face has two kinds.
         description: in words.
         recognises: whether a checkpoint is of this kind.
         layout: how it holds a variable.
@@ -106,6 +112,7 @@ class _Kind:
         make_model: makes the model that a checkpoint holds.
     """
 
+    name: KindName
     description: str
     recognises: Callable[[TensorReader], bool]
     layout: Layout
@@ -127,14 +134,16 @@ def _is_no_weight_of_ours(name: str) -> bool:
 
 
 _KINDS = (
-    _Kind("albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours),
+    _Kind("albert_tf", "albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours),
     _Kind(
+        "tf_hub",
         "TF Hub",
         tf_hub.is_hub_encoder,
         tf_hub.stored_in_hub,
         check=tf_hub.check_hub_config,
     ),
     _Kind(
+        "brightmart",
         "TensorFlow 1, brightmart's names",
         tf1.is_brightmart,
         tf1.stored_as_brightmart,
@@ -144,6 +153,7 @@ _KINDS = (
         of_encoder=("bert/",),
     ),
     _Kind(
+        "tf1",
         "TensorFlow 1, the original's names",
         tf1.is_original,
         tf1.stored_as_original,
@@ -152,6 +162,7 @@ _KINDS = (
         of_encoder=("bert/",),
     ),
     _Kind(
+        "hugging_face",
         "Hugging Face",
         is_with_heads,
         hugging_face.stored_with_heads,
@@ -161,6 +172,7 @@ _KINDS = (
         make_model=hugging_face.make_model,
     ),
     _Kind(
+        "hugging_face",
         "Hugging Face, AlbertModel",
         is_bare,
         hugging_face.stored_bare,
@@ -292,6 +304,7 @@ def _report(
     rest = sorted(name for name in reader.shapes if name not in taken)
     return LoadReport(
         prefix=reader.prefix,
+        kind_name=kind.name,
         kind=kind.description,
         read=tuple(read.items()),
         kept=tuple(kept),

@@ -1,6 +1,6 @@
 """Conversion: a checkpoint of any kind into one of another, checked before it counts as done.
 
-Which kind the first one is shows in itself, so only the second is asked for.
+Which kind the first one is shows in itself; who says it all the same is told where that is wrong.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import LoadReport, hugging_face, load_model, read_config
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE, check_folder, is_folder
+from albert_tf.conversion.loading import KindName
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option
@@ -43,6 +44,9 @@ class ConversionOptions:
     output_checkpoint: str | None = option(
         "Prefix of the checkpoint to write; with --to=hugging_face, the folder.", None
     )
+    from_: KindName | None = option(
+        "Kind that the checkpoint to convert has to be of; any without this flag.", None
+    )
     to: Literal["tf1", "albert_tf", "hugging_face"] = option("Kind of the checkpoint to write.")
     dry_run: bool = option("Only show what would be written.", False)
 
@@ -70,6 +74,11 @@ def run(options: ConversionOptions) -> LoadReport:
     target, output = TARGETS[options.to], options.output_checkpoint
     config, spm_model_file = _find_companions(options)
     model, report = load_model(config, options.init_checkpoint)
+    if options.from_ not in (None, report.kind_name):
+        raise InputError(
+            f"--from={options.from_}: {report.prefix} is a checkpoint of {report.kind_name} "
+            f"({report.kind})"
+        )
     config = getattr(model, "encoder", model).config
     written_config = target.config_there(config)
     if output:

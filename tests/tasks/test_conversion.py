@@ -79,6 +79,16 @@ def test_there_and_back(tmp_path, model, capsys):
 
 
 @pytest.mark.usefixtures("model")
+def test_another_kind_than_was_said_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"^--from=tf1: .*ours is a checkpoint of albert_tf"):
+        run(make_options(tmp_path, from_="tf1"))
+    assert not (tmp_path / "out").exists()
+    run(make_options(tmp_path, from_="albert_tf"))
+    with pytest.raises(InputError, match=r"^--from=hugging_face: .*best is a checkpoint of tf1"):
+        run(make_options(tmp_path, init_checkpoint=str(tmp_path / "out"), from_="hugging_face"))
+
+
+@pytest.mark.usefixtures("model")
 def test_dry_run_shows_the_names_and_writes_nothing(tmp_path, capsys):
     before = sorted(tmp_path.iterdir())
     run(make_options(tmp_path, dry_run=True))
