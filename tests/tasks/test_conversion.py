@@ -21,8 +21,10 @@ from albert_tf.models import (
 )
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import train_vocabulary
+from albert_tf.training.checkpoint_files import write_checkpoint
 from albert_tf.training.checkpoints import save_checkpoint
 from tests.conversion.hugging_face_folder import ARCHITECTURES, random_tensors, write_folder
+from tests.conversion.test_tf1 import brightmart_tensors
 from tests.helpers import tiny_config
 
 
@@ -86,6 +88,24 @@ def test_another_kind_than_was_said_is_refused(tmp_path):
     run(make_options(tmp_path, from_="albert_tf"))
     with pytest.raises(InputError, match=r"^--from=hugging_face: .*best is a checkpoint of tf1"):
         run(make_options(tmp_path, init_checkpoint=str(tmp_path / "out"), from_="hugging_face"))
+
+
+def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
+    write_checkpoint(str(tmp_path / "theirs"), brightmart_tensors())
+    tiny_config(embedding_size=16).to_json_file(str(tmp_path / "albert_config.json"))
+    output = tmp_path / "out" / "ckpt"
+    run(
+        make_options(
+            tmp_path,
+            init_checkpoint=str(tmp_path / "theirs"),
+            from_="brightmart",
+            to="albert_tf",
+            output_checkpoint=str(output),
+        )
+    )
+    config = read_config(str(output.parent / "albert_config.json"))
+    assert config == tiny_config(embedding_size=48)
+    assert load_checkpoint(AlbertPretrainer(AlbertEncoder(config)), str(output)).kept == ()
 
 
 @pytest.mark.usefixtures("model")
