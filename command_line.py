@@ -35,6 +35,7 @@ def _quiet_start() -> Iterator[None]:
 
 with _quiet_start():
     from albert_tf.errors import FlagError, InputError, Preempted
+    from albert_tf.options import flag_name
 
 
 def run(options_class: type, task: Callable[[typing.Any], None]) -> None:
@@ -58,15 +59,16 @@ def define_flags(options_class: type) -> None:
 def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
-    arguments = (field.name, default, field.metadata["description"])
-    if isinstance(kind, types.UnionType):  # `int | None`: a flag without a value is None
+    name, description = flag_name(field), field.metadata["description"]
+    # `int | None`, or the other type that `Literal[...] | None` has: a flag without a value is None
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
         (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
     origin = typing.get_origin(kind)
     if origin is typing.Literal:
         values = list(typing.get_args(kind))
-        flags.DEFINE_enum(field.name, default, values, field.metadata["description"])
+        flags.DEFINE_enum(name, default, values, description)
     elif origin is tuple:
-        flags.DEFINE_list(*arguments)
+        flags.DEFINE_list(name, default, description)
     else:
         define = {
             bool: flags.DEFINE_bool,
@@ -74,11 +76,11 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
             float: flags.DEFINE_float,
             str: flags.DEFINE_string,
         }[kind]
-        define(*arguments)
+        define(name, default, description)
     if required:
-        flags.mark_flag_as_required(field.name)
+        flags.mark_flag_as_required(name)
     # `--help` shows the flags of the script, not those of this module.
-    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[field.name])
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
@@ -108,9 +110,11 @@ def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
 def _flag_values(options_class: type) -> dict[str, typing.Any]:
     values = {}
     for field in dataclasses.fields(options_class):
-        value = flags.FLAGS[field.name].value
+        value = flags.FLAGS[flag_name(field)].value
         if value == "" or (isinstance(value, list) and "" in value):
-            raise FlagError(f"--{field.name}: received an empty value; leave the flag out for none")
+            raise FlagError(
+                f"--{flag_name(field)}: received an empty value; leave the flag out for none"
+            )
         values[field.name] = tuple(value) if isinstance(value, list) else value
     return values
 
@@ -122,4 +126,6 @@ def _fail(error: InputError) -> typing.NoReturn:
 
 
 def _script_name() -> str:
-    return os.path.basename(sys.argv[0])
+    """Returns the script's file name; where it stands for its folder, as with `python -m`, that one's."""
+    folder, name = os.path.split(sys.argv[0])
+    return os.path.basename(folder) if name == "__main__.py" else name

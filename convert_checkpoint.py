@@ -1,11 +1,11 @@
 r"""Converts a checkpoint: into the original's (TensorFlow 1), Hugging Face's or ours.
 
-It may be any of these or TF Hub's; which shows in itself.
+It may be any of these, brightmart's or TF Hub's; which shows in itself, and --from only checks it.
 
 Usage:
     python convert_checkpoint.py --init_checkpoint=albert_base/model.ckpt-best \
         --albert_config_file=albert_base/albert_config.json \
-        --to=hugging_face --output_checkpoint=albert_base_hugging_face
+        --from=tf1 --to=hugging_face --output_checkpoint=albert_base_hugging_face
 """
 
 import command_line

@@ -201,25 +201,24 @@ def write_atomically(path: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def write_together(prefix: str, suffixes: Sequence[str]) -> Iterator[str]:
-    """Gives a prefix to write several files under, and renames them to `prefix` on success.
+def write_together(paths: Sequence[str]) -> Iterator[str]:
+    """Gives a folder to write several files in, and moves them to their places on success.
 
     Args:
-        prefix: what the files' names begin with.
-        suffixes: how they end, in the order in which they appear.
+        paths: the files, all of one folder, in the order in which they appear.
 
     Raises:
         InputError: the file system refuses (full, read-only).
     """
-    folder = prefix + INCOMPLETE
-    incomplete = os.path.join(folder, os.path.basename(prefix))
+    folder = paths[-1] + INCOMPLETE
     try:
-        with explain_refusal(prefix):
+        with explain_refusal(paths[-1]):
             remove(folder)
             tf.io.gfile.makedirs(folder)
-            yield incomplete
-            for suffix in suffixes:
-                tf.io.gfile.rename(incomplete + suffix, prefix + suffix, overwrite=True)
+            yield folder
+            for path in paths:
+                incomplete = os.path.join(folder, os.path.basename(path))
+                tf.io.gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(folder)
 

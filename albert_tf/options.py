@@ -18,6 +18,11 @@ def option(description: str, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"description": description})
 
 
+def flag_name(field: dataclasses.Field) -> str:
+    """Returns the name of the flag of a field: without the `_` after a name that Python reserves."""
+    return field.name.removesuffix("_")
+
+
 def to_json_dict(options: Any) -> dict[str, Any]:
     """Returns the options as a dictionary that `json` writes, tuples as lists."""
     return {

@@ -96,15 +96,16 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
 
 def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
     prefix = str(tmp_path / "ckpt")
-    with files.write_together(prefix, (".data", ".index")) as incomplete:
+    paths = [prefix + ".data", prefix + ".index"]
+    with files.write_together(paths) as folder:
         for suffix in (".index", ".data"):
-            pathlib.Path(incomplete + suffix).write_text(suffix)
+            pathlib.Path(folder, "ckpt" + suffix).write_text(suffix)
         assert not list(tmp_path.glob("ckpt.data"))
     assert sorted(os.listdir(tmp_path)) == ["ckpt.data", "ckpt.index"]
 
     def fail_half_way():
-        with files.write_together(prefix, (".data", ".index")) as incomplete:
-            pathlib.Path(incomplete + ".data").write_text("half")
+        with files.write_together(paths) as folder:
+            pathlib.Path(folder, "ckpt.data").write_text("half")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

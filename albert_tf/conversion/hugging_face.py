@@ -72,9 +72,7 @@ def _encoder_rows(prefix: str) -> list[Row]:
     ]
 
 
-_BARE = _encoder_rows("")
-_WITH_HEADS = [
-    *_encoder_rows(ENCODER),
+_HEADS = [
     row(MODEL + "masked_lm_head/output_bias", "predictions.bias"),
     *_dense(MODEL + "masked_lm_head/transform", "predictions.dense"),
     *_layer_norm(MODEL + "masked_lm_head/layer_norm", "predictions.LayerNorm"),
@@ -82,6 +80,8 @@ _WITH_HEADS = [
     *_dense(MODEL + "head/dense", "classifier"),
     *_dense(MODEL + "span_head/dense", "qa_outputs"),
 ]
+_BARE = [*_encoder_rows(""), *_HEADS]
+_WITH_HEADS = [*_encoder_rows(ENCODER), *_HEADS]
 
 
 def stored_bare(path: str) -> Stored:

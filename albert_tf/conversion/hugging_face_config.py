@@ -5,12 +5,12 @@ too.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.tf1 import in_groups
+from albert_tf.conversion.groups import in_groups
 from albert_tf.errors import InputError
 from albert_tf.layers.common import LAYER_NORM_EPSILON
 
@@ -32,6 +32,19 @@ _FIXED = {
     "add_cross_attention": False,
     "pruned_heads": {},
     "quantization_config": None,
+}
+# Keys that are not the encoder's; what their values have to be, in a test and in words. null is as good
+# as absent.
+_OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "architectures": (
+        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+        "a list of names",
+    ),
+    "classifier_dropout_prob": (
+        lambda value: type(value) in (int, float) and 0 <= value < 1,
+        "a number in [0, 1)",
+    ),
+    "id2label": (lambda value: isinstance(value, dict), "an object"),
 }
 # Of transformers, for a config that does not say.
 _CLASSIFIER_DROPOUT = 0.1
@@ -80,6 +93,7 @@ class HuggingFaceConfig:
         if not is_hugging_face(values):
             raise InputError("expected a Hugging Face config with model_type 'albert'")
         _check_fixed(values)
+        _check_of_heads(values)
         ours = {field.name for field in dataclasses.fields(AlbertConfig)} - {"sharing"}
         encoder = {key: value for key, value in values.items() if key in ours}
         encoder["hidden_act"] = _activation(values.get("hidden_act", "gelu_new"))
@@ -129,7 +143,7 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
     Raises:
         InputError: it has no such model.
     """
-    there = in_groups(config)
+    there = in_groups(config, "Hugging Face's")
     check_groups(there)
     return there
 
@@ -156,7 +170,14 @@ def _check_fixed(values: Mapping[str, Any]) -> None:
             raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
 
 
+def _check_of_heads(values: Mapping[str, Any]) -> None:
+    for key, (is_valid, expected) in _OF_HEADS.items():
+        value = values.get(key)
+        if value is not None and not is_valid(value):
+            raise InputError(f"key '{key}' is {value!r}; expected {expected}")
+
+
 def _activation(theirs: Any) -> str:
-    if theirs not in _ACTIVATIONS:
+    if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
         raise InputError(f"hidden_act {theirs!r} is not one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[theirs]

@@ -12,7 +12,7 @@ import safetensors
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.conversion.hugging_face_config import HuggingFaceConfig
+from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, is_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import TensorReader
 
@@ -40,10 +40,17 @@ _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": tf.bfloat16.as_numpy_dt
 
 
 def is_folder(path: str) -> bool:
-    """Returns whether a path means a Hugging Face folder, or weights in one."""
+    """Returns whether a path means a Hugging Face folder, whole or not, or weights in one."""
     names = (WEIGHTS_FILE, _PICKLE_FILE)
-    return os.path.basename(path) in names or any(
-        tf.io.gfile.exists(os.path.join(path, name)) for name in names
+    if os.path.basename(path) in names:
+        return True
+    if any(tf.io.gfile.exists(os.path.join(path, name)) for name in names):
+        return True
+    config_file = os.path.join(path, CONFIG_FILE)
+    return (
+        tf.io.gfile.exists(config_file)
+        and not tf.io.gfile.glob(os.path.join(path, "*.index"))  # of TensorFlow's checkpoints
+        and is_hugging_face(files.read_json(config_file))
     )
 
 
@@ -52,11 +59,14 @@ def check_folder(directory: str) -> None:
     name = os.path.basename(directory)
     if name == WEIGHTS_FILE:
         raise InputError(f"{directory}: expected the folder that holds {CONFIG_FILE} and it")
-    if name == _PICKLE_FILE or not tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
+    if tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
+        return
+    if name == _PICKLE_FILE or tf.io.gfile.exists(os.path.join(directory, _PICKLE_FILE)):
         raise InputError(
             f"{directory}: to read {_PICKLE_FILE}, a pickle, could run any code; expected "
             f"{WEIGHTS_FILE}, which this, run there, makes of it where PyTorch is installed: {_UNPICKLE}"
         )
+    raise InputError(f"{directory}: holds a {CONFIG_FILE} and no weights; expected {WEIGHTS_FILE}")
 
 
 class FolderReader(TensorReader):

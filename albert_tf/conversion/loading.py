@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 import keras
 
@@ -31,6 +32,8 @@ from albert_tf.training.checkpoint_files import (
 )
 from albert_tf.training.checkpoints import variables_by_path
 
+KindName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub"]
+
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
@@ -38,7 +41,8 @@ class LoadReport:
 
     Attributes:
         prefix: the checkpoint, or the folder.
-        kind: whose checkpoint it is, in words.
+        kind_name: whose checkpoint it is.
+        kind: the same in words.
         read: for each variable that was read its path and how the checkpoint holds it.
         kept: paths of the variables that are not in it and are as they were.
         left: names of the weights in the checkpoint that the model has no place for.
@@ -46,6 +50,7 @@ class LoadReport:
     """
 
     prefix: str
+    kind_name: KindName
     kind: str
     read: tuple[tuple[str, Stored], ...]
     kept: tuple[str, ...]
@@ -60,6 +65,14 @@ class LoadReport:
             f"read {len(self.read)} variables from {self.prefix} ({self.kind}); left "
             f"{len(self.optimizer)} of its optimizer and {len(self.left)} others{left}{kept}"
         )
+
+    def check_complete(self) -> None:
+        """Raises an `InputError` where a part starts anew, of use only where training follows."""
+        if self.kept:
+            raise InputError(
+                f"{self.prefix} ({self.kind}): lacks {', '.join(self.kept)}; without training they "
+                "would stay as they start"
+            )
 
 
 def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
@@ -87,19 +100,23 @@ class _Kind:
     """A kind of checkpoint.
 
     Attributes:
+        name: whose; Hugging Face has two kinds.
         description: in words.
         recognises: whether a checkpoint is of this kind.
         layout: how it holds a variable.
+        config_here: makes of a config that goes with it the one under which we have the same model.
         check: raises an `InputError` where a checkpoint does not hold a model of a config.
         is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
         of_encoder: what the names of the encoder's weights start with.
-        may_lack: whether a model may be read without the variable of a path.
+        may_lack: whether a path is of a part of the encoder that a checkpoint may lack.
         make_model: makes the model that a checkpoint holds.
     """
 
+    name: KindName
     description: str
     recognises: Callable[[TensorReader], bool]
     layout: Layout
+    config_here: Callable[[AlbertConfig], AlbertConfig] = lambda config: config
     check: Callable[[AlbertConfig, TensorReader], object] = lambda config, reader: None
     is_no_weight: Callable[[str], bool] = lambda name: False
     of_encoder: tuple[str, ...] = ()
@@ -117,30 +134,35 @@ def _is_no_weight_of_ours(name: str) -> bool:
 
 
 _KINDS = (
-    _Kind("albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours),
+    _Kind("albert_tf", "albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours),
     _Kind(
+        "tf_hub",
         "TF Hub",
         tf_hub.is_hub_encoder,
         tf_hub.stored_in_hub,
         check=tf_hub.check_hub_config,
     ),
     _Kind(
+        "brightmart",
         "TensorFlow 1, brightmart's names",
         tf1.is_brightmart,
         tf1.stored_as_brightmart,
+        config_here=tf1.config_of_brightmart,
         check=lambda config, reader: tf1.check_brightmart_config(config),
         is_no_weight=tf1.is_no_weight,
         of_encoder=("bert/",),
     ),
     _Kind(
+        "tf1",
         "TensorFlow 1, the original's names",
         tf1.is_original,
         tf1.stored_as_original,
-        check=lambda config, reader: tf1.in_groups(config),
+        check=lambda config, reader: tf1.check_config(config),
         is_no_weight=tf1.is_no_weight,
         of_encoder=("bert/",),
     ),
     _Kind(
+        "hugging_face",
         "Hugging Face",
         is_with_heads,
         hugging_face.stored_with_heads,
@@ -150,6 +172,7 @@ _KINDS = (
         make_model=hugging_face.make_model,
     ),
     _Kind(
+        "hugging_face",
         "Hugging Face, AlbertModel",
         is_bare,
         hugging_face.stored_bare,
@@ -181,42 +204,45 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
     What the checkpoint holds beyond them, such as other heads and the optimizer's variables, is left.
     Of an encoder nothing may be left: the config would be another's.
 
+    A head of which the checkpoint holds nothing starts anew, and so does a pooler, which some of Hugging
+    Face's models lack; the report says so. Where no training follows, see `LoadReport.check_complete`.
+
     Args:
-        model: what to read: an encoder, or a model with one; every weight has to be there, but for the
-            pooler, which some of Hugging Face's models lack.
+        model: what to read: an encoder, or a model with one.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
             (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one; or a
             Hugging Face folder with `model.safetensors`, or the folder of a SavedModel of TF Hub.
 
     Returns:
-        what was read and what was left.
+        what was read, what was left and what starts anew.
 
     Raises:
-        InputError: there is no checkpoint, it is damaged, or it does not fit the model: names both
-            variables and both shapes. The model is as it was.
+        InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
+            a part of a head is missing or of another shape; names both variables and both shapes. The
+            model is as it was.
     """
     reader = _open(path)
     kind = _recognise(reader)
-    return _load(model, reader, kind, kind.may_lack)
+    return _load(model, reader, kind, kept=_find_lacking(model, reader, kind))
 
 
 def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
     """Makes the model that a checkpoint holds, with the heads that are there, and reads it.
 
     Args:
-        config: of the encoder.
+        config: of the encoder; brightmart's as it was published, with an E of its own.
         path: as for `load_checkpoint`.
 
     Returns:
         one of the models of `albert_tf.models`, and what was read and left.
 
     Raises:
-        InputError: as for `load_checkpoint`.
+        InputError: as for `load_checkpoint`, and where anything of the model is missing.
     """
     reader = _open(path)
     kind = _recognise(reader)
-    model = kind.make_model(config, reader, kind.layout)
-    return model, _load(model, reader, kind, may_lack=lambda path: False)
+    model = kind.make_model(kind.config_here(config), reader, kind.layout)
+    return model, _load(model, reader, kind, kept=[])
 
 
 def _open(path: str) -> TensorReader:
@@ -230,21 +256,34 @@ def _recognise(reader: TensorReader) -> _Kind:
         if kind.recognises(reader):
             return kind
     raise InputError(
-        f"{reader.prefix}: not a checkpoint of albert_tf, of the original or of an encoder of TF Hub; "
-        f"it holds '{min(reader.shapes, default='nothing')}'"
+        f"{reader.prefix}: holds '{min(reader.shapes, default='nothing')}'; expected a checkpoint of "
+        f"one of these kinds: {'; '.join(kind.description for kind in _KINDS)}"
     )
 
 
-def _load(
-    model: keras.Model, reader: TensorReader, kind: _Kind, may_lack: Callable[[str], bool]
-) -> LoadReport:
+def _find_lacking(model: keras.Model, reader: TensorReader, kind: _Kind) -> list[str]:
+    """Returns the paths of the parts that a checkpoint may lack and of which it holds nothing."""
+    of_encoder = {weight.path for weight in getattr(model, "encoder", model).weights}
+    parts: dict[tuple[str, ...], list[str]] = {}
+    for path in variables_by_path(model.weights):
+        if path not in of_encoder or kind.may_lack(path):
+            part = tuple(path.split("/")[:2])  # of the model's name and the layer's
+            parts.setdefault(part, []).append(path)
+    return [
+        path
+        for paths in parts.values()
+        if not any(reader.holds(kind.layout(path)) for path in paths)
+        for path in paths
+    ]
+
+
+def _load(model: keras.Model, reader: TensorReader, kind: _Kind, kept: list[str]) -> LoadReport:
     encoder = getattr(model, "encoder", model)
     try:
         kind.check(encoder.config, reader)
     except InputError as error:
         raise InputError(f"{reader.prefix} ({kind.description}): {error}") from error
     variables = variables_by_path(model.weights)
-    kept = [path for path in variables if may_lack(path) and not reader.holds(kind.layout(path))]
     wanted = {path: variable for path, variable in variables.items() if path not in kept}
     values = reader.read_all(wanted, kind.layout)
     report = _report(reader, kind, {path: kind.layout(path) for path in wanted}, kept)
@@ -265,6 +304,7 @@ def _report(
     rest = sorted(name for name in reader.shapes if name not in taken)
     return LoadReport(
         prefix=reader.prefix,
+        kind_name=kind.name,
         kind=kind.description,
         read=tuple(read.items()),
         kept=tuple(kept),

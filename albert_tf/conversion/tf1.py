@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.groups import in_groups
 from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, find, row
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoint_files import (
@@ -113,26 +114,9 @@ def is_no_weight(name: str) -> bool:
     return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
 
 
-def in_groups(config: AlbertConfig) -> AlbertConfig:
-    """Returns the config under which the original has the same layers with the same weights.
-
-    The original shares whole blocks alone. Layers of their own are what it has as L groups.
-
-    Raises:
-        InputError: it has no such model.
-    """
-    if config.sharing == "all":
-        return config
-    layers = list(range(config.num_hidden_layers))
-    there = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
-    own = config.sharing == "none" or [config.group_of_layer(layer) for layer in layers] == layers
-    if not own or [there.group_of_layer(layer) for layer in layers] != layers:
-        raise InputError(
-            f"sharing '{config.sharing}' with {config.num_hidden_layers} layers in "
-            f"{config.num_hidden_groups} groups: the original's checkpoints hold whole blocks only, "
-            "shared by all layers of a group"
-        )
-    return there
+def check_config(config: AlbertConfig) -> None:
+    """Raises an `InputError` where the original's checkpoints hold no such weights."""
+    in_groups(config, "the original's")
 
 
 def config_there(config: AlbertConfig) -> AlbertConfig:
@@ -143,12 +127,17 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
     """
     if config.hidden_act == "gelu_erf":
         raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
-    return in_groups(config)
+    return in_groups(config, "the original's")
+
+
+def config_of_brightmart(config: AlbertConfig) -> AlbertConfig:
+    """Returns the config under which we have the model of a config of brightmart's."""
+    return dataclasses.replace(config, embedding_size=config.hidden_size)
 
 
 def check_brightmart_config(config: AlbertConfig) -> None:
     """Raises an `InputError` where brightmart's code has no such model."""
-    groups = in_groups(config).num_hidden_groups
+    groups = in_groups(config, "brightmart's").num_hidden_groups
     if config.embedding_size != config.hidden_size:
         raise InputError(
             "embedding_size is "

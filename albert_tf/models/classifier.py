@@ -7,10 +7,11 @@ import keras
 from albert_tf.layers import PooledClassificationHead
 from albert_tf.layers.common import SeedStream
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertClassifier(keras.Model):
+class AlbertClassifier(EncoderWithHeads):
     """Classifies a text, or a pair of texts, by its pooled output.
 
     Args:
@@ -29,14 +30,12 @@ class AlbertClassifier(keras.Model):
         name: str = "albert_classifier",
         **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
+        super().__init__(encoder, seed, name, **kwargs)
         # Config
         self.num_classes = num_classes
         self.dropout = dropout
-        self.seed = seed
 
         # Layers
-        self.encoder = encoder
         self.head = PooledClassificationHead(
             num_classes=num_classes,
             dropout=dropout,
@@ -47,12 +46,8 @@ class AlbertClassifier(keras.Model):
         )
         self.build()
 
-    def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
-        if self.built:
-            return
-        self.head.build((None, self.encoder.config.hidden_size))
-        self.built = True
+    def _build_heads(self, hidden_size: int) -> None:
+        self.head.build((None, hidden_size))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, num_classes)."""
@@ -63,14 +58,6 @@ class AlbertClassifier(keras.Model):
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
             "num_classes": self.num_classes,
             "dropout": self.dropout,
-            "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        """Makes the model, and its encoder, from `get_config`."""
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})

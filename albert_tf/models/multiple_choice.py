@@ -8,10 +8,11 @@ from keras import ops
 from albert_tf.layers import PooledClassificationHead
 from albert_tf.layers.common import SeedStream
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertMultipleChoice(keras.Model):
+class AlbertMultipleChoice(EncoderWithHeads):
     """Gives every choice a logit by its pooled output (RACE).
 
     Args:
@@ -28,13 +29,11 @@ class AlbertMultipleChoice(keras.Model):
         name: str = "albert_multiple_choice",
         **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
+        super().__init__(encoder, seed, name, **kwargs)
         # Config
         self.dropout = dropout
-        self.seed = seed
 
         # Layers
-        self.encoder = encoder
         self.head = PooledClassificationHead(
             num_classes=1,
             dropout=dropout,
@@ -45,12 +44,8 @@ class AlbertMultipleChoice(keras.Model):
         )
         self.build()
 
-    def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
-        if self.built:
-            return
-        self.head.build((None, self.encoder.config.hidden_size))
-        self.built = True
+    def _build_heads(self, hidden_size: int) -> None:
+        self.head.build((None, hidden_size))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Scores a batch.
@@ -76,13 +71,5 @@ class AlbertMultipleChoice(keras.Model):
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
             "dropout": self.dropout,
-            "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        """Makes the model, and its encoder, from `get_config`."""
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})

@@ -7,10 +7,11 @@ import keras
 from albert_tf.layers import MaskedLMHead, PooledClassificationHead
 from albert_tf.layers.common import SeedStream
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertPretrainer(keras.Model):
+class AlbertPretrainer(EncoderWithHeads):
     """Predicts masked pieces and whether two segments were swapped.
 
     Args:
@@ -27,15 +28,13 @@ class AlbertPretrainer(keras.Model):
         name: str = "albert_pretrainer",
         **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
+        super().__init__(encoder, seed, name, **kwargs)
         # Config
         self.sentence_head = sentence_head
-        self.seed = seed
 
         # Layers
         seeds = SeedStream(seed)
         config = encoder.config
-        self.encoder = encoder
         self.masked_lm_head = MaskedLMHead(
             vocab_size=config.vocab_size,
             embedding_size=config.embedding_size,
@@ -56,15 +55,10 @@ class AlbertPretrainer(keras.Model):
             )
         self.build()
 
-    def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
-        if self.built:
-            return
-        hidden_size = self.encoder.config.hidden_size
+    def _build_heads(self, hidden_size: int) -> None:
         self.masked_lm_head.build((None, None, hidden_size))
         if self.sentence_order_head is not None:
             self.sentence_order_head.build((None, hidden_size))
-        self.built = True
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Predicts for a batch.
@@ -95,13 +89,5 @@ class AlbertPretrainer(keras.Model):
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
             "sentence_head": self.sentence_head,
-            "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        """Makes the model, and its encoder, from `get_config`."""
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})

@@ -7,10 +7,11 @@ import keras
 from albert_tf.layers import SpanHead
 from albert_tf.layers.common import SeedStream
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertSpanLabeler(keras.Model):
+class AlbertSpanLabeler(EncoderWithHeads):
     """Scores each position as the first and as the last of an answer (SQuAD 1.1).
 
     Args:
@@ -25,12 +26,7 @@ class AlbertSpanLabeler(keras.Model):
         name: str = "albert_span_labeler",
         **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
-        # Config
-        self.seed = seed
-
-        # Layers
-        self.encoder = encoder
+        super().__init__(encoder, seed, name, **kwargs)
         self.span_head = SpanHead(
             initializer_range=encoder.config.initializer_range,
             seed=SeedStream(seed).next(),
@@ -39,12 +35,8 @@ class AlbertSpanLabeler(keras.Model):
         )
         self.build()
 
-    def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
-        if self.built:
-            return
-        self.span_head.build((None, None, self.encoder.config.hidden_size))
-        self.built = True
+    def _build_heads(self, hidden_size: int) -> None:
+        self.span_head.build((None, None, hidden_size))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Scores a batch.
@@ -59,17 +51,3 @@ class AlbertSpanLabeler(keras.Model):
         encoded = self.encoder(inputs, training=training)
         start_logits, end_logits = self.span_head(encoded["sequence_output"])
         return {"start_logits": start_logits, "end_logits": end_logits}
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        """Makes the model, and its encoder, from `get_config`."""
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})

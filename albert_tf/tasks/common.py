@@ -214,13 +214,17 @@ def start_or_resume(
 def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
     """Reads `--init_checkpoint` into a model, where it is given.
 
+    Heads that are not in it start anew where `--do_train` goes on to train them.
+
     Raises:
-        InputError: it cannot be read or is of another model.
+        InputError: it cannot be read, is of another model, or lacks heads that nothing trains.
     """
     if options.init_checkpoint is None:
         return
     try:
         report = load_checkpoint(model, options.init_checkpoint)
+        if not options.do_train:
+            report.check_complete()
     except InputError as error:
         raise InputError(f"--init_checkpoint: {error}") from error
     print(report.summary())

@@ -1,78 +1,31 @@
 """Conversion: a checkpoint of any kind into one of another, checked before it counts as done.
 
-Which kind the first one is shows in itself, so only the second is asked for.
+Which kind the first one is shows in itself; who says it all the same is told where that is wrong.
 """
 
 import dataclasses
 import os
-from collections.abc import Callable
 from typing import Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import (
-    LoadReport,
-    hugging_face,
-    load_checkpoint,
-    load_model,
-    read_config,
-    save_hugging_face,
-    save_tf1_checkpoint,
-    tf1,
-)
+from albert_tf.conversion import LoadReport, hugging_face, load_model, read_config
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE, check_folder, is_folder
+from albert_tf.conversion.loading import KindName
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option
 from albert_tf.tasks import common
+from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget
 from albert_tf.tokenization import load_tokenizer
-from albert_tf.training.checkpoint_files import (
-    Layout,
-    checkpoint_exists,
-    plain_name,
-    stored_by_path,
-    tensors_of,
-)
-from albert_tf.training.checkpoints import save_checkpoint, variables_by_path
+from albert_tf.training.checkpoint_files import Layout, plain_name, tensors_of
+from albert_tf.training.checkpoints import variables_by_path
 
 # Two runs of one model on one machine differ by rounding alone.
 _TOLERANCE = 1e-5
-
-
-@dataclasses.dataclass(frozen=True)
-class _Target:
-    """A kind of checkpoint to write.
-
-    Attributes:
-        config_there: makes of our config the one that goes with it.
-        layout_of: how it holds the variables of a model.
-        save: writes a model; None: as a folder, config, vocabulary and all.
-    """
-
-    config_there: Callable[[AlbertConfig], AlbertConfig]
-    layout_of: Callable[[keras.Model], Layout]
-    save: Callable[[keras.Model, str], None] | None = None
-
-    def exists(self, output: str) -> bool:
-        """Returns whether there is one of this name."""
-        return checkpoint_exists(output) if self.save else tf.io.gfile.exists(output)
-
-    def config_file(self, output: str) -> str:
-        """Returns where its config is: in the folder, or beside the files with the prefix."""
-        if self.save:
-            return os.path.join(os.path.dirname(output), common.CONFIG_FILE)
-        return os.path.join(output, CONFIG_FILE)
-
-
-_TARGETS = {
-    "tf1": _Target(tf1.config_there, lambda model: tf1.stored_as_original, save_tf1_checkpoint),
-    "albert_tf": _Target(lambda config: config, lambda model: stored_by_path, save_checkpoint),
-    "hugging_face": _Target(hugging_face.config_there, hugging_face.layout_of),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,13 +36,16 @@ class ConversionOptions:
         "Checkpoint to convert, or a folder with one; its kind shows in itself."
     )
     albert_config_file: str | None = option(
-        "JSON file with the shape of its model; a Hugging Face folder has its own.", None
+        "JSON file with the shape of its model, where none lies beside the checkpoint.", None
     )
     spm_model_file: str | None = option(
-        "SentencePiece model that goes along; a Hugging Face folder has its own.", None
+        "SentencePiece model that goes along, where no spiece.model lies beside.", None
     )
     output_checkpoint: str | None = option(
         "Prefix of the checkpoint to write; with --to=hugging_face, the folder.", None
+    )
+    from_: KindName | None = option(
+        "Kind that the checkpoint to convert has to be of; any without this flag.", None
     )
     to: Literal["tf1", "albert_tf", "hugging_face"] = option("Kind of the checkpoint to write.")
     dry_run: bool = option("Only show what would be written.", False)
@@ -97,7 +53,7 @@ class ConversionOptions:
     def __post_init__(self):
         if not (self.output_checkpoint or self.dry_run):
             raise FlagError("expected --output_checkpoint or --dry_run; received neither")
-        with_prefix = _TARGETS[self.to].save is not None
+        with_prefix = isinstance(TARGETS[self.to], CheckpointTarget)
         if with_prefix and self.output_checkpoint and not os.path.basename(self.output_checkpoint):
             raise FlagError(
                 f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
@@ -115,42 +71,47 @@ def run(options: ConversionOptions) -> LoadReport:
         InputError: the checkpoint or the config is not what the options say, the other kind cannot
             hold the model, or there is an output of this name.
     """
-    target, output = _TARGETS[options.to], options.output_checkpoint
+    target, output = TARGETS[options.to], options.output_checkpoint
     config, spm_model_file = _find_companions(options)
+    model, report = load_model(config, options.init_checkpoint)
+    if options.from_ not in (None, report.kind_name):
+        raise InputError(
+            f"--from={options.from_}: {report.prefix} is a checkpoint of {report.kind_name} "
+            f"({report.kind})"
+        )
+    config = getattr(model, "encoder", model).config
     written_config = target.config_there(config)
     if output:
-        _check_output(target, output, written_config, spm_model_file)
-    model, report = load_model(config, options.init_checkpoint)
+        target.check(output, written_config, spm_model_file)
     _print_table(model, report, target.layout_of(model))
     print(report.summary())
     if written_config != config:
         print(f"there the config has num_hidden_groups {written_config.num_hidden_groups}")
     if options.dry_run:
         return report
-    files.make_directory(os.path.dirname(output) or ".", "output_checkpoint")
-    _write(target, output, model, written_config, spm_model_file)
-    difference = _check_written(target, model, output)
+    with target.write(output, model, written_config, spm_model_file) as written:
+        difference = _check_written(model, written, output)
     print(f"wrote {output}; read back, its outputs differ by {difference:.1e} at most")
     return report
 
 
 def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, str | None]:
-    """Returns the config, and the SentencePiece model where there is one.
+    """Returns the config, and the SentencePiece model where there is one: as flags, or as files beside.
 
     Raises:
         InputError: there is no config, or the vocabulary has another size than it says.
     """
-    config_file, spm_model_file = options.albert_config_file, options.spm_model_file
-    if is_folder(options.init_checkpoint):
-        check_folder(options.init_checkpoint)
-        config_file = config_file or os.path.join(options.init_checkpoint, CONFIG_FILE)
-        vocabulary = os.path.join(options.init_checkpoint, hugging_face.VOCABULARY_FILE)
-        if not spm_model_file and tf.io.gfile.exists(vocabulary):
-            spm_model_file = vocabulary
+    path, config_name = options.init_checkpoint, common.CONFIG_FILE
+    if is_folder(path):
+        check_folder(path)
+        config_name = CONFIG_FILE
+    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+    config_file = options.albert_config_file or _file_in(folder, config_name)
+    spm_model_file = options.spm_model_file or _file_in(folder, hugging_face.VOCABULARY_FILE)
     if not config_file:
         raise FlagError(
-            "expected --albert_config_file; only a Hugging Face folder goes without it, and "
-            f"--init_checkpoint={options.init_checkpoint} is none"
+            f"expected --albert_config_file; there is no {config_name} beside "
+            f"--init_checkpoint={path}"
         )
     config = read_config(config_file)
     if spm_model_file:
@@ -163,51 +124,10 @@ def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, str | No
     return config, spm_model_file
 
 
-def _check_output(
-    target: _Target, output: str, config: AlbertConfig, spm_model_file: str | None
-) -> None:
-    """Raises an `InputError` where writing would replace something."""
-    if target.exists(output):
-        raise InputError(
-            f"--output_checkpoint: '{output}' exists already; remove it or name another"
-        )
-    config_file = target.config_file(output)
-    if tf.io.gfile.exists(config_file) and read_config(config_file) != config:
-        raise InputError(
-            f"--output_checkpoint: '{config_file}' is another model's; name another folder"
-        )
-    vocabulary_file = _vocabulary_beside(output)
-    if (
-        spm_model_file
-        and tf.io.gfile.exists(vocabulary_file)
-        and files.read_bytes(vocabulary_file) != files.read_bytes(spm_model_file)
-    ):
-        raise InputError(
-            f"--output_checkpoint: '{vocabulary_file}' is another model's; name another folder"
-        )
-
-
-def _vocabulary_beside(prefix: str) -> str:
-    return os.path.join(os.path.dirname(prefix), hugging_face.VOCABULARY_FILE)
-
-
-def _write(
-    target: _Target,
-    output: str,
-    model: keras.Model,
-    config: AlbertConfig,
-    spm_model_file: str | None,
-) -> None:
-    """Writes the model with its config and vocabulary, as the published archives have them."""
-    if target.save is None:
-        save_hugging_face(model, output, spm_model_file)
-        return
-    target.save(model, output)
-    config_file = target.config_file(output)
-    if not tf.io.gfile.exists(config_file):
-        config.to_json_file(config_file)
-    if spm_model_file:
-        files.write_bytes(_vocabulary_beside(output), files.read_bytes(spm_model_file))
+def _file_in(folder: str, name: str) -> str | None:
+    """Returns the path of a file that is in a folder; None where it is not."""
+    path = os.path.join(folder, name)
+    return path if tf.io.gfile.exists(path) else None
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:
@@ -224,32 +144,23 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
         )
 
 
-def _read_back(target: _Target, model: keras.Model, output: str) -> keras.Model:
-    """Returns the model that was written, as its next user gets it."""
-    if target.save is None:
-        return load_model(read_config(target.config_file(output)), output)[0]
-    # The original has one name for the heads of two of our models, so the model has to be said.
-    written = type(model).from_config(model.get_config())
-    load_checkpoint(written, output)
-    return written
-
-
-def _check_written(target: _Target, model: keras.Model, output: str) -> float:
+def _check_written(model: keras.Model, written: keras.Model, output: str) -> float:
     """Returns the largest difference of any output between a model and what was written of it.
 
     Raises:
         InputError: they differ by more than rounding, or are no numbers.
     """
-    written = _read_back(target, model, output)
     for ours, theirs in zip(model.weights, written.weights, strict=True):
         if not np.array_equal(ours, theirs, equal_nan=True):
-            raise InputError(f"{output}: do not use it: '{ours.path}' reads back as other values")
+            raise InputError(
+                f"{output}: not written: '{ours.path}' would read back as other values"
+            )
     inputs = _random_inputs(model)
     pairs = zip(*(keras.tree.flatten(one(inputs)) for one in (model, written)), strict=True)
     # np.max, and not max, which a NaN passes by.
     difference = float(np.max([np.abs(np.subtract(*pair)).max() for pair in pairs]))
     if not difference <= _TOLERANCE:
-        raise InputError(f"{output}: do not use it: its outputs differ by {difference}")
+        raise InputError(f"{output}: not written: its outputs would differ by {difference}")
     return difference
 
 

@@ -133,7 +133,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
-            load_checkpoint(evaluator.model, best_checkpoint(options.output_dir))
+            load_checkpoint(evaluator.model, best_checkpoint(options.output_dir)).check_complete()
         else:
             load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()

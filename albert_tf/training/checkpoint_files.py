@@ -10,6 +10,7 @@ import difflib
 import functools
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,6 +29,8 @@ _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
+# What follows the prefix in the name of a file; TensorFlow 1 writes a `.meta` too.
+_FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,14 +215,14 @@ def find_checkpoint(path: str) -> str:
     """Returns the prefix of the checkpoint that a path means.
 
     Args:
-        path: a prefix, or a folder: its latest checkpoint, or, where no file says which that is (as in
-            the archives of published models), its only one.
+        path: a prefix, or one of the files that begin with it; or a folder: its latest checkpoint, or,
+            where no file says which that is (as in the archives of published models), its only one.
 
     Raises:
         InputError: the folder holds no checkpoint, or several of which none is the latest.
     """
     if not tf.io.gfile.isdir(path):
-        return path
+        return _FILE_END.sub("", path)
     latest = tf.train.latest_checkpoint(path)
     if latest is not None:
         return latest
@@ -232,9 +235,9 @@ def find_checkpoint(path: str) -> str:
     return indices[0].removesuffix(_INDEX)
 
 
-def checkpoint_exists(prefix: str) -> bool:
-    """Returns whether a file of a checkpoint with this prefix is there."""
-    return any(tf.io.gfile.exists(prefix + suffix) for suffix in (_DATA, _INDEX))
+def checkpoint_paths(prefix: str) -> tuple[str, str]:
+    """Returns the files that `write_checkpoint` writes; without the last they are no checkpoint."""
+    return prefix + _DATA, prefix + _INDEX
 
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
@@ -248,9 +251,9 @@ def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
         InputError: the file system refuses (full, read-only).
     """
     names = sorted(tensors)
-    with files.write_together(prefix, (_DATA, _INDEX)) as incomplete:
+    with files.write_together(checkpoint_paths(prefix)) as folder:
         tf.raw_ops.SaveV2(
-            prefix=incomplete,
+            prefix=os.path.join(folder, os.path.basename(prefix)),
             tensor_names=names,
             shape_and_slices=[""] * len(names),
             tensors=[tensors[name] for name in names],

@@ -9,11 +9,13 @@ import pathlib
 from collections.abc import Iterator
 
 import command_line
+from albert_tf.data import glue
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.parity import encoder, features, heads, optimizers, tokenization
 from benchmarks.parity.difference import Difference, merge
+from benchmarks.parity.original import read_json
 from benchmarks.tables import markdown_table
 
 _VOCABULARY = "sentencepiece/30k-clean.model"
@@ -26,7 +28,8 @@ class ParityOptions:
 
     golden_dir: str = option("Folder of the arrays that the original computed.", "../shared/golden")
     data_dir: str = option(
-        f"Folder of public data; the published vocabulary is its {_VOCABULARY}.", "../shared/data"
+        f"Folder of public data: the published vocabulary, its {_VOCABULARY}, and GLUE, its glue.",
+        "../shared/data",
     )
 
 
@@ -37,6 +40,8 @@ def measure(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[Differ
     yield merge("rows of padding alone", [padding for _, padding in encoders])
     yield from heads.compare_pretraining(golden_dir)
     yield from heads.compare_classifier(golden_dir)
+    yield from heads.compare_multiple_choice(golden_dir)
+    yield from heads.compare_span_labeler(golden_dir)
     rates = [optimizers.compare_schedule(golden_dir, name)[0] for name in optimizers.SCHEDULES]
     yield merge(f"{len(rates)} schedules", rates)
     for name in optimizers.OPTIMIZERS:
@@ -56,6 +61,17 @@ def _measure_text(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[
     tokenizer = AlbertTokenizer(str(data_dir / _VOCABULARY), lower_case=True)
     jobs = [features.compare_job(golden_dir, tokenizer, name)[0] for name in features.JOBS]
     yield merge(f"{len(jobs)} files, {len(features.LENGTHS)} lengths", jobs)
+    raw = [_compare_raw_file(golden_dir, data_dir, tokenizer, name) for name in features.FILE_JOBS]
+    yield merge(f"ids of {len(raw)} raw files", raw)
+
+
+def _compare_raw_file(
+    golden_dir: pathlib.Path, data_dir: pathlib.Path, tokenizer: AlbertTokenizer, name: str
+) -> Difference:
+    job = read_json(golden_dir / "finetune_features" / "glue.json")[name]
+    task, folder = glue.find_task(job["task_name"]), (data_dir / job["file"]).parents[1]
+    examples = glue.read_glue(task, str(folder), job["split"])
+    return features.compare_file(golden_dir, tokenizer, name, examples)[0]
 
 
 def _main(options: ParityOptions) -> None:

@@ -2,13 +2,20 @@
 
 import pathlib
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
 from benchmarks.parity.difference import Difference, compare_numbers
 from benchmarks.parity.original import assign_by_original_name, by_original_name
 
@@ -57,36 +64,100 @@ def compare_pretraining(golden_dir: pathlib.Path) -> list[Difference]:
             for name, pair in logits.items()
         ),
         compare_numbers(part, "losses", losses, atol=_LOSS_TOLERANCE),
-        _compare_gradients(part, gradients, golden),
+        _compare_gradients(part, gradients, _below(golden, "grad/")),
     ]
 
 
 def compare_classifier(golden_dir: pathlib.Path) -> list[Difference]:
     """Compares logits, loss and the gradient of every variable of a classifier."""
-    config_file = golden_dir / "pretraining" / "albert_config.json"
-    golden = np.load(golden_dir / "finetune_heads" / "classifier.npz")
-    model = AlbertClassifier(
-        AlbertEncoder(AlbertConfig.from_json_file(str(config_file))),
-        num_classes=golden["logits"].shape[1],
-    )
+    golden = _read_head(golden_dir, "classifier")
+    model = AlbertClassifier(_make_encoder(golden_dir), num_classes=golden["logits"].shape[1])
+    return _compare_chosen("classifier", model, _batch(golden, *_INPUTS), golden)
+
+
+def compare_multiple_choice(golden_dir: pathlib.Path) -> list[Difference]:
+    """Compares logits, loss and the gradient of every variable of a choice among four texts."""
+    golden = _read_head(golden_dir, "multiple_choice")
+    model = AlbertMultipleChoice(_make_encoder(golden_dir))
+    # The original has the choices of an example side by side, (B, C * S).
+    shape = (*golden["logits"].shape, -1)
+    inputs = {name: tf.reshape(ids, shape) for name, ids in _batch(golden, *_INPUTS).items()}
+    return _compare_chosen("multiple choice", model, inputs, golden)
+
+
+def compare_span_labeler(golden_dir: pathlib.Path) -> list[Difference]:
+    """Compares logits, loss and gradients of a span labeler; the pooler has none."""
+    golden = _read_head(golden_dir, "squad_v1")
+    model = AlbertSpanLabeler(_make_encoder(golden_dir))
     assign_by_original_name(model, _below(golden, "var/"))
-    batch = _batch(golden, *_INPUTS, "label_ids")
+    inputs, expected = _below(golden, "input/"), _below(golden, "training/")
     with tf.GradientTape() as tape:
-        logits = model(batch, training=False)
-        total = batch_loss(ClassificationLoss(), batch, logits)
+        outputs = model({name: tf.constant(inputs[name]) for name in _INPUTS}, training=False)
+        # The mean over the texts and the two ends, as `run_squad_v1.py` of the original has it.
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                inputs[f"{end}_positions"], outputs[f"{end}_logits"]
+            )
+            for end in ("start", "end")
+        ]
+        total = tf.reduce_mean(losses)
+    variables = [v for v in model.trainable_variables if "/pooler/" not in v.path]
+    logits = [(name, output, expected[name]) for name, output in outputs.items()]
+    return _compare_head(
+        "span labeler",
+        logits,
+        (total, expected["total_loss"]),
+        dict(by_original_name(variables, tape.gradient(total, variables))),
+        _below(golden, "training/grad/"),
+    )
+
+
+def _compare_chosen(
+    part: str, model: keras.Model, inputs: dict[str, tf.Tensor], golden
+) -> list[Difference]:
+    """Compares a model that chooses one of its logits."""
+    assign_by_original_name(model, _below(golden, "var/"))
+    with tf.GradientTape() as tape:
+        logits = model(inputs, training=False)
+        total = batch_loss(ClassificationLoss(), _batch(golden, "label_ids"), logits)
     variables = model.trainable_variables
-    gradients = dict(by_original_name(variables, tape.gradient(total, variables)))
-    part = "classifier"
-    logit_pairs = [("", logits, golden["logits"])]
+    return _compare_head(
+        part,
+        [("", logits, golden["logits"])],
+        (total, golden["loss"]),
+        dict(by_original_name(variables, tape.gradient(total, variables))),
+        _below(golden, "grad/"),
+    )
+
+
+def _compare_head(
+    part: str,
+    logits: list[tuple],
+    loss: tuple,
+    gradients: dict[str, np.ndarray],
+    expected_gradients: dict[str, np.ndarray],
+) -> list[Difference]:
     return [
-        compare_numbers(part, "logits", logit_pairs, atol=_LOGIT_TOLERANCE),
-        compare_numbers(part, "loss", [("", total, golden["loss"])], atol=_LOSS_TOLERANCE),
-        _compare_gradients(part, gradients, golden),
+        compare_numbers(part, "logits", logits, atol=_LOGIT_TOLERANCE),
+        compare_numbers(part, "loss", [("", *loss)], atol=_LOSS_TOLERANCE),
+        _compare_gradients(part, gradients, expected_gradients),
     ]
 
 
-def _compare_gradients(part: str, gradients: dict[str, np.ndarray], golden) -> Difference:
-    expected = _below(golden, "grad/")
+def _read_head(golden_dir: pathlib.Path, name: str):
+    """Returns the arrays of a head for fine-tuning, with its weights among them."""
+    return np.load(golden_dir / "finetune_heads" / f"{name}.npz")
+
+
+def _make_encoder(golden_dir: pathlib.Path) -> AlbertEncoder:
+    """Returns an encoder of the config of pre-training, which the heads have too."""
+    config_file = golden_dir / "pretraining" / "albert_config.json"
+    return AlbertEncoder(AlbertConfig.from_json_file(str(config_file)))
+
+
+def _compare_gradients(
+    part: str, gradients: dict[str, np.ndarray], expected: dict[str, np.ndarray]
+) -> Difference:
     if gradients.keys() != expected.keys():
         raise ValueError(f"other variables: {sorted(gradients.keys() ^ expected.keys())}")
     pairs = [(name, gradient, expected[name]) for name, gradient in gradients.items()]

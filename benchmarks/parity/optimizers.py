@@ -52,7 +52,7 @@ def compare_schedule(golden_dir: pathlib.Path, name: str) -> list[Difference]:
     received = np.array([schedule(step) for step in run["global_steps"]])
     return [
         compare_numbers(
-            "learning rate", name, [("rates", received, expected)], atol=4e-9, rtol=1e-6
+            "learning rate", name, [("rates", received, expected)], atol=1e-9, rtol=1e-6
         )
     ]
 

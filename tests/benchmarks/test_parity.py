@@ -67,5 +67,5 @@ def test_without_reference_data_there_is_one_line(tmp_path):
     )
     assert result.returncode == 2
     assert result.stdout == ""
-    assert f"error: --golden_dir={tmp_path / 'absent'}: no such folder" in result.stderr
+    assert f"parity: error: --golden_dir={tmp_path / 'absent'}: no such folder" in result.stderr
     assert "Traceback" not in result.stderr

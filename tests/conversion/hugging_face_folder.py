@@ -7,6 +7,9 @@ import pathlib
 import numpy as np
 import safetensors.numpy
 
+from albert_tf.conversion import load_model, read_config
+from tests.helpers import random_inputs
+
 CONFIG = {
     "model_type": "albert",
     "vocab_size": 97,
@@ -170,3 +173,45 @@ def _attend(x, mask, tensors, name):
     return linear(
         (weights @ value).transpose(0, 2, 1, 3).reshape(x.shape), tensors, f"{name}.dense"
     )
+
+
+def load(folder):
+    return load_model(read_config(f"{folder}/config.json"), folder)
+
+
+def read(folder):
+    return safetensors.numpy.load_file(f"{folder}/model.safetensors")
+
+
+def check_same_tensors(received, expected):
+    assert set(received) == set(expected)
+    for name, tensor in expected.items():
+        assert received[name].dtype == tensor.dtype
+        assert received[name].shape == tensor.shape
+        assert received[name].tobytes() == tensor.tobytes(), name
+
+
+def inputs_for(architecture):
+    inputs = random_inputs()
+    if architecture == "AlbertForMultipleChoice":
+        return {name: ids.reshape(1, 3, 11) for name, ids in inputs.items()}
+    return {**inputs, "masked_lm_positions": np.array([[0, 4], [10, 2], [3, 3]], np.int32)}
+
+
+def outputs_of(model, inputs):
+    """Returns what a model computes, under the names that `transformers` gives it."""
+    outputs = model(inputs)
+    if not isinstance(outputs, dict):
+        return {"logits": np.asarray(outputs)}
+    names = {
+        "sequence_output": "last_hidden_state",
+        "pooled_output": "pooler_output",
+        "masked_lm_logits": "prediction_logits",
+        "sentence_order_logits": "sop_logits",
+    }
+    outputs = {names.get(name, name): output for name, output in outputs.items()}
+    return {
+        name: np.asarray(output)
+        for name, output in outputs.items()
+        if name not in ("encoder_outputs", "embedding_output")
+    }

@@ -1,4 +1,4 @@
-"""Hugging Face folders into models and back, against NumPy and, where it is installed, `transformers`."""
+"""Hugging Face folders into models and back, against NumPy."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.conversion import load_checkpoint, load_model, read_config, save_hugging_face
+from albert_tf.conversion import load_checkpoint, read_config, save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -17,11 +17,16 @@ from albert_tf.models import (
 )
 from tests.conversion.hugging_face_folder import (
     ARCHITECTURES,
+    check_same_tensors,
     encode,
     gelu,
+    inputs_for,
     layer_norm,
     linear,
+    load,
+    outputs_of,
     random_tensors,
+    read,
     write_folder,
 )
 from tests.helpers import random_inputs, tiny_config
@@ -34,48 +39,6 @@ MODELS = {
     "AlbertForMultipleChoice": AlbertMultipleChoice,
     "AlbertForQuestionAnswering": AlbertSpanLabeler,
 }
-
-
-def load(folder):
-    return load_model(read_config(f"{folder}/config.json"), folder)
-
-
-def read(folder):
-    return safetensors.numpy.load_file(f"{folder}/model.safetensors")
-
-
-def check_same_tensors(received, expected):
-    assert set(received) == set(expected)
-    for name, tensor in expected.items():
-        assert received[name].dtype == tensor.dtype
-        assert received[name].shape == tensor.shape
-        assert received[name].tobytes() == tensor.tobytes(), name
-
-
-def inputs_for(architecture):
-    inputs = random_inputs()
-    if architecture == "AlbertForMultipleChoice":
-        return {name: ids.reshape(1, 3, 11) for name, ids in inputs.items()}
-    return {**inputs, "masked_lm_positions": np.array([[0, 4], [10, 2], [3, 3]], np.int32)}
-
-
-def outputs_of(model, inputs):
-    """Returns what a model computes, under the names that `transformers` gives it."""
-    outputs = model(inputs)
-    if not isinstance(outputs, dict):
-        return {"logits": np.asarray(outputs)}
-    names = {
-        "sequence_output": "last_hidden_state",
-        "pooled_output": "pooler_output",
-        "masked_lm_logits": "prediction_logits",
-        "sentence_order_logits": "sop_logits",
-    }
-    outputs = {names.get(name, name): output for name, output in outputs.items()}
-    return {
-        name: np.asarray(output)
-        for name, output in outputs.items()
-        if name not in ("encoder_outputs", "embedding_output")
-    }
 
 
 def expected_outputs(architecture, tensors, inputs):
@@ -191,6 +154,15 @@ def test_classifier_starts_from_a_masked_lm_without_pooler(tmp_path):
     assert set(report.left) == set(ARCHITECTURES["AlbertForMaskedLM"][1])
 
 
+def test_half_a_pooler_is_refused(tmp_path):
+    tensors = random_tensors("AlbertModel")
+    del tensors["pooler.bias"]
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", tensors)
+    encoder = AlbertEncoder(read_config(f"{folder}/config.json"))
+    with pytest.raises(InputError, match=r"'pooler.bias' is not in it"):
+        load_checkpoint(encoder, folder)
+
+
 def test_masked_lm_of_the_published_folders_has_a_pooler_and_copies(tmp_path):
     tensors = random_tensors("AlbertForPreTraining")
     tensors = {name: x for name, x in tensors.items() if not name.startswith("sop_")}
@@ -244,7 +216,10 @@ def test_layers_of_their_own_become_groups(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sharing": "ffn"}, "sharing 'ffn' with 5 layers"),
+        (
+            {"sharing": "ffn"},
+            "sharing 'ffn' with 5 layers .* Hugging Face's checkpoints hold whole",
+        ),
         (
             {"num_hidden_layers": 22, "num_hidden_groups": 22},
             "layer 15 is of group 15 in a Hugging Face model and of group 14 in",
@@ -320,84 +295,3 @@ def test_missing_tensors_are_named(tmp_path):
         folder = write_folder(tmp_path / str(number), "AlbertForSequenceClassification", rest)
         with pytest.raises(InputError, match=f"'{name}' is not in it; the model's 'albert_"):
             load(folder)
-
-
-# What follows needs `pip install .[hf-parity]`.
-
-
-def random_of_theirs(architecture, **changes):
-    """Returns a random model of `transformers`, in evaluation mode."""
-    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
-    torch.manual_seed(1)
-    values = {**tiny_config(num_hidden_groups=2, inner_group_num=2).to_dict(), **changes}
-    del values["sharing"]
-    config = transformers.AlbertConfig(**{"hidden_act": "gelu_new", **values})
-    model = getattr(transformers, architecture)(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape))
-    return model
-
-
-def outputs_of_theirs(model, inputs):
-    import torch
-
-    names = {"input_mask": "attention_mask", "segment_ids": "token_type_ids"}
-    positions = inputs.get("masked_lm_positions")
-    with torch.no_grad():
-        outputs = model(
-            **{
-                names.get(name, name): torch.from_numpy(ids).long()
-                for name, ids in inputs.items()
-                if name != "masked_lm_positions"
-            }
-        )
-    outputs = {name: output.numpy() for name, output in outputs.items()}
-    if "MaskedLM" in type(model).__name__:
-        outputs = {"prediction_logits": outputs["logits"]}
-    if "prediction_logits" in outputs:
-        outputs["prediction_logits"] = np.take_along_axis(
-            outputs["prediction_logits"], positions[..., None], axis=1
-        )
-    return outputs
-
-
-def check_same_outputs(ours, theirs, architecture):
-    inputs = inputs_for(architecture)
-    received, expected = outputs_of(ours, inputs), outputs_of_theirs(theirs, inputs)
-    for name, output in expected.items():
-        np.testing.assert_allclose(received[name], output, rtol=0, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hidden_act", ["gelu_new", "gelu", "relu"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, hidden_act):
-    labels = {"num_labels": 3} if architecture == "AlbertForSequenceClassification" else {}
-    theirs = random_of_theirs(architecture, hidden_act=hidden_act, **labels)
-    theirs.save_pretrained(tmp_path / "theirs")
-    ours, report = load(str(tmp_path / "theirs"))
-    assert report.left == report.kept == ()
-    check_same_outputs(ours, theirs, architecture)
-
-    save_hugging_face(ours, str(tmp_path / "back"))
-    check_same_tensors(read(tmp_path / "back"), read(tmp_path / "theirs"))
-    again, notes = type(theirs).from_pretrained(tmp_path / "back", output_loading_info=True)
-    assert not any(notes.values()), notes
-    check_same_outputs(ours, again.eval(), architecture)
-
-
-@pytest.mark.slow
-def test_transformers_reads_our_vocabulary(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
-    from albert_tf.tokenization import AlbertTokenizer
-    from tests.helpers import shared_path
-
-    vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
-    tokenizer = AlbertTokenizer(vocabulary)
-    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size))
-    save_hugging_face(encoder, str(tmp_path / "out"), vocabulary)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    for line in ("The quick brown fox, it jumped.", "Don't panic: naïve cafés cost 12 euros!"):
-        assert theirs.tokenize(line) == tokenizer.tokenize(line)

@@ -55,6 +55,21 @@ def test_there_and_back(preset):
             {"hidden_act": "silu"},
             "hidden_act 'silu' is not one of gelu_new, gelu_pytorch_tanh, gelu",
         ),
+        ({"hidden_act": ["gelu"]}, r"hidden_act \['gelu'\] is not one of gelu_new"),
+        ({"id2label": 3}, "key 'id2label' is 3; expected an object"),
+        ({"architectures": "AlbertModel"}, "key 'architectures' is 'AlbertModel'; expected a list"),
+        (
+            {"architectures": [["AlbertModel"]]},
+            "key 'architectures' is .*; expected a list of names",
+        ),
+        (
+            {"classifier_dropout_prob": "x"},
+            r"key 'classifier_dropout_prob' is 'x'; expected a number in \[0, 1\)",
+        ),
+        (
+            {"classifier_dropout_prob": 1.5},
+            "key 'classifier_dropout_prob' is 1.5; expected a number",
+        ),
         ({"layer_norm_eps": 1e-5}, "key 'layer_norm_eps' is 1e-05; only 1e-12 is supported"),
         (
             {"position_embedding_type": "relative_key"},

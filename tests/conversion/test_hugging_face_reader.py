@@ -84,6 +84,17 @@ def test_file_instead_of_its_folder_is_refused(tmp_path):
         FolderReader(f"{folder}/model.safetensors")
 
 
+def test_folder_without_weights_is_refused(tmp_path):
+    folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
+    (folder / "model.safetensors").unlink()
+    assert is_folder(str(folder))
+    with pytest.raises(InputError, match=r"theirs: holds .* expected model.safetensors$"):
+        FolderReader(str(folder))
+    # Where somebody put their config beside a checkpoint of TensorFlow, that is what is meant.
+    (folder / "model.ckpt-best.index").write_bytes(b"")
+    assert not is_folder(str(folder))
+
+
 def test_pickle_is_never_read(tmp_path):
     pickle = tmp_path / "pytorch_model.bin"
     pickle.write_bytes(b"whatever it holds")

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.conversion import load_checkpoint, load_model, save_tf1_checkpoint
+from albert_tf.conversion import (
+    load_checkpoint,
+    load_model,
+    save_hugging_face,
+    save_tf1_checkpoint,
+)
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -46,12 +51,66 @@ def test_weight_of_another_shape_is_named_and_nothing_is_read(tmp_path, pretrain
         np.testing.assert_array_equal(first, second)
 
 
-def test_missing_weight_is_named(tmp_path, pretrainer):
-    save(pretrainer.encoder, tmp_path)
-    with pytest.raises(
-        InputError, match=r"'albert_pretrainer/masked_lm_head/output_bias' is not in it; .*97"
-    ):
+WITH_HEADS = {
+    "pretrainer": AlbertPretrainer,
+    "classifier": lambda encoder: AlbertClassifier(encoder, num_classes=7),
+    "multiple choice": AlbertMultipleChoice,
+    "span labeler": AlbertSpanLabeler,
+}
+
+
+@pytest.mark.parametrize("save_as", [save_checkpoint, save_tf1_checkpoint, save_hugging_face])
+@pytest.mark.parametrize("kind", WITH_HEADS)
+def test_heads_that_a_checkpoint_lacks_start_anew(tmp_path, save_as, kind):
+    encoder = AlbertEncoder(tiny_config(), seed=1)
+    save_as(encoder, str(tmp_path / "theirs"))
+    model = WITH_HEADS[kind](AlbertEncoder(tiny_config(), seed=2))
+    of_heads = {
+        path: variable.numpy()
+        for path, variable in variables_by_path(model.weights).items()
+        if not path.startswith("albert_encoder/")
+    }
+    report = load_checkpoint(model, str(tmp_path / "theirs"))
+    assert set(report.kept) == set(of_heads)
+    assert report.left == ()
+    variables = variables_by_path(model.weights)
+    for path, value in of_heads.items():
+        np.testing.assert_array_equal(variables[path], value)
+    for ours, theirs in zip(model.encoder.weights, encoder.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert f"start anew: {report.kept[0]}" in report.summary()
+    with pytest.raises(InputError, match=rf"theirs.* \(.*\): lacks {report.kept[0]}, .*training"):
+        report.check_complete()
+    assert load_checkpoint(model.encoder, str(tmp_path / "theirs")).check_complete() is None
+
+
+@pytest.mark.parametrize("save_as", [save_checkpoint, save_tf1_checkpoint, save_hugging_face])
+def test_one_of_two_heads_starts_anew(tmp_path, save_as):
+    save_as(
+        AlbertPretrainer(AlbertEncoder(tiny_config()), sentence_head=False), str(tmp_path / "c")
+    )
+    model = AlbertPretrainer(AlbertEncoder(tiny_config()))
+    report = load_checkpoint(model, str(tmp_path / "c"))
+    assert report.kept == (
+        "albert_pretrainer/sentence_order_head/dense/kernel",
+        "albert_pretrainer/sentence_order_head/dense/bias",
+    )
+
+
+@pytest.mark.parametrize("missing", ["masked_lm_head/output_bias", "encoder/pooler/dense/bias"])
+def test_missing_weight_is_named(tmp_path, pretrainer, missing):
+    variables = variables_by_path(pretrainer.weights)
+    (path,) = (path for path in variables if path.endswith(missing))
+    Checkpoints(str(tmp_path), {p: v for p, v in variables.items() if p != path}, 1).save(7)
+    with pytest.raises(InputError, match=rf"'{path}' is not in it; the model's '{path}' has shape"):
         load_checkpoint(pretrainer, str(tmp_path))
+
+
+def test_head_of_another_shape_is_refused(tmp_path):
+    encoder = AlbertEncoder(tiny_config())
+    save_checkpoint(AlbertClassifier(encoder, num_classes=7), str(tmp_path / "ckpt"))
+    with pytest.raises(InputError, match=r"head/dense/kernel' has shape \(48, 7\); .* \(48, 3\)"):
+        load_checkpoint(AlbertClassifier(encoder, num_classes=3), str(tmp_path / "ckpt"))
 
 
 def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
@@ -59,6 +118,14 @@ def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
         load_checkpoint(pretrainer, str(tmp_path))
     with pytest.raises(InputError, match="there is no checkpoint of this name"):
         load_checkpoint(pretrainer, str(tmp_path / "ckpt-3"))
+
+
+@pytest.mark.parametrize("end", [".index", ".data-00000-of-00001", ".meta"])
+def test_a_file_of_a_checkpoint_means_the_checkpoint(tmp_path, pretrainer, end):
+    prefix = save(pretrainer, tmp_path)
+    assert load_checkpoint(pretrainer, prefix + end).prefix == prefix
+    with pytest.raises(InputError, match="ckpt-3: there is no checkpoint of this name"):
+        load_checkpoint(pretrainer, str(tmp_path / "ckpt-3") + end)
 
 
 def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
@@ -74,7 +141,9 @@ def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
 
 def test_checkpoint_of_others_is_refused(tmp_path, pretrainer):
     prefix = tf.train.Checkpoint(step=tf.Variable(1)).write(str(tmp_path / "other"))
-    with pytest.raises(InputError, match="not a checkpoint of albert_tf, of the original or of"):
+    with pytest.raises(
+        InputError, match=r"expected .* kinds: albert_tf; TF Hub; TensorFlow 1.*; Hugging Face; "
+    ):
         load_checkpoint(pretrainer, prefix)
 
 

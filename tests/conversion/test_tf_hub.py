@@ -1,8 +1,6 @@
 """Encoders of TF Hub: small ones of their layout, and ones that their library exports.
 
-The library pins its TensorFlow, so the slow test needs an environment of its own: this project's
-packages with `tensorflow==2.20.*` and `tensorflow-text==2.20.*`, `pip install gin-config pyyaml`,
-and `pip install --no-deps tf-models-official==2.20.0 tf-keras==2.20.1`.
+The library pins its TensorFlow, so the slow test needs an environment of its own: `make test-hub`.
 """
 
 import shutil
@@ -70,10 +68,9 @@ def test_export_without_a_head_is_an_encoder(tmp_path):
     model, report = load_model(tiny_config(), path)
     assert isinstance(model, AlbertEncoder)
     assert report.left == ()
-    with pytest.raises(
-        InputError, match="'cls/predictions/output_bias/bias' is not in it; the mod"
-    ):
-        load_checkpoint(AlbertPretrainer(model, sentence_head=False), path)
+    pretrainer = AlbertPretrainer(AlbertEncoder(tiny_config()))
+    of_heads = {w.path for w in pretrainer.weights if w.path.startswith("albert_pretrainer/")}
+    assert set(load_checkpoint(pretrainer, path).kept) == of_heads
 
 
 def test_names_of_older_releases_load(tmp_path):
@@ -181,12 +178,13 @@ def test_variables_of_one_name_count_as_missing(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pretrainer", "classifier"])
-def test_heads_that_hub_does_not_have_are_named(tmp_path, kind):
+def test_heads_that_hub_does_not_have_start_anew(tmp_path, kind):
     path = export(tmp_path / "hub", hub_tensors())
     encoder = AlbertEncoder(tiny_config())
     model = AlbertPretrainer(encoder) if kind == "pretrainer" else AlbertClassifier(encoder, 3)
-    with pytest.raises(InputError, match="head/dense/kernel' is not in it; the model's"):
-        load_checkpoint(model, path)
+    kept = load_checkpoint(model, path).kept
+    assert len(kept) == 2
+    assert all("head/dense/" in name for name in kept)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ def test_heads_that_hub_does_not_have_are_named(tmp_path, kind):
 def test_saved_model_of_something_else_is_refused(tmp_path, names, shown):
     variables = [tf.Variable(tf.zeros(3), name=name) for name in names]
     path = save(tmp_path / "other", variables=variables)
-    with pytest.raises(InputError, match=f"not a checkpoint of .* TF Hub; it holds '{shown}'$"):
+    with pytest.raises(InputError, match=f"holds '{shown}'; expected .* TF Hub; "):
         load_checkpoint(AlbertEncoder(tiny_config()), path)
 
 

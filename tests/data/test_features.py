@@ -8,7 +8,7 @@ from albert_tf.data.input_pipeline import make_batch
 from albert_tf.data.tsv import Example
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity.features import JOBS, compare_file, compare_job, compare_pairs
+from benchmarks.parity.features import FILE_JOBS, JOBS, compare_file, compare_job, compare_pairs
 from tests.data.test_glue import read_original_job
 from tests.helpers import assert_agrees, shared_path
 
@@ -37,7 +37,7 @@ def test_features_equal_the_original_ones(tokenizer, job_name):
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-@pytest.mark.parametrize("job_name", ["cola_dev", "cola_test", "sst-2_dev", "sst-2_test"])
+@pytest.mark.parametrize("job_name", FILE_JOBS)
 def test_ids_of_raw_files_equal_the_original_ones(job_name, lower_case):
     _, examples = read_original_job(job_name)
     model_file = str(shared_path("data/sentencepiece/30k-clean.model"))

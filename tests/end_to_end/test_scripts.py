@@ -90,6 +90,7 @@ def test_truncated_checkpoint_is_one_line_and_leaves_nothing(tmp_path):
     flags = {
         "init_checkpoint": tmp_path / "model.ckpt-best",
         "albert_config_file": tmp_path / "albert_config.json",
+        "from": "tf1",
         "to": "albert_tf",
     }
     code, out, _ = finish(

@@ -5,7 +5,12 @@ import json
 import pytest
 
 from benchmarks.parity.encoder import CONFIGS, compare_encoder
-from benchmarks.parity.heads import compare_classifier, compare_pretraining
+from benchmarks.parity.heads import (
+    compare_classifier,
+    compare_multiple_choice,
+    compare_pretraining,
+    compare_span_labeler,
+)
 from tests.helpers import assert_agrees, shared_path, tiny_config
 
 
@@ -29,5 +34,8 @@ def test_pretraining_logits_losses_and_gradients():
     assert_agrees(compare_pretraining(shared_path("golden")))
 
 
-def test_classifier_logits_loss_and_gradients():
-    assert_agrees(compare_classifier(shared_path("golden")))
+@pytest.mark.parametrize(
+    "compare", [compare_classifier, compare_multiple_choice, compare_span_labeler]
+)
+def test_logits_loss_and_gradients_of_fine_tuning(compare):
+    assert_agrees(compare(shared_path("golden")))

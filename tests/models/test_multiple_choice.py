@@ -2,12 +2,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
-from albert_tf.losses import ClassificationLoss, batch_loss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
 from tests.helpers import random_inputs, tiny_config
-from tests.models.golden_heads import check_gradients, read_golden, write_checkpoint
 
 
 def choices(batch_size=3, count=4):
@@ -50,22 +46,3 @@ def test_free_shapes_in_a_graph():
     np.testing.assert_allclose(
         tf.function(model, input_signature=[signature])(inputs), model(inputs), rtol=0, atol=1e-6
     )
-
-
-def test_logits_loss_and_gradients_of_the_original(tmp_path):
-    golden, settings = read_golden("multiple_choice")
-    model = AlbertMultipleChoice(AlbertEncoder(AlbertConfig(**settings)))
-    load_checkpoint(model, write_checkpoint(tmp_path / "ckpt", golden))
-    # The original has the choices of an example side by side, (B, C * S).
-    inputs = {
-        name: tf.reshape(golden[name], (3, 4, 14))
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    batch = {"label_ids": tf.constant(golden["label_ids"])}
-    with tf.GradientTape() as tape:
-        logits = model(inputs)
-        total = batch_loss(ClassificationLoss(), batch, logits)
-    np.testing.assert_allclose(logits, golden["logits"], rtol=0, atol=2e-5)
-    np.testing.assert_allclose(total, golden["loss"], rtol=0, atol=5e-6)
-    variables = model.trainable_variables
-    check_gradients(variables, tape.gradient(total, variables), golden, "grad/")

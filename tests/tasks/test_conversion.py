@@ -21,8 +21,10 @@ from albert_tf.models import (
 )
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import train_vocabulary
+from albert_tf.training.checkpoint_files import write_checkpoint
 from albert_tf.training.checkpoints import save_checkpoint
 from tests.conversion.hugging_face_folder import ARCHITECTURES, random_tensors, write_folder
+from tests.conversion.test_tf1 import brightmart_tensors
 from tests.helpers import tiny_config
 
 
@@ -76,6 +78,34 @@ def test_there_and_back(tmp_path, model, capsys):
     again, _ = load_model(model.encoder.config, back)
     for ours, theirs in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.usefixtures("model")
+def test_another_kind_than_was_said_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"^--from=tf1: .*ours is a checkpoint of albert_tf"):
+        run(make_options(tmp_path, from_="tf1"))
+    assert not (tmp_path / "out").exists()
+    run(make_options(tmp_path, from_="albert_tf"))
+    with pytest.raises(InputError, match=r"^--from=hugging_face: .*best is a checkpoint of tf1"):
+        run(make_options(tmp_path, init_checkpoint=str(tmp_path / "out"), from_="hugging_face"))
+
+
+def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
+    write_checkpoint(str(tmp_path / "theirs"), brightmart_tensors())
+    tiny_config(embedding_size=16).to_json_file(str(tmp_path / "albert_config.json"))
+    output = tmp_path / "out" / "ckpt"
+    run(
+        make_options(
+            tmp_path,
+            init_checkpoint=str(tmp_path / "theirs"),
+            from_="brightmart",
+            to="albert_tf",
+            output_checkpoint=str(output),
+        )
+    )
+    config = read_config(str(output.parent / "albert_config.json"))
+    assert config == tiny_config(embedding_size=48)
+    assert load_checkpoint(AlbertPretrainer(AlbertEncoder(config)), str(output)).kept == ()
 
 
 @pytest.mark.usefixtures("model")
@@ -154,12 +184,19 @@ def test_flags_that_make_no_sense_are_refused(tmp_path, changes, message):
         make_options(tmp_path, **changes)
 
 
-def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, capsys):
+@pytest.mark.parametrize("to", ["tf1", "albert_tf", "hugging_face"])
+def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
     model.encoder.pooler.dense.bias.assign(np.full(48, np.nan, np.float32))
     save_checkpoint(model, str(tmp_path / "diverged"))
-    with pytest.raises(InputError, match="do not use it: its outputs differ by nan"):
-        run(make_options(tmp_path, init_checkpoint=str(tmp_path / "diverged")))
+    options = {
+        "init_checkpoint": str(tmp_path / "diverged"),
+        "spm_model_file": vocabulary,
+        "to": to,
+    }
+    with pytest.raises(InputError, match="best: not written: its outputs would differ by nan"):
+        run(make_options(tmp_path, **options))
     assert "wrote" not in capsys.readouterr().out
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -263,10 +300,53 @@ def test_config_of_another_model_is_not_replaced(tmp_path):
 
 @pytest.mark.usefixtures("model")
 def test_config_is_needed_where_the_checkpoint_has_none(tmp_path):
+    run(make_options(tmp_path, albert_config_file=None, dry_run=True))
+    (tmp_path / "albert_config.json").unlink()
     with pytest.raises(
-        FlagError, match="expected --albert_config_file; only a Hugging Face folder"
+        FlagError,
+        match=r"expected --albert_config_file; there is no albert_config.json beside --init_.*ours$",
     ):
         run(make_options(tmp_path, albert_config_file=None))
+
+
+@pytest.mark.parametrize("by_folder", [True, False])
+@pytest.mark.parametrize("to", ["tf1", "albert_tf"])
+def test_config_and_vocabulary_beside_a_checkpoint_go_on(tmp_path, vocabulary, to, by_folder):
+    theirs, there, back = tmp_path / "theirs", tmp_path / "there" / "ckpt", tmp_path / "back"
+    save_hugging_face(AlbertEncoder(tiny_config()), str(theirs), vocabulary)
+    run(ConversionOptions(init_checkpoint=str(theirs), to=to, output_checkpoint=str(there)))
+    run(
+        ConversionOptions(
+            init_checkpoint=str(there.parent if by_folder else there),
+            to="hugging_face",
+            output_checkpoint=str(back),
+        )
+    )
+    for name in ("config.json", "model.safetensors", "spiece.model"):
+        assert (back / name).read_bytes() == (theirs / name).read_bytes()
+
+
+@pytest.mark.usefixtures("model")
+def test_vocabulary_beside_a_folder_is_not_the_folders(tmp_path, vocabulary):
+    (tmp_path / "out").mkdir()
+    other = tmp_path / "out" / "spiece.model"
+    other.write_bytes(b"other pieces")
+    # An empty folder may be there.
+    folder = tmp_path / "out" / "theirs"
+    folder.mkdir()
+    run(
+        make_options(
+            tmp_path, to="hugging_face", output_checkpoint=str(folder), spm_model_file=vocabulary
+        )
+    )
+    assert (folder / "spiece.model").read_bytes() != other.read_bytes() == b"other pieces"
+
+
+@pytest.mark.usefixtures("model")
+def test_file_is_not_replaced_by_a_folder(tmp_path):
+    (tmp_path / "out").write_text("notes")
+    with pytest.raises(InputError, match="out' exists already"):
+        run(make_options(tmp_path, to="hugging_face", output_checkpoint=str(tmp_path / "out")))
 
 
 @pytest.mark.usefixtures("model")

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.conversion import save_hugging_face
 from albert_tf.data.records import pretraining_record, unmasked_record, write_records
 from albert_tf.errors import FlagError, InputError
+from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.pretraining import PretrainingOptions, run
 from tests.helpers import tiny_config
 
@@ -122,6 +124,18 @@ def test_init_checkpoint_gives_the_starting_values(data, tmp_path):
     assert reports(tmp_path / "second")[0]["masked_lm_loss"] == pytest.approx(
         best["masked_lm_loss"], rel=1e-5
     )
+
+
+def test_encoder_alone_starts_training_but_is_not_evaluated(data, tmp_path, capsys):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2))
+    save_hugging_face(encoder, str(tmp_path / "theirs"))
+    start = {"init_checkpoint": str(tmp_path / "theirs"), "num_train_steps": 1}
+    run(make_options(data, tmp_path / "run", **start))
+    assert "start anew: albert_pretrainer/masked_lm_head/" in capsys.readouterr().out
+    with pytest.raises(
+        InputError, match=r"^--init_checkpoint: .*theirs .*lacks albert_pretrainer/m"
+    ):
+        run(make_options(data, tmp_path / "other", do_train=False, **start))
 
 
 def test_folder_of_another_model_is_refused(data, tmp_path):
