@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all lint format clean
+.PHONY: quickstart test test-all test-parity test-hub lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
@@ -12,6 +12,14 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest -n 2
+
+# The slow tests that compare with the libraries of others, each in an environment of its own.
+test-parity: .venv-parity/installed
+	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
+		tests/conversion/test_hugging_face_reader.py
+
+test-hub: .venv-hub/installed
+	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -32,5 +40,16 @@ format: .venv/installed-dev
 	$(BIN)/pip install --quiet -r requirements-dev.txt
 	touch $@ .venv/installed
 
+.venv-parity/installed: requirements.txt requirements-dev.txt requirements-parity.txt
+	$(PYTHON) -m venv .venv-parity
+	.venv-parity/bin/pip install --quiet -r requirements-parity.txt
+	touch $@
+
+.venv-hub/installed: pyproject.toml requirements-hub.txt
+	$(PYTHON) -m venv .venv-hub
+	.venv-hub/bin/pip install --quiet -r requirements-hub.txt
+	.venv-hub/bin/pip install --quiet --no-deps tf-models-official==2.20.0 tf-keras==2.20.1
+	touch $@
+
 clean:
-	rm -rf .venv quickstart_output
+	rm -rf .venv .venv-parity .venv-hub quickstart_output

@@ -1,8 +1,6 @@
 """Encoders of TF Hub: small ones of their layout, and ones that their library exports.
 
-The library pins its TensorFlow, so the slow test needs an environment of its own: this project's
-packages with `tensorflow==2.20.*` and `tensorflow-text==2.20.*`, `pip install gin-config pyyaml`,
-and `pip install --no-deps tf-models-official==2.20.0 tf-keras==2.20.1`.
+The library pins its TensorFlow, so the slow test needs an environment of its own: `make test-hub`.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Hugging Face folders against `transformers` itself; needs `pip install .[hf-parity]`."""
+"""Hugging Face folders against `transformers` itself; needs `make test-parity`."""
 
 import numpy as np
 import pytest
