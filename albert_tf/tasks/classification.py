@@ -157,7 +157,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
         )
     if options.do_train:
         _train(options, config, evaluator, data, evaluate)
-    load_checkpoint(evaluator.model, best_checkpoint(options.output_dir))
+    load_checkpoint(evaluator.model, best_checkpoint(options.output_dir)).check_complete()
 
     results = {}
     if options.do_eval:
