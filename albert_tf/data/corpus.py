@@ -9,14 +9,14 @@ import dataclasses
 import hashlib
 import json
 import os
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import sentencex
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.compression import decompress
 from albert_tf.errors import InputError
 
 InputFormat = Literal["lines", "text", "jsonl"]
@@ -192,11 +192,7 @@ class CorpusReader:
                 self.bytes_read += len(chunk)
                 yield chunk
 
-        find_compression = _COMPRESSIONS.get(_suffix(path))
-        if find_compression is None:
-            yield from chunks()
-        else:
-            yield from _decompress(chunks(), path, find_compression(path))
+        yield from decompress(chunks(), path)
         self.sha256[path] = hasher.hexdigest()
 
     def _decode(self, line: bytes, place: str) -> str:
@@ -302,51 +298,3 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
             paragraph, characters = [], 0
     if paragraph:
         yield " ".join(paragraph)
-
-
-class _Compression(NamedTuple):
-    """How a kind of compressed file is read: a decompressor of one stream, and what it raises."""
-
-    make_decompressor: Callable[[], Any]
-    error: type[Exception]
-
-
-def _gzip(path: str) -> _Compression:
-    return _Compression(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error)
-
-
-def _zstandard(path: str) -> _Compression:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise InputError(
-            f"{path}: reading it needs the package zstandard: pip install 'albert-tf[zstd]'"
-        ) from error
-    return _Compression(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
-
-
-_COMPRESSIONS = {".gz": _gzip, ".zst": _zstandard}
-
-
-def _decompress(chunks: Iterable[bytes], path: str, compression: _Compression) -> Iterator[bytes]:
-    """Yields the content of compressed chunks, which hold one stream or several in a row."""
-    decompressor = None  # between two streams
-    for chunk in chunks:
-        while chunk:
-            decompressor = decompressor or compression.make_decompressor()
-            try:
-                content = decompressor.decompress(chunk)
-            except compression.error as error:
-                raise InputError(
-                    f"{path}: is damaged, or no {_suffix(path)} file: {error}"
-                ) from error
-            yield content
-            chunk = b""
-            if decompressor.eof:
-                chunk, decompressor = decompressor.unused_data, None
-    if decompressor:
-        raise InputError(f"{path}: is cut short; expected a complete {_suffix(path)} file")
-
-
-def _suffix(path: str) -> str:
-    return os.path.splitext(path)[1]

@@ -203,7 +203,7 @@ def test_checkpoint_without_its_data_is_damaged(tmp_path):
 
 def test_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file/ckpt.index: cannot be written: "):
+    with pytest.raises(InputError, match=r"file/ckpt\.index: cannot be written: "):
         save_tf1_checkpoint(AlbertEncoder(tiny_config()), str(tmp_path / "file" / "ckpt"))
 
 
