@@ -7,7 +7,12 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
+from albert_tf.losses import (
+    ClassificationLoss,
+    PretrainingLoss,
+    RegressionLoss,
+    batch_loss,
+)
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from benchmarks.parity.difference import Difference, compare_numbers
 from benchmarks.parity.original import assign_by_original_name, by_original_name
@@ -63,21 +68,35 @@ def compare_pretraining(golden_dir: pathlib.Path) -> list[Difference]:
 
 def compare_classifier(golden_dir: pathlib.Path) -> list[Difference]:
     """Compares logits, loss and the gradient of every variable of a classifier."""
-    config_file = golden_dir / "pretraining" / "albert_config.json"
     golden = np.load(golden_dir / "finetune_heads" / "classifier.npz")
-    model = AlbertClassifier(
-        AlbertEncoder(AlbertConfig.from_json_file(str(config_file))),
-        num_classes=golden["logits"].shape[1],
-    )
+    num_classes = golden["logits"].shape[1]
+    return _compare_pooled_head(golden_dir, "classifier", golden, num_classes, ClassificationLoss())
+
+
+def compare_regressor(golden_dir: pathlib.Path) -> list[Difference]:
+    """Compares scores, loss and the gradient of every variable of a regression."""
+    golden = np.load(golden_dir / "finetune_heads" / "regression.npz")
+    return _compare_pooled_head(golden_dir, "regressor", golden, 1, RegressionLoss())
+
+
+def _compare_pooled_head(
+    golden_dir: pathlib.Path,
+    part: str,
+    golden,
+    num_classes: int,
+    loss: ClassificationLoss | RegressionLoss,
+) -> list[Difference]:
+    config_file = golden_dir / "pretraining" / "albert_config.json"
+    encoder = AlbertEncoder(AlbertConfig.from_json_file(str(config_file)))
+    model = AlbertClassifier(encoder, num_classes=num_classes)
     assign_by_original_name(model, _below(golden, "var/"))
     batch = _batch(golden, *_INPUTS, "label_ids")
     with tf.GradientTape() as tape:
         logits = model(batch, training=False)
-        total = batch_loss(ClassificationLoss(), batch, logits)
+        total = batch_loss(loss, batch, logits)
     variables = model.trainable_variables
     gradients = dict(by_original_name(variables, tape.gradient(total, variables)))
-    part = "classifier"
-    logit_pairs = [("", logits, golden["logits"])]
+    logit_pairs = [("", np.reshape(logits, golden["logits"].shape), golden["logits"])]
     return [
         compare_numbers(part, "logits", logit_pairs, atol=_LOGIT_TOLERANCE),
         compare_numbers(part, "loss", [("", total, golden["loss"])], atol=_LOSS_TOLERANCE),

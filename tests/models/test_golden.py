@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks.parity.encoder import CONFIGS, compare_encoder
-from benchmarks.parity.heads import compare_classifier, compare_pretraining
+from benchmarks.parity.heads import compare_classifier, compare_pretraining, compare_regressor
 from tests.helpers import assert_agrees, shared_path, tiny_config
 
 
@@ -31,3 +31,7 @@ def test_pretraining_logits_losses_and_gradients():
 
 def test_classifier_logits_loss_and_gradients():
     assert_agrees(compare_classifier(shared_path("golden")))
+
+
+def test_regressor_scores_loss_and_gradients():
+    assert_agrees(compare_regressor(shared_path("golden")))
