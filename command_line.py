@@ -59,7 +59,8 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
     arguments = (field.name, default, field.metadata["description"])
-    if isinstance(kind, types.UnionType):  # `int | None`: a flag without a value is None
+    # `int | None`: a flag without a value is None. Of a `Literal` the union is one of typing's.
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
         (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
     origin = typing.get_origin(kind)
     if origin is typing.Literal:

@@ -37,6 +37,7 @@ def measure(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[Differ
     yield merge("rows of padding alone", [padding for _, padding in encoders])
     yield from heads.compare_pretraining(golden_dir)
     yield from heads.compare_classifier(golden_dir)
+    yield from heads.compare_regressor(golden_dir)
     rates = [optimizers.compare_schedule(golden_dir, name)[0] for name in optimizers.SCHEDULES]
     yield merge(f"{len(rates)} schedules", rates)
     for name in optimizers.OPTIMIZERS:
@@ -56,6 +57,7 @@ def _measure_text(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[
     tokenizer = AlbertTokenizer(str(data_dir / _VOCABULARY), lower_case=True)
     jobs = [features.compare_job(golden_dir, tokenizer, name)[0] for name in features.JOBS]
     yield merge(f"{len(jobs)} files, {len(features.LENGTHS)} lengths", jobs)
+    yield from features.compare_race(golden_dir, tokenizer)
 
 
 def _main(options: ParityOptions) -> None:
