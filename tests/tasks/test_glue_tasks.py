@@ -6,8 +6,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from albert_tf.data.task_table import find_task
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification import ClassificationOptions, run
+from tests.data.test_glue import read
+from tests.data.tfds_folder import glue_records, write_tfds
 from tests.helpers import shared_path, tiny_config
 
 
@@ -150,3 +153,25 @@ def test_mnli_has_two_sets_and_predicts_ax(tmp_path):
     assert {row["prediction"] for row in rows} <= {"contradiction", "entailment", "neutral"}
     with pytest.raises(InputError, match=r"of another task: task_name mnli, but this run has wnli"):
         run(ClassificationOptions(task_name="WNLI", **alone))
+
+
+def test_tensorflow_datasets_train_and_predict_what_the_files_do(tmp_path):
+    columns = find_task("wnli").tfds.columns
+    records = {}
+    for split, name in {"train": "train", "dev": "validation", "test": "test"}.items():
+        rows = read("wnli", shared_path("data/glue"), split)
+        records[name] = list(glue_records("glue/wnli", rows, columns))
+    write_tfds("glue/wnli", tmp_path / "tfds", records)
+    options = make_options(tmp_path, "WNLI", num_train_steps=2, learning_rate=1e-4)
+    from_files = run(options)
+    from_tfds = run(
+        dataclasses.replace(
+            options,
+            data_source="tfds",
+            data_dir=str(tmp_path / "tfds"),
+            output_dir=str(tmp_path / "other"),
+        )
+    )
+    assert from_tfds == from_files
+    submissions = [(tmp_path / name / "WNLI.tsv").read_text() for name in ("out", "other")]
+    assert submissions[0] == submissions[1]
