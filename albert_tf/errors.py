@@ -25,5 +25,9 @@ class FlagError(InputError):
     exit_code = 2
 
 
+class StoppedError(InputError):
+    """Something outside ended a run: a full disk, a killed worker. The same run may succeed later."""
+
+
 class Preempted(Exception):  # noqa: N818, as it is no error
     """The machine asked the run to end, and the run has saved what the same command goes on from."""

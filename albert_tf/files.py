@@ -5,19 +5,20 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 """
 
 import contextlib
-import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 
 INCOMPLETE = ".incomplete"
 
 _CHUNK_BYTES = 1 << 20
+# A file of other lines than text has might be one line, and fill the memory.
+_MAX_LINE_BYTES = 1 << 26
 
 
 def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
@@ -49,17 +50,19 @@ def read_bytes(path: str) -> bytes:
     Raises:
         InputError: the file does not exist or cannot be read.
     """
-    return b"".join(_read_chunks(path))
+    return b"".join(read_chunks(path))
 
 
-def _read_chunks(path: str) -> Iterator[bytes]:
+def read_chunks(path: str) -> Iterator[bytes]:
+    """Yields the content of a file in parts of a megabyte.
+
+    Raises:
+        InputError: the file does not exist or cannot be read.
+    """
     _refuse_folder(path)
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                yield chunk
-    except tf.errors.OpError as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
+    with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
@@ -70,21 +73,49 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
     """
-    for number, line in enumerate(_split_lines(_read_chunks(path)), start=1):
-        text = _decode(line, path, number)
+    return decode_lines(read_chunks(path), path, decode_strictly)
+
+
+def decode_lines(
+    chunks: Iterable[bytes], path: str, decode: Callable[[bytes, str], str]
+) -> Iterator[tuple[int, str]]:
+    """Yields the lines that chunks of bytes hold, as `read_lines` does.
+
+    Args:
+        chunks: the content of a file.
+        path: names the file in messages.
+        decode: (bytes of a line, where it is) -> its text.
+
+    Raises:
+        InputError: from `decode`, or a line has more than 64 MB.
+    """
+    for number, line in enumerate(_split_lines(chunks, path), start=1):
+        text = decode(line, f"{path}, line {number}")
         if number == 1:
             text = text.removeprefix("\ufeff")
         yield number, text.removesuffix("\r")
 
 
-def _split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
     r"""TensorFlow's own reader drops every `\r`, also one between two words."""
-    rest = b""
+    number = 1
+    start, length = [], 0  # of a line that the next chunk may end
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
+        first, *lines = chunk.split(b"\n")
+        start.append(first)
+        length += len(first)
+        if lines:
+            yield b"".join(start)
+            yield from lines[:-1]
+            number += len(lines)
+            start, length = lines[-1:], len(lines[-1])
+        if length > _MAX_LINE_BYTES:
+            raise InputError(
+                f"{path}, line {number}: is longer than {_MAX_LINE_BYTES >> 20} MiB; "
+                "expected a file of lines"
+            )
+    if length:
+        yield b"".join(start)
 
 
 def _refuse_folder(path: str) -> None:
@@ -93,12 +124,17 @@ def _refuse_folder(path: str) -> None:
         raise InputError(f"{path}: a folder; expected a file")
 
 
-def _decode(line: bytes, path: str, number: int) -> str:
+def decode_strictly(line: bytes, place: str) -> str:
+    """Returns the text of a line.
+
+    Raises:
+        InputError: it is not UTF-8; `place` says where it is.
+    """
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}, line {number}: byte {error.start + 1} is 0x{line[error.start]:02x}, "
+            f"{place}: byte {error.start + 1} is 0x{line[error.start]:02x}, "
             "which is not UTF-8; convert the file, e.g. with iconv"
         ) from error
 
@@ -155,13 +191,13 @@ def write_atomically(path: str) -> Iterator[str]:
         InputError: the file system refuses (full, read-only, no such folder).
     """
     incomplete = path.rstrip("/") + INCOMPLETE
-    _remove(incomplete)
+    remove(incomplete)
     try:
-        with _explain_refusal(path):
+        with explain_refusal(path):
             yield incomplete
             tf.io.gfile.rename(incomplete, path, overwrite=True)
     finally:
-        _remove(incomplete)
+        remove(incomplete)
 
 
 @contextlib.contextmanager
@@ -178,85 +214,40 @@ def write_together(prefix: str, suffixes: Sequence[str]) -> Iterator[str]:
     folder = prefix + INCOMPLETE
     incomplete = os.path.join(folder, os.path.basename(prefix))
     try:
-        with _explain_refusal(prefix):
-            _remove(folder)
+        with explain_refusal(prefix):
+            remove(folder)
             tf.io.gfile.makedirs(folder)
             yield incomplete
             for suffix in suffixes:
                 tf.io.gfile.rename(incomplete + suffix, prefix + suffix, overwrite=True)
     finally:
-        _remove(folder)
+        remove(folder)
 
 
 @contextlib.contextmanager
-def write_once(flags: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Gives names to write several new files under, and renames them in order when all are complete.
+def explain_unreadable(path: str) -> Iterator[None]:
+    """Turns TensorFlow's error into an `InputError` that names the file."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
-    What is there is never changed: a file that exists is refused at once. The one exception is what a
-    run leaves that is killed between two renames: some of the files, and the folders `<last
-    file>.incomplete`. Beside such a folder, a file that exists has to hold byte for byte what is made
-    now, so the same command, given again, finishes.
 
-    Args:
-        flags: each file, the last to appear last -> the flag that names it, for messages.
-
-    Yields:
-        each file -> the name to write it under, in a folder that keeps the file's own name.
+@contextlib.contextmanager
+def explain_refusal(path: str) -> Iterator[None]:
+    """Turns the file system's error into one that names the file that the user knows.
 
     Raises:
-        InputError: a file exists, or the file system refuses.
+        StoppedError: the file system refused what was done within.
     """
-    folder = os.path.basename(list(flags)[-1]) + INCOMPLETE
-    incomplete = {
-        path: os.path.join(os.path.dirname(path), folder, os.path.basename(path)) for path in flags
-    }
-    folders = {os.path.dirname(name): flags[path] for path, name in incomplete.items()}
-    existing = [path for path in flags if tf.io.gfile.exists(path)]
-    if existing and not any(map(tf.io.gfile.isdir, folders)):
-        raise InputError(_exists_already(flags, existing[0], ""))
-    try:
-        for name, flag in folders.items():
-            make_directory(name, flag)
-        yield incomplete
-    except BaseException:
-        if not existing:  # else the next run, too, has to know that one was killed
-            _remove_all(folders)
-        raise
-    for path, name in incomplete.items():
-        if tf.io.gfile.exists(path) and not _same_bytes(path, name):
-            _remove_all(folders)
-            raise InputError(_exists_already(flags, path, " and holds something else"))
-    # From here on the folders stay until every file has its name.
-    for path, name in incomplete.items():
-        with _explain_refusal(path):
-            tf.io.gfile.rename(name, path, overwrite=True)
-    _remove_all(folders)
-
-
-def _exists_already(flags: Mapping[str, str], path: str, what: str) -> str:
-    return f"--{flags[path]}: '{path}' exists already{what}; remove it or name another file"
-
-
-def _same_bytes(path: str, other: str) -> bool:
-    chunks = itertools.zip_longest(_read_chunks(path), _read_chunks(other))
-    return all(chunk == its_other for chunk, its_other in chunks)
-
-
-@contextlib.contextmanager
-def _explain_refusal(path: str) -> Iterator[None]:
-    """Turns the file system's error into one that names the file that the user knows."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
+        raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
 
 
-def _remove_all(paths: Iterable[str]) -> None:
-    for path in paths:
-        _remove(path)
-
-
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
+    """Removes a file, or a folder with all that is in it, where there is one."""
     if tf.io.gfile.isdir(path):
         tf.io.gfile.rmtree(path)
     elif tf.io.gfile.exists(path):

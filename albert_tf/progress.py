@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import tqdm
 
 _SECONDS_BETWEEN_LINES = 10.0
+_NOTHING: Mapping = types.MappingProxyType({})
 
 
 class Progress:
@@ -23,7 +24,7 @@ class Progress:
         done: how many are done already, e.g. before a run that is resumed; the rate leaves them out.
     """
 
-    def __init__(self, description: str, unit: str, total: int | None = None, done: int = 0):
+    def __init__(self, description: str, unit: str, total: float | None = None, done: float = 0):
         self.description = description
         self.unit = unit
         self.total = total
@@ -32,14 +33,23 @@ class Progress:
         self._start = self._last_line = time.monotonic()
         self._bar = None
         self._values: dict[str, str] = {}
+        self._counts: dict[str, float] = {}
         if sys.stderr.isatty():
             self._bar = tqdm.tqdm(desc=description, unit=f" {unit}", total=total, initial=done)
 
-    def update(self, count: int = 1) -> None:
-        """Adds `count` to what is done."""
+    def update(self, count: float = 1, rates: Mapping[str, float] = _NOTHING) -> None:
+        """Adds `count` to what is done.
+
+        Args:
+            count: in the unit.
+            rates: other things -> how many of them were done meanwhile; shown a second.
+        """
         self.done += count
+        for name, number in rates.items():
+            self._counts[name] = self._counts.get(name, 0) + number
         if self._bar is not None:
-            self._bar.update(count)
+            self._bar.set_postfix(self._values | self._rates(), refresh=False)
+            self._bar.update(round(self.done, 1) - self._bar.n)
         elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._print_line()
 
@@ -61,17 +71,21 @@ class Progress:
         else:
             self._print_line()
 
-    def _print_line(self, values: Mapping[str, str] = types.MappingProxyType({})) -> None:
+    def _rates(self) -> dict[str, str]:
+        elapsed = max(time.monotonic() - self._start, 1e-9)
+        return {f"{name}/s": f"{number / elapsed:.0f}" for name, number in self._counts.items()}
+
+    def _print_line(self, values: Mapping[str, str] = _NOTHING) -> None:
         self._last_line = time.monotonic()
         elapsed = self._last_line - self._start
         rate = (self.done - self._first) / max(elapsed, 1e-9)
-        parts = [f"{self.description}: {self.done}"]
+        parts = [f"{self.description}: {round(self.done, 1)}"]
         if self.total is not None:
-            parts[0] += f"/{self.total}"
+            parts[0] += f"/{round(self.total, 1)}"
         parts[0] += f" {self.unit}"
         parts.append(f"{rate:.1f} {self.unit}/s")
         if self.total is not None and rate > 0:
             left = round((self.total - self.done) / rate)
             parts.append(f"ETA {datetime.timedelta(seconds=left)}")
-        parts += [f"{name} {value}" for name, value in values.items()]
+        parts += [f"{name} {value}" for name, value in (self._rates() | dict(values)).items()]
         print(", ".join(parts), file=sys.stderr, flush=True)

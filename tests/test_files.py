@@ -2,7 +2,6 @@ import os
 import pathlib
 
 import pytest
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
@@ -112,81 +111,3 @@ def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
         fail_half_way()
     assert (tmp_path / "ckpt.data").read_text() == ".data"
     assert sorted(os.listdir(tmp_path)) == ["ckpt.data", "ckpt.index"]
-
-
-@pytest.fixture
-def pair(tmp_path):
-    """Two files in two folders, and the flags that name them."""
-    return {str(tmp_path / "one" / "a"): "first", str(tmp_path / "two" / "b"): "second"}
-
-
-def write_pair(pair, content="new"):
-    with files.write_once(pair) as incomplete:
-        for path, name in incomplete.items():
-            assert os.path.basename(name) == os.path.basename(path)
-            pathlib.Path(name).write_text(content)
-
-
-def files_below(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def test_new_files_appear_together_and_are_never_changed(pair, tmp_path):
-    write_pair(pair)
-    assert files_below(tmp_path) == ["one/a", "two/b"]
-    (tmp_path / "one" / "a").unlink()
-    with pytest.raises(
-        InputError, match=r"^--second: '.*/two/b' exists already; remove it or name"
-    ):
-        write_pair(pair)
-    assert files_below(tmp_path) == ["two/b"]
-
-
-def test_what_fails_leaves_no_new_file(pair, tmp_path):
-    def fail_half_way():
-        with files.write_once(pair) as incomplete:
-            pathlib.Path(next(iter(incomplete.values()))).write_text("half")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail_half_way()
-    assert files_below(tmp_path) == []
-    write_pair(pair)
-
-
-def kill_after_the_first_name(pair, monkeypatch):
-    """Stops as a kill does: nothing is tidied up."""
-    rename = tf.io.gfile.rename
-
-    def rename_once(*args, **kwargs):
-        rename(*args, **kwargs)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tf.io.gfile, "rename", rename_once)
-        with pytest.raises(KeyboardInterrupt):
-            write_pair(pair)
-
-
-def test_names_that_a_killed_run_has_given_are_completed(pair, tmp_path, monkeypatch):
-    kill_after_the_first_name(pair, monkeypatch)
-    assert (tmp_path / "one" / "a").read_text() == "new"
-    assert not (tmp_path / "two" / "b").exists()
-
-    def fail():
-        with files.write_once(pair):
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()  # a second mishap does not hide the first
-    write_pair(pair)
-    assert files_below(tmp_path) == ["one/a", "two/b"]
-
-
-def test_what_a_killed_run_did_not_make_stays(pair, tmp_path, monkeypatch):
-    kill_after_the_first_name(pair, monkeypatch)
-    for _ in range(2):
-        with pytest.raises(InputError, match=r"--first: '.*/one/a' exists already"):
-            write_pair(pair, "other")
-    assert (tmp_path / "one" / "a").read_text() == "new"
-    assert files_below(tmp_path) == ["one/a"]

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.features import Features
+from albert_tf.data.records import list_records
 from albert_tf.errors import InputError
 
 # How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
@@ -23,6 +24,8 @@ _POOL_BATCHES = 64
 _OPEN_FILES = 16
 
 Parse = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+# A parsed batch and a seed, integers (2,) -> the batch with masks.
+Mask = Callable[[dict[str, tf.Tensor], tf.Tensor], dict[str, tf.Tensor]]
 
 
 def training_batches(
@@ -182,19 +185,25 @@ def pretraining_batches(
     shuffle_buffer: int,
     seed: int,
     start_step: int = 0,
+    mask: Mask | None = None,
 ) -> tf.data.Dataset:
     """Returns full, shuffled batches of records without end.
+
+    Masks made here are a function of the seed and the number of the batch, counted from the start of
+    the training: each pass over the records sees new ones, and a run that resumes sees those that it
+    would have seen.
 
     Args:
         files: TFRecord files that `albert_tf.data.records.check_records` accepts.
         parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
         batch_size: B, of all replicas together.
         shuffle_buffer: records that are held to draw the next one from.
-        seed: decides the order.
+        seed: decides the order and the masks.
         start_step: number of the first batch to return, from 0; those before are read, not parsed.
+        mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
     records = (
-        tf.data.Dataset.from_tensor_slices(list(files))
+        list_records(files)
         .shuffle(len(files), seed)
         .interleave(
             tf.data.TFRecordDataset,
@@ -204,26 +213,37 @@ def pretraining_batches(
         .shuffle(shuffle_buffer, seed)
         .repeat()
         .batch(batch_size, drop_remainder=True)
-        .skip(start_step)
     )
-    return _parsed(records, parse)
+    return _prepared(records, parse, mask, seed, start_step)
 
 
 def pretraining_evaluation_batches(
-    files: Sequence[str], parse: Parse, batch_size: int
+    files: Sequence[str], parse: Parse, batch_size: int, seed: int = 0, mask: Mask | None = None
 ) -> tf.data.Dataset:
     """Returns each record once, in order; the last batch may be smaller.
+
+    Masks made here are the same ones each time.
 
     Args:
         files: TFRecord files that `albert_tf.data.records.check_records` accepts.
         parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
         batch_size: B.
+        seed: decides the masks, with the number of the batch.
+        mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
-    return _parsed(tf.data.TFRecordDataset(list(files)).batch(batch_size), parse)
+    records = list_records(files).flat_map(tf.data.TFRecordDataset).batch(batch_size)
+    return _prepared(records, parse, mask, seed)
 
 
-def _parsed(serialized: tf.data.Dataset, parse: Parse) -> tf.data.Dataset:
-    return _ordered(serialized.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
+def _prepared(
+    records: tf.data.Dataset, parse: Parse, mask: Mask | None, seed: int, start_step: int = 0
+) -> tf.data.Dataset:
+    def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        batch = parse(serialized)
+        return batch if mask is None else mask(batch, tf.stack([tf.cast(seed, tf.int64), number]))
+
+    numbered = records.enumerate().skip(start_step)
+    return _ordered(numbered.map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
 
 
 def _batch_dataset(

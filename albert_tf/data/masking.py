@@ -8,6 +8,7 @@ end where their segment ends; [CLS] and [SEP] are never chosen.
 
 import dataclasses
 import functools
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy as np
 from albert_tf.tokenization import Tokenizer
 
 # BERT (Devlin et al., 2019), section 3.1.
-_SHOWN_AS_MASK = 0.8
-_SHOWN_UNCHANGED = 0.1
+SHOWN_AS_MASK = 0.8
+SHOWN_UNCHANGED = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Masker:
         self._ordinary_ids = tokenizer.ordinary_ids
         self._is_text = np.ones(tokenizer.vocab_size, bool)  # (V,)
         self._is_text[[tokenizer.cls_id, tokenizer.sep_id]] = False
-        self._is_boundary = tokenizer.word_start | ~self._is_text  # (V,)
+        self._is_boundary = find_boundaries(tokenizer)
 
     def __call__(self, input_ids: np.ndarray, rng: np.random.Generator) -> MaskedSequence:
         """Masks one sequence.
@@ -104,19 +105,15 @@ class Masker:
         """
         words = self.find_words(input_ids)
         goal = self.rule.num_predictions(len(input_ids))
-        chosen = [
-            np.arange(words.starts[first], words.ends[last - 1])
+        chosen = itertools.chain.from_iterable(
+            range(words.starts[first], words.ends[last - 1])
             for first, last in choose_ngrams(words, goal, self.rule, rng)
-        ]
-        positions = np.sort(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
+        )
+        positions = np.array(sorted(chosen), np.int64)
         ids = input_ids[positions]
         masked = input_ids.copy()
         masked[positions] = self._show(ids, rng)
         return MaskedSequence(masked, positions, ids)
-
-    def token_boundary(self, input_ids: np.ndarray) -> np.ndarray:
-        """Returns 1 where a word begins and at [CLS] and [SEP], else 0; bool (S,)."""
-        return self._is_boundary[input_ids]
 
     def find_words(self, input_ids: np.ndarray) -> Words:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
@@ -124,15 +121,23 @@ class Masker:
         begins = is_text.copy()
         if self.rule.do_whole_word_mask:
             begins[1:] &= self._is_boundary[input_ids[1:]] | ~is_text[:-1]
-        goes_on = np.append((is_text & ~begins)[1:], False)
-        return Words(np.flatnonzero(begins), np.flatnonzero(is_text & ~goes_on) + 1)
+        is_end = is_text.copy()
+        is_end[:-1] &= begins[1:] | ~is_text[1:]
+        return Words(np.flatnonzero(begins), np.flatnonzero(is_end) + 1)
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns what the model sees of the chosen pieces."""
         draw = rng.random(len(ids))
-        other = rng.choice(self._ordinary_ids, len(ids))
-        unchanged_or_other = np.where(draw < _SHOWN_AS_MASK + _SHOWN_UNCHANGED, ids, other)
-        return np.where(draw < _SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
+        other = self._ordinary_ids[rng.integers(len(self._ordinary_ids), size=len(ids))]
+        unchanged_or_other = np.where(draw < SHOWN_AS_MASK + SHOWN_UNCHANGED, ids, other)
+        return np.where(draw < SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
+
+
+def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
+    """Returns which pieces begin a word or stand for no text ([CLS] and [SEP]), bool (V,)."""
+    boundaries = tokenizer.word_start.copy()
+    boundaries[[tokenizer.cls_id, tokenizer.sep_id]] = True
+    return boundaries
 
 
 def choose_ngrams(

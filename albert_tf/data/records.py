@@ -7,8 +7,10 @@ they are used.
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +18,14 @@ from google.protobuf import message
 
 from albert_tf import files
 from albert_tf.errors import InputError
+
+_EMPTY = "holds no records"
+
+Compression = Literal["none", "gzip"]
+
+# What TensorFlow calls them.
+_TFRECORD_TYPES = {"none": "", "gzip": "GZIP"}
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +45,12 @@ class Feature:
     dtype: type[np.generic] = np.int32
     vocab_size: int | None = None
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """How many values one record holds."""
         return math.prod(self.shape)
 
-    @property
+    @functools.cached_property
     def kind(self) -> str:
         """The field of `tf.train.Feature` that holds the values."""
         return "float_list" if np.dtype(self.dtype).kind == "f" else "int64_list"
@@ -95,9 +105,15 @@ class RecordSpec:
         parsed = tf.io.parse_example(serialized, columns)
         # A look-up outside a table is an error on CPU, but silent on GPU and TPU.
         checks = [
-            tf.debugging.assert_less(parsed[feature.name], tf.cast(feature.vocab_size, tf.int64))
+            check
             for feature in self.features
             if feature.vocab_size is not None
+            for check in (
+                tf.debugging.assert_non_negative(parsed[feature.name]),
+                tf.debugging.assert_less(
+                    parsed[feature.name], tf.cast(feature.vocab_size, tf.int64)
+                ),
+            )
         ]
         with tf.control_dependencies(checks):
             return {
@@ -120,52 +136,108 @@ class RecordSpec:
             values = getattr(fields[feature.name], kind).value
             if len(values) != feature.size:
                 return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}"
-            if feature.vocab_size is not None and max(values) >= feature.vocab_size:
-                return (
-                    f"feature '{feature.name}' has id {max(values)}, "
-                    f"expected ids below vocab_size {feature.vocab_size}"
-                )
+            if feature.vocab_size is None:
+                continue
+            for id_ in (min(values), max(values)):
+                if not 0 <= id_ < feature.vocab_size:
+                    return (
+                        f"feature '{feature.name}' has id {id_}, "
+                        f"expected ids from 0 to below vocab_size {feature.vocab_size}"
+                    )
         return None
 
 
 def pretraining_record(
     max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
 ) -> RecordSpec:
-    """Returns the record of pre-training, with the features of the original implementation.
+    """Returns the record of a masked sequence, with the features of the original implementation.
 
     Args:
         max_seq_length: S.
         max_predictions_per_seq: M.
         vocab_size: V; None where it is not known.
     """
-    sequence, predictions = (max_seq_length,), (max_predictions_per_seq,)
+    predictions = (max_predictions_per_seq,)
+    return RecordSpec(
+        (
+            *unmasked_record(max_seq_length, vocab_size).features,
+            Feature("masked_lm_positions", predictions),
+            Feature("masked_lm_ids", predictions, vocab_size=vocab_size),
+            Feature("masked_lm_weights", predictions, np.float32),
+        )
+    )
+
+
+def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> RecordSpec:
+    """Returns the record of a sequence that is masked when it is read.
+
+    Args:
+        max_seq_length: S.
+        vocab_size: V; None where it is not known.
+    """
+    sequence = (max_seq_length,)
     return RecordSpec(
         (
             Feature("input_ids", sequence, vocab_size=vocab_size),
             Feature("input_mask", sequence),
             Feature("segment_ids", sequence),
             Feature("token_boundary", sequence),
-            Feature("masked_lm_positions", predictions),
-            Feature("masked_lm_ids", predictions, vocab_size=vocab_size),
-            Feature("masked_lm_weights", predictions, np.float32),
             Feature("next_sentence_labels", (1,)),
         )
     )
 
 
-def write_records(paths: Sequence[str], records: Iterable[bytes]) -> None:
-    """Deals records round robin to TFRecord files, which appear together once all are complete.
+def write_records(path: str, records: Iterable[bytes], compression: Compression = "none") -> None:
+    """Writes records to a TFRecord file, which appears when it is complete.
 
     Raises:
-        InputError: the file system refuses.
+        StoppedError: the file system refuses.
     """
-    with contextlib.ExitStack() as stack:
-        # The writers close before the first file gets its final name.
-        incomplete = [stack.enter_context(files.write_atomically(path)) for path in paths]
-        with contextlib.ExitStack() as open_files:
-            writers = [open_files.enter_context(tf.io.TFRecordWriter(path)) for path in incomplete]
-            for index, record in enumerate(records):
-                writers[index % len(writers)].write(record)
+    with (
+        files.write_atomically(path) as incomplete,
+        tf.io.TFRecordWriter(incomplete, _TFRECORD_TYPES[compression]) as writer,
+    ):
+        for record in records:
+            writer.write(record)
+
+
+def list_records(paths: Sequence[str]) -> tf.data.Dataset:
+    """Returns a dataset of what `tf.data.TFRecordDataset` needs to read each TFRecord file.
+
+    The elements are (path, compression type). Whether a file is compressed is seen from its first
+    bytes, not from its name.
+    """
+    types = [_TFRECORD_TYPES[_find_compression(path)] for path in paths]
+    return tf.data.Dataset.from_tensor_slices((list(paths), types))
+
+
+def _find_compression(path: str) -> Compression:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
+
+
+def first_record(path: str) -> bytes:
+    """Returns the first record of a file.
+
+    Raises:
+        InputError: the file cannot be read, is damaged or holds no record.
+    """
+    for _, record in _read_records(path):
+        return record
+    raise InputError(f"{path}: {_EMPTY}")
+
+
+def is_unmasked(path: str) -> bool:
+    """Returns whether a file's first record is a sequence that nothing was masked in.
+
+    Raises:
+        InputError: as `first_record`.
+    """
+    try:
+        fields = tf.train.Example.FromString(first_record(path)).features.feature
+    except message.DecodeError:
+        return False
+    return "input_ids" in fields and not any(name.startswith("masked_lm_") for name in fields)
 
 
 def check_records(path: str, spec: RecordSpec, limit: int | None = 1) -> None:
@@ -188,7 +260,7 @@ def check_records(path: str, spec: RecordSpec, limit: int | None = 1) -> None:
         if number == limit:
             break
     if number == 0:
-        raise InputError(f"{path}: holds no records")
+        raise InputError(f"{path}: {_EMPTY}")
 
 
 @contextlib.contextmanager
@@ -220,7 +292,8 @@ def _read_records(path: str) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"{path}: no such file")
     number = 0
     try:
-        for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator(), 1):
+        records = list_records([path]).flat_map(tf.data.TFRecordDataset)
+        for number, record in enumerate(records.as_numpy_iterator(), 1):
             yield number, record
     except tf.errors.DataLossError as error:
         raise InputError(

@@ -32,6 +32,7 @@ from albert_tf.tasks.classification_options import (
 )
 from albert_tf.tasks.common import (
     check_output_dir,
+    check_vocab_size,
     has_checkpoint,
     load_config,
     make_evaluator,
@@ -44,7 +45,14 @@ from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.line_prediction import predict_lines
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, Trainer, TrainingPlan, best_checkpoint, train
+from albert_tf.training import (
+    Evaluator,
+    Trainer,
+    TrainingPlan,
+    best_checkpoint,
+    make_deterministic,
+    train,
+)
 
 
 def run(options: ClassificationOptions) -> dict[str, float]:
@@ -58,23 +66,18 @@ def run(options: ClassificationOptions) -> dict[str, float]:
         InputError: a file, a row or a checkpoint is not what the options say.
     """
     options = complete(options)
+    if options.deterministic:
+        make_deterministic()
     return run_trials(options, _run_once) if options.num_trials > 1 else _run_once(options)
 
 
 def _run_once(options: ClassificationOptions) -> dict[str, float]:
     config = _load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
-    if tokenizer.vocab_size != config.vocab_size:
-        raise InputError(
-            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; "
-            f"{options.albert_config_file} says vocab_size {config.vocab_size}"
-        )
+    check_vocab_size(tokenizer, options, config)
     data = read_data(options, tokenizer)
     check_output_dir(options, config)
     check_head(options, data.head)
-    if options.export_dir:
-        files.make_directory(options.export_dir, "export_dir")
-
     run = _Run(options, data, _make_evaluator(options, config, data))
     if options.do_train:
         run.train(config, tokenizer)
@@ -159,6 +162,9 @@ class _Run:
             training_batches, train_set.features, options.train_batch_size, options.random_seed
         )
         start_or_resume(options, config, trainer, _starting_part(options, trainer.model))
+        if options.export_dir:
+            # So that hours of training do not end at a folder that cannot be made.
+            files.make_directory(options.export_dir, "export_dir")
         write_head(options, self.data.head)
         _copy_vocabulary(options, tokenizer)
         evaluate = (lambda: self._evaluate()[0]) if dev_sets else None

@@ -14,6 +14,7 @@ from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import option, to_json_dict
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator, Trainer, TrainingPlan, make_strategy, resume
 from albert_tf.training.evaluator import Loss
 from albert_tf.training.strategy import StrategyName
@@ -47,6 +48,9 @@ class TrainingOptions:
     start_warmup_step: int = option("Update at which the warm-up starts.", 0)
     save_checkpoints_steps: int = option("Updates between evaluations and checkpoints.", 1000)
     keep_checkpoint_max: int = option("How many of the newest checkpoints stay.", 5)
+    max_bad_steps: int = option(
+        "Steps in a row that may be skipped because a gradient is not finite.", 10
+    )
     log_steps: int = option("Updates between reports of the training's metrics.", 100)
     distribution_strategy: StrategyName = option(
         "one_device, or mirrored for a replica on each of the machine's devices.", "one_device"
@@ -56,6 +60,10 @@ class TrainingOptions:
     )
     mixed_precision: Literal["float32", "mixed_bfloat16"] = option(
         "What the layers compute in; variables, losses and checkpoints are float32.", "float32"
+    )
+    deterministic: bool = option(
+        "Whether equal runs, also one that was killed and went on, end equal to the bit; slower.",
+        False,
     )
     jit_compile: bool = option("Whether XLA compiles the forward and backward pass.", False)
     random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
@@ -74,6 +82,7 @@ class TrainingOptions:
             "warmup_steps",
             "start_warmup_step",
             "random_seed",
+            "max_bad_steps",
             "learning_rate",
             "poly_power",
         ):
@@ -120,10 +129,23 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
     return config
 
 
+def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: AlbertConfig) -> None:
+    """Checks that a vocabulary has as many pieces as the model.
+
+    Raises:
+        InputError: it has more or fewer.
+    """
+    if tokenizer.vocab_size != config.vocab_size:
+        raise InputError(
+            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; "
+            f"{options.albert_config_file} says vocab_size {config.vocab_size}"
+        )
+
+
 def check_output_dir(
     options: TrainingOptions, config: AlbertConfig, fixed_options: Sequence[str] = ()
 ) -> None:
-    """Checks that a run may go on in its output folder, and makes it where it is absent.
+    """Checks that a run may go on in its output folder.
 
     Args:
         options: the run's options.
@@ -132,11 +154,10 @@ def check_output_dir(
             the optimizer is one of them, as its state is restored.
 
     Raises:
-        InputError: it holds the checkpoints of another model or run, or it cannot be made.
+        InputError: it holds the checkpoints of another model or run.
     """
     if has_checkpoint(options):
         _check_run_files(options, config, fixed_options)
-    files.make_directory(options.output_dir, "output_dir")
 
 
 def has_checkpoint(options: TrainingOptions) -> bool:
@@ -181,10 +202,11 @@ def start_or_resume(
         starting_part: the model, or its encoder: what `--init_checkpoint` is read into at the start.
 
     Raises:
-        InputError: a checkpoint cannot be read or is of another model.
+        InputError: a checkpoint cannot be read or is of another model, or the folder cannot be made.
     """
     if not resume(trainer, options.output_dir):
         load_init_checkpoint(options, starting_part)
+    files.make_directory(options.output_dir, "output_dir")
     config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
     files.write_json(os.path.join(options.output_dir, OPTIONS_FILE), to_json_dict(options))
 
@@ -206,6 +228,7 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
 
 def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> None:
     """Writes the metrics of the final evaluation to `eval_results.json` and prints them."""
+    files.make_directory(options.output_dir, "output_dir")
     files.write_json(os.path.join(options.output_dir, _RESULTS_FILE), metrics)
     print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
 
@@ -225,6 +248,7 @@ def make_plan(
         save_checkpoints_steps=options.save_checkpoints_steps,
         log_steps=options.log_steps,
         keep_checkpoint_max=options.keep_checkpoint_max,
+        max_bad_steps=options.max_bad_steps,
         best_metric=best_metric,
         higher_is_better=higher_is_better,
     )

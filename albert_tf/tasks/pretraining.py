@@ -3,21 +3,29 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.dynamic_masking import DynamicMasker, find_vocabulary_fault
+from albert_tf.data.input_pipeline import (
+    Mask,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
 from albert_tf.data.records import (
     RecordSpec,
     check_records,
     explain_bad_records,
+    first_record,
+    is_unmasked,
     pretraining_record,
+    unmasked_record,
 )
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import option
@@ -25,6 +33,7 @@ from albert_tf.tasks.common import (
     TrainingOptions,
     check_output_dir,
     check_range,
+    check_vocab_size,
     load_config,
     load_init_checkpoint,
     make_evaluator,
@@ -32,16 +41,22 @@ from albert_tf.tasks.common import (
     start_or_resume,
     write_results,
 )
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
+from albert_tf.tasks.masking_options import MaskingOptions
+from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_deterministic, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingOptions(TrainingOptions):
-    """The options of `run_pretraining.py`; the defaults are the paper's."""
+class PretrainingOptions(TrainingOptions, MaskingOptions):
+    """The options of `run_pretraining.py`; the defaults are the paper's.
+
+    Those of masking, and the vocabulary, are for records without masks.
+    """
 
     input_file: tuple[str, ...] = option("TFRecord files to train on, or globs.", ())
     eval_input_file: tuple[str, ...] = option("TFRecord files to evaluate on, or globs.", ())
-    max_predictions_per_seq: int = option("Masked positions of a record, as it was made.", 20)
+    spm_model_file: str | None = option("SentencePiece model of records without masks.", None)
+    vocab_file: str | None = option("WordPiece vocabulary of records without masks.", None)
     sentence_objective: Literal["sop", "nsp", "none"] = option(
         "What the records' sentence labels say: swapped order, random next, or nothing.", "sop"
     )
@@ -57,13 +72,29 @@ class PretrainingOptions(TrainingOptions):
         super().__post_init__()
         for name in ("num_train_steps", "max_eval_steps", "shuffle_buffer"):
             check_range(self, name, 1)
-        check_range(self, "max_predictions_per_seq", 1, self.max_seq_length)
+        for name in ("max_predictions_per_seq", "ngram"):
+            check_range(self, name, 1, self.max_seq_length)
+        check_range(self, "masked_lm_prob", 0, 1)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:
             raise FlagError("--do_train: expected --input_file; received none")
         if self.do_eval and not self.eval_input_file:
             raise FlagError("--do_eval: expected --eval_input_file; received none")
+
+
+class _Records(NamedTuple):
+    """Record files of one kind.
+
+    Attributes:
+        paths: the files.
+        spec: what their records hold.
+        mask: masks a batch of them; None where the records have masks.
+    """
+
+    paths: list[str]
+    spec: RecordSpec
+    mask: Mask | None
 
 
 def run(options: PretrainingOptions) -> dict[str, float]:
@@ -76,21 +107,29 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
     """
+    if options.deterministic:
+        make_deterministic()
     config = load_config(options)
-    spec = pretraining_record(
-        options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
-    )
-    train_files = _checked_files(options.input_file, "input_file", spec)
-    eval_files = _checked_files(options.eval_input_file, "eval_input_file", spec)
+    train_records = _open_records(options, config, "input_file")
+    eval_records = _open_records(options, config, "eval_input_file")
     check_output_dir(options, config, fixed_options=("sentence_objective",))
     evaluator = _make_evaluator(options, config)
     evaluate = None
-    if eval_files:
-        batches = pretraining_evaluation_batches(eval_files, spec.parse, options.eval_batch_size)
+    if eval_records.paths:
+        batches = pretraining_evaluation_batches(
+            eval_records.paths,
+            eval_records.spec.parse,
+            options.eval_batch_size,
+            options.random_seed,
+            eval_records.mask,
+        )
         evaluate = functools.partial(_evaluate, evaluator, batches.take(options.max_eval_steps))
-    with explain_bad_records(train_files + eval_files, spec):
+    with (
+        explain_bad_records(train_records.paths, train_records.spec),
+        explain_bad_records(eval_records.paths, eval_records.spec),
+    ):
         if options.do_train:
-            _train(options, config, evaluator, train_files, spec, evaluate)
+            _train(options, config, evaluator, train_records, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -102,11 +141,47 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     return metrics
 
 
-def _checked_files(patterns: tuple[str, ...], flag: str, spec: RecordSpec) -> list[str]:
-    paths = files.expand_globs(patterns, flag)
+def _open_records(options: PretrainingOptions, config: AlbertConfig, flag: str) -> _Records:
+    """Finds the files of a flag, checks them, and sees of which of the two kinds they are."""
+    paths = files.expand_globs(getattr(options, flag), flag)
+    kinds = {is_unmasked(path): path for path in paths}
+    if len(kinds) > 1:
+        raise InputError(
+            f"--{flag}: {kinds[True]} holds records without masks, {kinds[False]} records with "
+            "masks; expected records of one kind"
+        )
+    if True not in kinds:
+        masked = pretraining_record(
+            options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
+        )
+        _check_all(paths, masked)
+        return _Records(paths, masked, None)
+    if not (options.spm_model_file or options.vocab_file):
+        raise InputError(
+            f"--{flag}: {kinds[True]} holds records without masks; expected --spm_model_file or "
+            "--vocab_file, the vocabulary that they were made with"
+        )
+    # Nothing is tokenised, so how text would be is of no account.
+    tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
+    check_vocab_size(tokenizer, options, config)
+    unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
+    _check_all(paths, unmasked)
+    _check_vocabulary(paths, unmasked, tokenizer)
+    return _Records(paths, unmasked, DynamicMasker(tokenizer, options.masking_rule))
+
+
+def _check_all(paths: list[str], spec: RecordSpec) -> None:
     for path in paths:
         check_records(path, spec)
-    return paths
+
+
+def _check_vocabulary(paths: list[str], spec: RecordSpec, tokenizer: Tokenizer) -> None:
+    for path in paths:
+        record = {name: tensor.numpy() for name, tensor in spec.parse(first_record(path)).items()}
+        if fault := find_vocabulary_fault(record, tokenizer):
+            raise InputError(
+                f"{path}, record 1: {fault}; expected the vocabulary that the records were made with"
+            )
 
 
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evaluator:
@@ -127,18 +202,18 @@ def _train(
     options: PretrainingOptions,
     config: AlbertConfig,
     trainer: Trainer,
-    paths: list[str],
-    spec: RecordSpec,
+    records: _Records,
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
     def batches_from(step: int) -> tf.data.Dataset:
         return pretraining_batches(
-            paths,
-            spec.parse,
+            records.paths,
+            records.spec.parse,
             options.train_batch_size,
             options.shuffle_buffer,
             options.random_seed,
             start_step=step,
+            mask=records.mask,
         )
 
     plan = make_plan(

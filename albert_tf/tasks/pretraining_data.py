@@ -1,25 +1,21 @@
 """Makes pre-training data: text in, a vocabulary where asked for, TFRecords out."""
 
 import dataclasses
-import itertools
 import os
-from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
+
+import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.masking import MaskingRule
-from albert_tf.data.pretraining import (
-    InstanceMaker,
-    PretrainingDataStats,
-    make_records,
-    read_corpus,
-    read_documents,
-)
-from albert_tf.data.records import write_records
+from albert_tf.data import beam_pipeline, two_passes
+from albert_tf.data.blocks import MadeData, PretrainingDataRule
+from albert_tf.data.corpus import CorpusReader, CorpusRule, InputFile, find_files, name_files
+from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.sentence_order import SegmentRule
-from albert_tf.errors import FlagError, InputError
-from albert_tf.options import option
-from albert_tf.progress import Progress
+from albert_tf.errors import FlagError
+from albert_tf.options import option, to_json_dict
+from albert_tf.resumable import make_outputs
+from albert_tf.tasks.masking_options import MaskingOptions
 from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
 
 # Records are padded, so a slip of the hand would fill memory and disk; no published model is near.
@@ -28,7 +24,13 @@ _MAX_LENGTH = 65536
 # What a flag's value has to be: a test and its wording.
 _EXPECTED = {
     "input_file": (lambda paths: paths and all(paths), "at least one file"),
-    "output_file": (lambda paths: paths and all(paths), "at least one file"),
+    "output_file": (
+        lambda path: path and "," not in path,
+        "one file; --num_shards divides it into several",
+    ),
+    "num_shards": (lambda count: 1 <= count <= 99999, "1 to 99999"),  # five digits in their names
+    "num_workers": (lambda count: count is None or count >= 1, "1 or more"),
+    "vocab_sentences": (lambda count: count >= 1, "1 or more"),
     # The special pieces alone, to what SentencePiece can count.
     "vocab_size": (lambda size: 5 <= size < 2**31, f"5 to {2**31 - 1}"),
     # [CLS] a [SEP] b [SEP] is the shortest.
@@ -42,16 +44,37 @@ _EXPECTED = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class PretrainingDataOptions:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingDataOptions(MaskingOptions):
     """The options of `create_pretraining_data.py`."""
 
     input_file: tuple[str, ...] = option(
-        "Text files or glob patterns, comma-separated: a sentence a line, a blank line between "
-        "documents, UTF-8."
+        "Text files, glob patterns or folders, comma-separated; files that end in .gz or .zst are "
+        "decompressed."
     )
-    output_file: tuple[str, ...] = option(
-        "TFRecord files to write, comma-separated; instances are dealt to them in turn."
+    output_file: str = option("TFRecord file to write; out-00000-of-00128.tfrecord where sharded.")
+    input_format: Literal["lines", "text", "jsonl"] = option(
+        "lines: a sentence a line, a blank line between documents; text: prose, a document a file; "
+        "jsonl: a JSON object a line, with the prose of a document in its field 'text'.",
+        "lines",
+    )
+    language: str = option("Language of the prose, as ISO 639 code, for its sentences.", "en")
+    encoding_errors: Literal["strict", "replace"] = option(
+        "What to do with bytes that are not UTF-8: stop, or read them as U+FFFD and count.",
+        "strict",
+    )
+    num_shards: int = option("Files to write.", 1)
+    compression: Literal["none", "gzip"] = option("Compression of the files.", "none")
+    overwrite: bool = option("Replace files that exist.", False)
+    num_workers: int | None = option(
+        "Processes that work in parallel; the result does not depend on it; default one a core.",
+        None,
+    )
+    runner: Literal["local", "DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner"] = (
+        option("Where the work is done: here, or by a runner of Apache Beam.", "local")
+    )
+    runner_options: tuple[str, ...] = option(
+        "Options of Apache Beam's runner, e.g. --project=name,--region=name.", ()
     )
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
@@ -60,12 +83,15 @@ class PretrainingDataOptions:
         "First train a SentencePiece model on the input and write it to --spm_model_file.", False
     )
     vocab_size: int = option("Pieces of the model that --train_vocab trains.", 30000)
+    vocab_sentences: int = option(
+        "Sentences that --train_vocab draws from the input, and holds in memory.", 1_000_000
+    )
     max_seq_length: int = option("Pieces in a sequence, [CLS] and [SEP] included.", 512)
-    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 20)
-    masked_lm_prob: float = option("Share of a sequence's pieces to predict.", 0.15)
-    ngram: int = option("Longest n-gram to mask, in words.", 3)
-    favor_shorter_ngram: bool = option("Mask an n-gram of n words with p(n) ~ 1/n.", True)
-    do_whole_word_mask: bool = option("Mask words with all of their pieces.", True)
+    masking: Literal["static", "dynamic"] = option(
+        "static: write masked sequences; dynamic: write unmasked ones, which run_pretraining.py "
+        "masks anew in each pass, by its own flags.",
+        "static",
+    )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
         "Second loss: sop, are two segments in order (ALBERT); nsp, does the second follow the "
         "first (BERT); none, a single segment.",
@@ -91,13 +117,39 @@ class PretrainingDataOptions:
         self._check_that_files_differ()
 
     @property
+    def shards(self) -> list[str]:
+        """The record files."""
+        if self.num_shards == 1:
+            return [self.output_file]
+        stem, suffix = os.path.splitext(self.output_file)
+        return [
+            f"{stem}-{number:05d}-of-{self.num_shards:05d}{suffix}"
+            for number in range(self.num_shards)
+        ]
+
+    @property
+    def stats_file(self) -> str:
+        """The file that says what was read and made."""
+        return os.path.splitext(self.output_file)[0] + ".stats.json"
+
+    @property
     def outputs(self) -> list[tuple[str, str]]:
-        """The files to write and the flag that names each; once the last is there, all are."""
-        outputs = [(path, "output_file") for path in self.output_file]
+        """The files to write and the flag that names each."""
+        outputs = [(path, "output_file") for path in (*self.shards, self.stats_file)]
         if self.train_vocab:
             vocabulary = (vocab_file_of(self.spm_model_file), self.spm_model_file)
             outputs = [(path, "spm_model_file") for path in vocabulary] + outputs
         return outputs
+
+    @property
+    def rule(self) -> PretrainingDataRule:
+        """What is made of the corpus."""
+        segments = SegmentRule(self.max_seq_length, self.sentence_objective, self.short_seq_prob)
+        corpus = CorpusRule(
+            self.input_format, self.encoding_errors, self.language, segments.min_documents
+        )
+        masking = self.masking_rule if self.masking == "static" else None
+        return PretrainingDataRule(corpus, segments, masking, self.random_seed, self.dupe_factor)
 
     def _check_that_files_differ(self):
         inputs = [(path, "input_file") for path in self.input_file]
@@ -117,72 +169,111 @@ class PretrainingDataOptions:
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     """Makes the records of `options.input_file`.
 
-    A run that was killed is finished by another with the same options; see `files.write_once`.
+    A run that was stopped is finished by another with the same options; see `albert_tf.resumable`.
 
     Returns:
         what was read and made.
 
     Raises:
-        InputError: a file is missing, unreadable or not UTF-8, there is no text, or a file that
-            would be written exists.
+        InputError: a file is missing, unreadable or not of the format, there is no text, or a file
+            that would be written exists.
     """
-    input_files = files.expand_globs(options.input_file, "input_file")
-    # Together, because a vocabulary whose records failed would be in the way of the next try.
-    with files.write_once(dict(options.outputs)) as incomplete:
-        tokenizer = _load_or_train_tokenizer(options, input_files, incomplete)
-        records, stats = _make_records(options, input_files, tokenizer)
-        write_records([incomplete[path] for path in options.output_file], records)
-    _print_summary(stats, options.output_file)
+    inputs = find_files(options.input_file, "input_file")
+    make_outputs(
+        options.output_file,
+        dict(options.outputs),
+        _request(options, inputs),
+        options.overwrite,
+        lambda incomplete: _make(options, inputs, incomplete),
+    )
+    stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
+    _print_summary(stats, options)
     return stats
 
 
+def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:
+    """Returns all that decides what is made."""
+    request = to_json_dict(options)
+    for name in ("num_workers", "overwrite"):
+        del request[name]
+    vocabulary = [] if options.train_vocab else [options.spm_model_file or options.vocab_file]
+    return {"options": request, "files": inputs + find_files(vocabulary, "vocab_file")}
+
+
+def _make(
+    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
+) -> None:
+    """Makes the files that are not there yet, under their names in `incomplete`."""
+    tokenizer = _load_or_train_tokenizer(options, inputs, incomplete)
+    folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), "runs")
+    files.make_directory(folder, "output_file")
+    arguments = (
+        inputs,
+        tokenizer,
+        options.rule,
+        [incomplete[path] for path in options.shards],
+        options.compression,
+        folder,
+    )
+    if options.runner == "local":
+        num_workers = options.num_workers or os.cpu_count()
+        made = two_passes.make_pretraining_data(*arguments, num_workers)
+    else:
+        made = beam_pipeline.make_pretraining_data(
+            *arguments, options.runner, options.runner_options
+        )
+    files.write_json(incomplete[options.stats_file], _describe(options, inputs, made))
+
+
 def _load_or_train_tokenizer(
-    options: PretrainingDataOptions, input_files: list[str], incomplete: Mapping[str, str]
+    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> Tokenizer:
+    paths = [file.path for file in inputs]
     model_file = options.spm_model_file
     if options.train_vocab:
-        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
-        sentences = itertools.chain.from_iterable(read_documents(input_files))
         model_file = incomplete[model_file]
-        train_vocabulary(sentences, model_file, options.vocab_size, options.do_lower_case)
+        if not tf.io.gfile.exists(model_file):
+            print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
+            train_vocabulary(
+                CorpusReader(paths, options.rule.corpus).sentences(),
+                model_file,
+                options.vocab_size,
+                options.do_lower_case,
+                options.vocab_sentences,
+            )
     return load_tokenizer(model_file, options.vocab_file, options.do_lower_case)
 
 
-def _make_records(
-    options: PretrainingDataOptions, input_files: list[str], tokenizer: Tokenizer
-) -> tuple[list[bytes], PretrainingDataStats]:
-    segment_rule = SegmentRule(
-        options.max_seq_length, options.sentence_objective, options.short_seq_prob
-    )
-    masking_rule = MaskingRule(
-        options.max_predictions_per_seq,
-        options.masked_lm_prob,
-        options.ngram,
-        options.favor_shorter_ngram,
-        options.do_whole_word_mask,
-    )
-    with Progress("reading", "documents") as progress:
-        corpus = read_corpus(input_files, tokenizer, segment_rule, progress)
-    total = options.dupe_factor * len(corpus.documents)
-    with Progress("making instances", "documents", total) as progress:
-        maker = InstanceMaker(tokenizer, segment_rule, masking_rule)
-        records, stats = make_records(
-            corpus, maker, options.random_seed, options.dupe_factor, progress
-        )
-    if len(records) < len(options.output_file):
-        raise InputError(
-            f"--output_file: received {len(options.output_file)} files for {len(records)} "
-            "instances, expected no more files than instances"
-        )
-    return records, stats
+def _describe(
+    options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData
+) -> dict[str, Any]:
+    """Returns what the stats file says."""
+    stats = made.stats
+    return {
+        "counts": stats.to_json_dict(),
+        "replaced_lines": made.replaced_lines,
+        "unknown_share": stats.unknown_share,
+        "mean_length": stats.mean_length,
+        "masked_share": stats.masked_share,
+        "swapped_share": stats.swapped_share,
+        "input_files": [
+            {"path": file.path, "bytes": file.size, "sha256": made.sha256[file.path]}
+            for file in inputs
+        ],
+        "options": to_json_dict(options),
+    }
 
 
-def _print_summary(stats: PretrainingDataStats, output_files: tuple[str, ...]) -> None:
+def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions) -> None:
+    shards = options.shards
+    masked = (
+        f"{stats.masked_share:.2%} masked" if options.masking == "static" else "none masked yet"
+    )
     print(
         f"read: {stats.documents} documents, {stats.sentences} sentences, {stats.pieces} pieces, "
         f"{stats.unknown_share:.2%} unknown; skipped: {stats.skipped_documents} documents that are "
         f"too short, {stats.skipped_sentences} lines without a piece\n"
         f"made: {stats.instances} instances of {stats.mean_length:.1f} pieces on average, "
-        f"{stats.masked_share:.2%} masked, {stats.swapped_share:.1%} with label 1\n"
-        f"wrote: {', '.join(output_files)}"
+        f"{masked}, {stats.swapped_share:.1%} with label 1\n"
+        f"wrote: {name_files(shards)}; {options.stats_file} says more"
     )

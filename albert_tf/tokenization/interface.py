@@ -48,8 +48,13 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text's pieces."""
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text; the fast way for many texts."""
+    def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
+        """Returns the ids of each text; the fast way for many texts.
+
+        Args:
+            texts: the texts.
+            num_threads: threads to share them at most, where the tokenizer can; -1: all cores.
+        """
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids, as far as normalisation kept it; control pieces give none."""

@@ -91,12 +91,11 @@ class AlbertTokenizer:
         ids = self._processor.encode(normalize_text(text, self.lower_case))
         return _replace(ids, self.digit_comma_splits)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text, in one call of SentencePiece, which uses all cores."""
+    def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
+        """Returns the ids of each text, in one call of SentencePiece."""
         normalized = [normalize_text(text, self.lower_case) for text in texts]
-        return [
-            _replace(ids, self.digit_comma_splits) for ids in self._processor.encode(normalized)
-        ]
+        batch = self._processor.encode(normalized, num_threads=num_threads)
+        return [_replace(ids, self.digit_comma_splits) for ids in batch]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text's pieces, and where in the text they come from.

@@ -16,9 +16,6 @@ from albert_tf.tokenization.special_pieces import SENTENCEPIECE
 # SentencePiece leaves out sentences of more than 4192 bytes without a word, and its time explodes
 # with the length of a word. So longer lines come in parts; a character has at most 4 bytes.
 _MAX_SENTENCE_CHARACTERS = 4192 // 4
-# As many sentences as the published vocabulary was trained on. They are drawn here, because
-# SentencePiece's own draw differs from run to run.
-_MAX_SENTENCES = 10_000_000
 
 # The trainer specification inside the published `30k-clean.model`. The number of threads has a say in
 # the order of sums, so it is theirs and not this machine's.
@@ -53,7 +50,11 @@ _TRAINER_ERRORS = {
 
 
 def train_vocabulary(
-    sentences: Iterable[str], model_file: str, vocab_size: int, lower_case: bool = True
+    sentences: Iterable[str],
+    model_file: str,
+    vocab_size: int,
+    lower_case: bool = True,
+    max_sentences: int = 1_000_000,
 ) -> None:
     """Trains a unigram vocabulary and writes it as a SentencePiece model.
 
@@ -61,15 +62,18 @@ def train_vocabulary(
     line. The same sentences in the same order give the same two files.
 
     Args:
-        sentences: text, normalised here. Of more than ten million, ten million are drawn.
+        sentences: text, normalised here.
         model_file: where to write the model, `<prefix>.model` by habit.
         vocab_size: number of pieces, V, with the 5 special and 8 fixed ones.
         lower_case: whether to lower-case the text; the tokenizer has to be loaded with the same value.
+        max_sentences: of more sentences so many are drawn, by a fixed seed. They are held in memory;
+            the published vocabulary was trained on ten million.
 
     Raises:
         InputError: there is no text, it cannot give `vocab_size` pieces, or a file cannot be written.
     """
-    sample = _draw(_normalized_parts(sentences, lower_case), _MAX_SENTENCES)
+    # Drawn here, because SentencePiece's own draw differs from run to run.
+    sample = _draw(_normalized_parts(sentences, lower_case), max_sentences)
     if not sample:
         raise InputError(_NO_TEXT)
     model = io.BytesIO()

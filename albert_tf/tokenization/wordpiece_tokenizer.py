@@ -54,7 +54,7 @@ class WordPieceTokenizer:
         """Returns the ids of a text's pieces."""
         return [self._ids[piece] for piece in self.tokenize(text)]
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
         """Returns the ids of each text."""
         return [self.encode(text) for text in texts]
 

@@ -2,7 +2,7 @@
 
 from albert_tf.training.evaluator import Evaluator
 from albert_tf.training.loop import TrainingPlan, best_checkpoint, resume, train
-from albert_tf.training.strategy import make_strategy
+from albert_tf.training.strategy import make_deterministic, make_strategy
 from albert_tf.training.trainer import Trainer
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Trainer",
     "TrainingPlan",
     "best_checkpoint",
+    "make_deterministic",
     "make_strategy",
     "resume",
     "train",

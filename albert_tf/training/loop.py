@@ -11,22 +11,17 @@ A run that was killed loses the updates after its newest checkpoint, and `metric
 reports; TensorBoard, which only adds, shows them twice.
 """
 
-import contextlib
 import dataclasses
-import json
 import math
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from albert_tf import files
-from albert_tf.errors import InputError, Preempted
-from albert_tf.progress import Progress
+from albert_tf.errors import InputError
 from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
 from albert_tf.training.evaluator import MeanAccumulator
+from albert_tf.training.interruptions import BadSteps, Preemption
+from albert_tf.training.reports import Reports
 from albert_tf.training.trainer import Trainer
 
 _BEST_DIR = "best"
@@ -43,6 +38,7 @@ class TrainingPlan:
         save_checkpoints_steps: updates between two evaluations and checkpoints.
         log_steps: updates between two reports.
         keep_checkpoint_max: how many of the newest checkpoints stay.
+        max_bad_steps: steps in a row that may be skipped because a gradient is not finite.
         best_metric: name of the evaluation's metric that picks the best checkpoint.
         higher_is_better: whether a higher `best_metric` is better.
     """
@@ -53,6 +49,7 @@ class TrainingPlan:
     save_checkpoints_steps: int
     log_steps: int
     keep_checkpoint_max: int
+    max_bad_steps: int
     best_metric: str
     higher_is_better: bool
 
@@ -103,34 +100,41 @@ def train(
         evaluate: returns metrics of held-out data; None where there is none.
 
     Raises:
-        InputError: a checkpoint cannot be written, or the loss is not finite.
+        InputError: a checkpoint cannot be written, too many gradients in a row are not finite, or an
+            evaluation is not.
         Preempted: SIGTERM was received; the step that was under way is saved.
     """
     checkpoints = _checkpoints(trainer, plan.output_dir, plan.keep_checkpoint_max)
-    reports = Reports(plan, trainer.step)
+    reports = Reports(plan.output_dir, plan.description, plan.num_train_steps, trainer.step)
     # The curve starts where the model does; and a run may be killed before it has evaluated.
     lacks_evaluation = evaluate is not None and not reports.has("eval", trainer.step)
     steps_left = max(0, plan.num_train_steps - trainer.step)
     if not steps_left and not lacks_evaluation:
         print(f"{plan.description}: has {trainer.step} of {plan.num_train_steps} steps already")
         return
-    with reports, _Preemption() as preemption:
+    with reports, Preemption() as preemption:
         if lacks_evaluation:
             with preemption.nothing_to_save():
                 _evaluate(trainer, plan, reports, evaluate)
-        means = MeanAccumulator()
+        means, bad_steps = MeanAccumulator(), BadSteps(plan.max_bad_steps)
         for step_means in trainer.train_steps(batches_from(trainer.step).take(steps_left)):
             means.add(step_means)
             step = reports.advance()
-            saves = step == plan.num_train_steps or step % plan.save_checkpoints_steps == 0
-            if saves or preemption.requested or step % plan.log_steps == 0:
-                reports.write("train", step, _checked(means.result(), step))
+            bad_steps.add(step, step_means["skipped_updates"])
+            is_last = step == plan.num_train_steps
+            saves = is_last or preemption.requested or step % plan.save_checkpoints_steps == 0
+            if saves or step % plan.log_steps == 0:
+                bad_steps.check()
+                reports.write("train", step, means.result())
                 means = MeanAccumulator()
-            if saves or preemption.requested:
+            # What made a gradient infinite may be in the weights.
+            if saves and (is_last or not bad_steps.in_a_row):
                 checkpoints.save(step)
+            else:
+                continue
             if preemption.requested:
                 preemption.end()
-            if saves and evaluate is not None:
+            if evaluate is not None:
                 with preemption.nothing_to_save():
                     _evaluate(trainer, plan, reports, evaluate)
 
@@ -138,7 +142,7 @@ def train(
 def _evaluate(
     trainer: Trainer,
     plan: TrainingPlan,
-    reports: "Reports",
+    reports: Reports,
     evaluate: Callable[[], dict[str, float]],
 ) -> None:
     """Evaluates, keeps the weights where they are the best so far, and then reports.
@@ -170,96 +174,3 @@ def _checked(metrics: dict[str, float], step: int) -> dict[str, float]:
                 "with a lower --learning_rate or a longer warm-up"
             )
     return metrics
-
-
-class _Preemption:
-    """Notes SIGTERM, with which schedulers announce that they take the machine away."""
-
-    def __init__(self):
-        self.requested = False
-        self._may_raise = False
-
-    def __enter__(self) -> "_Preemption":
-        # Python delivers signals to the main thread, and only there can they be asked for.
-        self._is_main = threading.current_thread() is threading.main_thread()
-        if self._is_main:
-            self._before = signal.signal(signal.SIGTERM, self._note)
-        return self
-
-    def __exit__(self, *exception) -> None:
-        if self._is_main:
-            signal.signal(signal.SIGTERM, self._before)
-
-    @contextlib.contextmanager
-    def nothing_to_save(self) -> Iterator[None]:
-        """Within, SIGTERM ends the run at once."""
-        self._may_raise = True
-        try:
-            yield
-        finally:
-            self._may_raise = False
-
-    def end(self) -> NoReturn:
-        """Ends the run."""
-        raise Preempted("stopped by SIGTERM; the same command goes on")
-
-    def _note(self, *arguments) -> None:
-        self.requested = True
-        if self._may_raise:
-            self.end()
-
-
-class Reports:
-    """Where metrics go while a run is on: progress, `metrics.jsonl`, TensorBoard.
-
-    Args:
-        plan: of the run.
-        step: updates done before; reports of later steps, from a run that was killed, are dropped.
-    """
-
-    def __init__(self, plan: TrainingPlan, step: int):
-        self._path = f"{plan.output_dir}/metrics.jsonl"
-        self._plan = plan
-        self._first_step = step
-        self._lines = [line for line in _read_reports(self._path) if line["step"] <= step]
-        self._exit_stack = contextlib.ExitStack()
-
-    def __enter__(self) -> "Reports":
-        plan = self._plan
-        self._writers = {
-            split: tf.summary.create_file_writer(f"{plan.output_dir}/{split}")
-            for split in ("train", "eval")
-        }
-        self._progress = self._exit_stack.enter_context(
-            Progress(plan.description, "steps", plan.num_train_steps, done=self._first_step)
-        )
-        return self
-
-    def __exit__(self, *exception) -> None:
-        for writer in self._writers.values():
-            writer.close()
-        self._exit_stack.close()
-
-    def has(self, split: str, step: int) -> bool:
-        """Returns whether there is a report of a split at a step."""
-        return any(line["split"] == split and line["step"] == step for line in self._lines)
-
-    def advance(self) -> int:
-        """Counts one update and returns how many there are."""
-        self._progress.update()
-        return self._progress.done
-
-    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
-        """Reports metrics of the `train` or the `eval` split."""
-        self._progress.report({f"{split}_{name}": value for name, value in metrics.items()})
-        with self._writers[split].as_default():
-            for name, value in metrics.items():
-                tf.summary.scalar(name, value, step=step)
-        self._lines.append({"step": step, "split": split, **metrics})
-        files.write_text(self._path, "".join(json.dumps(line) + "\n" for line in self._lines))
-
-
-def _read_reports(path: str) -> Iterator[dict]:
-    if tf.io.gfile.exists(path):
-        for _, line in files.read_lines(path):
-            yield json.loads(line)

@@ -59,7 +59,7 @@ class Trainer(Evaluator):
 
     @property
     def step(self) -> int:
-        """Number of updates so far."""
+        """Number of steps so far, with those that were skipped."""
         return int(self.optimizer.iterations.numpy())
 
     def train_steps(self, batches: tf.data.Dataset) -> Iterator[Means]:
@@ -69,8 +69,8 @@ class Trainer(Evaluator):
             batches: global batches; the strategy splits them over its replicas.
 
         Yields:
-            For each update the means of `loss.metrics`, and `learning_rate` and `gradient_norm` (before
-            clipping).
+            For each step the means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping),
+            and `skipped_updates`, 1 where a gradient was not finite: such a step changes no variable.
         """
         distributed = self.strategy.experimental_distribute_dataset(batches)
         step = self._compile(self._train_step, distributed)
@@ -89,9 +89,15 @@ class Trainer(Evaluator):
         gradients, means = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
         gradients = replica.all_reduce("sum", gradients)
         clipped, norm = tf.clip_by_global_norm(list(gradients.values()), self._clip_norm)
-        replica.merge_call(self._apply, args=(dict(zip(gradients, clipped, strict=True)),))
+        is_finite = tf.math.is_finite(norm)
+        replica.merge_call(
+            self._apply, args=(dict(zip(gradients, clipped, strict=True)), is_finite)
+        )
         # The norm is the same on every replica, so their mean is it.
-        return means | {"gradient_norm": (norm, tf.ones([]))}
+        means |= {"gradient_norm": (norm, tf.ones([]))}
+        # A step that is skipped has no part in the means of the others.
+        means = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), means)
+        return means | {"skipped_updates": (1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}
 
     def _accumulate(
         self, batch: Batch, weights: dict[str, tf.Tensor], replica_id: tf.Tensor
@@ -133,14 +139,25 @@ class Trainer(Evaluator):
         }
         return reached, means
 
-    def _apply(self, strategy: tf.distribute.Strategy, gradients: Gradients) -> None:
-        """Updates the variables; `optimizer.apply` would sum over the replicas once more."""
+    def _apply(
+        self, strategy: tf.distribute.Strategy, gradients: Gradients, is_finite: tf.Tensor
+    ) -> None:
+        """Updates the variables, unless a gradient is infinite or no number.
+
+        `optimizer.apply` would sum over the replicas once more.
+        """
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
+
+        def update(value, gradient, is_finite):
+            def apply():
+                self.optimizer.update_step(gradient, value, rate)
+                return is_finite
+
+            return tf.cond(is_finite, apply, lambda: is_finite)
+
         for number, gradient in gradients.items():
             strategy.extended.update(
-                self._variables[number].value,
-                lambda value, part: self.optimizer.update_step(part, value, rate),
-                args=(gradient,),
+                self._variables[number].value, update, args=(gradient, is_finite)
             )
         self.optimizer.iterations.assign_add(1)
 

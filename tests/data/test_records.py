@@ -9,7 +9,11 @@ from albert_tf.data.records import (
     RecordSpec,
     check_records,
     explain_bad_records,
+    first_record,
+    is_unmasked,
+    list_records,
     pretraining_record,
+    unmasked_record,
     write_records,
 )
 from albert_tf.errors import InputError
@@ -27,7 +31,7 @@ def random_values(seed, spec=SPEC):
 
 
 def write(path, spec=SPEC, count=3):
-    write_records([str(path)], [spec.serialize(random_values(seed, spec)) for seed in range(count)])
+    write_records(str(path), [spec.serialize(random_values(seed, spec)) for seed in range(count)])
     return str(path)
 
 
@@ -94,26 +98,37 @@ def test_serialize_refuses_another_shape():
         SPEC.serialize(values)
 
 
-def test_records_are_dealt_in_turn(tmp_path):
-    paths = [str(tmp_path / name) for name in "abc"]
-    write_records(paths, [bytes([number]) for number in range(7)])
-    dealt = [list(tf.data.TFRecordDataset(path).as_numpy_iterator()) for path in paths]
-    assert dealt == [[b"\0", b"\3", b"\6"], [b"\1", b"\4"], [b"\2", b"\5"]]
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_records_come_back_whatever_the_compression(tmp_path, compression):
+    paths = [write(tmp_path / "plain"), str(tmp_path / "other")]
+    records = [SPEC.serialize(random_values(seed)) for seed in range(5)]
+    write_records(paths[1], records, compression)
+    assert (tmp_path / "other").read_bytes().startswith(b"\x1f\x8b") == (compression == "gzip")
+    check_records(paths[1], SPEC, limit=None)
+    read = list(list_records(paths).flat_map(tf.data.TFRecordDataset).as_numpy_iterator())
+    assert read == records[:3] + records
 
 
-def test_files_appear_together_or_not_at_all(tmp_path):
+def test_a_gzip_file_that_is_cut_short_is_named(tmp_path):
+    path = tmp_path / "a"
+    write_records(str(path), [SPEC.serialize(random_values(seed)) for seed in range(5)], "gzip")
+    path.write_bytes(path.read_bytes()[:-30])
+    assert "damaged or cut short" in fault_of(path)
+
+
+def test_a_file_appears_complete_or_not_at_all(tmp_path):
     def records():
         yield b"one"
         raise RuntimeError("interrupted")
 
     with pytest.raises(RuntimeError, match="interrupted"):
-        write_records([str(tmp_path / "a"), str(tmp_path / "b")], records())
+        write_records(str(tmp_path / "a"), records())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match="nowhere/a: cannot be written"):
-        write_records([str(tmp_path / "nowhere" / "a")], [b"one"])
+        write_records(str(tmp_path / "nowhere" / "a"), [b"one"])
 
 
 def test_good_records_pass(tmp_path):
@@ -128,20 +143,20 @@ def test_a_wrong_length_is_named_with_both_lengths(tmp_path):
 
 def test_a_missing_feature_and_a_wrong_type_are_named(tmp_path):
     path = write(tmp_path / "a", RecordSpec(SPEC.features[:-1]))
-    assert "record 1: has no feature 'next_sentence_labels'" in fault_of(path)
+    assert "record 1: has no feature 'masked_lm_weights'" in fault_of(path)
     path = write(tmp_path / "b", RecordSpec((Feature("input_ids", (S,), np.float32),)))
     assert "feature 'input_ids' is float_list, expected int64_list" in fault_of(path)
 
 
 def test_only_the_first_records_are_looked_at_where_that_is_asked(tmp_path):
     good, bad = SPEC.serialize(random_values(0)), pretraining_record(S, M + 1)
-    write_records([str(tmp_path / "a")], [good, good, bad.serialize(random_values(1, bad))])
+    write_records(str(tmp_path / "a"), [good, good, bad.serialize(random_values(1, bad))])
     check_records(str(tmp_path / "a"), SPEC, limit=2)
     assert "record 3: feature 'masked_lm_positions' has length 5" in fault_of(tmp_path / "a")
 
 
 def test_something_else_than_an_example_is_named(tmp_path):
-    write_records([str(tmp_path / "a")], [b"\xff\xff\xff"])
+    write_records(str(tmp_path / "a"), [b"\xff\xff\xff"])
     assert "record 1: is not a tf.train.Example" in fault_of(tmp_path / "a")
 
 
@@ -186,14 +201,33 @@ def test_other_errors_stay_what_they_are(tmp_path):
         tf.reshape(tf.zeros(3), (2, 2))
 
 
-def test_id_outside_the_vocabulary(tmp_path):
+@pytest.mark.parametrize("id_", [17, -1])
+def test_id_outside_the_vocabulary(tmp_path, id_):
     spec = pretraining_record(S, M, vocab_size=17)
     good = {name: values % 17 for name, values in random_values(0).items()}
-    bad = {**good, "input_ids": np.full(S, 17)}
+    bad = {**good, "input_ids": np.full(S, id_)}
     path = str(tmp_path / "ids.tfrecord")
-    write_records([path], [spec.serialize(good), spec.serialize(bad)])
+    write_records(path, [spec.serialize(good), spec.serialize(bad)])
     rows = iter(tf.data.TFRecordDataset(path).map(spec.parse))
     assert next(rows)["input_ids"].numpy().max() < 17
-    message = "record 2: feature 'input_ids' has id 17, expected ids below vocab_size 17"
+    message = (
+        f"record 2: feature 'input_ids' has id {id_}, expected ids from 0 to below vocab_size 17"
+    )
     with pytest.raises(InputError, match=message), explain_bad_records([path], spec):
         next(rows)
+
+
+def test_the_first_record_shows_whether_there_are_masks(tmp_path):
+    assert not is_unmasked(write(tmp_path / "masked"))
+    assert is_unmasked(write(tmp_path / "unmasked", unmasked_record(S)))
+    write_records(str(tmp_path / "other"), [b"\xff\xff\xff"])
+    assert not is_unmasked(str(tmp_path / "other"))
+    assert first_record(str(tmp_path / "other")) == b"\xff\xff\xff"
+    (tmp_path / "empty").touch()
+    with pytest.raises(InputError, match="empty: holds no records"):
+        is_unmasked(str(tmp_path / "empty"))
+
+
+def test_records_without_masks_are_none_with_masks(tmp_path):
+    fault = fault_of(write(tmp_path / "unmasked", unmasked_record(S)))
+    assert fault.endswith("record 1: has no feature 'masked_lm_positions'")

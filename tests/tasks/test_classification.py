@@ -143,7 +143,7 @@ def test_checkpoint_of_another_shape(data, tmp_path):
     Checkpoints(str(tmp_path / "init"), variables_by_path(encoder.weights), 1).save(1)
     with pytest.raises(InputError, match=r"--init_checkpoint: .*intermediate/kernel' has shape"):
         run(make_options(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_starts_from_a_hugging_face_folder(data, tmp_path, capsys):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.records import pretraining_record, write_records
+from albert_tf.data.records import pretraining_record, unmasked_record, write_records
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.pretraining import PretrainingOptions, run
 from tests.helpers import tiny_config
@@ -13,10 +13,10 @@ from tests.helpers import tiny_config
 LENGTH, PREDICTIONS = 24, 4
 
 
-def write_language(path, count, seed):
+def write_language(path, count, seed, masked=True):
     """Writes records of a language of ten pieces, which says them in order or backwards."""
     rng = np.random.default_rng(seed)
-    spec = pretraining_record(LENGTH, PREDICTIONS)
+    spec = pretraining_record(LENGTH, PREDICTIONS) if masked else unmasked_record(LENGTH)
     records = []
     for _ in range(count):
         ids = (rng.integers(10) + np.arange(LENGTH)) % 10 + 80
@@ -25,12 +25,13 @@ def write_language(path, count, seed):
         label = rng.integers(0, 2, 1)
         if label[0]:
             ids[1:] = ids[1:][::-1].copy()
-        masked = ids.copy()
-        masked[positions] = 4
+        shown = ids.copy()
+        if masked:
+            shown[positions] = 4
         records.append(
             spec.serialize(
                 {
-                    "input_ids": masked,
+                    "input_ids": shown,
                     "input_mask": np.ones(LENGTH, int),
                     "segment_ids": np.zeros(LENGTH, int),
                     "token_boundary": np.ones(LENGTH, int),
@@ -41,7 +42,12 @@ def write_language(path, count, seed):
                 }
             )
         )
-    write_records([str(path)], records)
+    write_records(str(path), records)
+
+
+def write_vocabulary(path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
+    path.write_text("\n".join(pieces) + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +55,9 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     write_language(folder / "train.tfrecord", 400, seed=1)
     write_language(folder / "dev.tfrecord", 50, seed=2)
+    write_language(folder / "unmasked.tfrecord", 400, seed=1, masked=False)
+    write_language(folder / "unmasked_dev.tfrecord", 50, seed=2, masked=False)
+    write_vocabulary(folder / "vocab.txt")
     tiny_config(num_hidden_layers=2).to_json_file(str(folder / "albert_config.json"))
     return folder
 
@@ -250,3 +259,116 @@ def test_batch_that_does_not_divide_is_refused(data, tmp_path):
         FlagError, match="--train_batch_size=16: expected a multiple of 6, which is"
     ):
         run(options)
+
+
+# Records without masks, and the original's
+
+
+def make_dynamic_options(data, output_dir, **changes):
+    values = {
+        "input_file": (str(data / "unmasked.tfrecord"),),
+        "eval_input_file": (str(data / "unmasked_dev.tfrecord"),),
+        "vocab_file": str(data / "vocab.txt"),
+        **changes,
+    }
+    return make_options(data, output_dir, **values)
+
+
+def test_learns_from_masks_made_on_the_fly(data, tmp_path):
+    options = make_dynamic_options(data, tmp_path)
+    metrics = run(options)
+    first = next(line for line in reports(tmp_path) if line["split"] == "eval")
+    assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
+    # Each evaluation of a model sees the same masks, so it gives the same metrics.
+    alone = dataclasses.replace(options, do_train=False, input_file=())
+    assert run(alone) == pytest.approx(metrics, rel=1e-5)
+    with_masks = dataclasses.replace(alone, eval_input_file=(str(data / "dev.tfrecord"),))
+    assert run(with_masks)["masked_lm_loss"] == pytest.approx(metrics["masked_lm_loss"], abs=0.5)
+
+
+def test_masking_follows_the_flags(data, tmp_path):
+    def first_loss(name, **changes):
+        run(make_dynamic_options(data, tmp_path / name, num_train_steps=1, **changes))
+        return reports(tmp_path / name)[0]["masked_lm_loss"]
+
+    assert first_loss("one") != first_loss("other", ngram=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"vocab_file": None},
+            r"^--input_file: .*unmasked\.tfrecord holds records without masks; expected "
+            "--spm_model_file or --vocab_file",
+        ),
+        (
+            {"vocab_file": None, "do_train": False, "input_file": ()},
+            r"^--eval_input_file: .*unmasked_dev\.tfrecord holds records without masks; expected",
+        ),
+        ({"max_seq_length": 32}, "record 1: feature 'input_ids' has length 24, expected 32"),
+        ({"vocab_file": "missing.txt"}, "missing.txt"),
+    ],
+)
+def test_records_without_masks_need_what_they_were_made_with(data, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        run(make_dynamic_options(data, tmp_path, **changes))
+
+
+def test_records_of_both_kinds_are_refused(data, tmp_path):
+    both = (str(data / "train.tfrecord"), str(data / "unmasked.tfrecord"))
+    with pytest.raises(InputError, match=r"--input_file: .*unmasked\.tfrecord holds .*one kind"):
+        run(make_dynamic_options(data, tmp_path, input_file=both))
+
+
+def test_another_vocabulary_is_refused(data, tmp_path):
+    pieces = (data / "vocab.txt").read_text().split()
+    vocab_file = tmp_path / "vocab.txt"
+    options = make_dynamic_options(data, tmp_path, vocab_file=str(vocab_file))
+    vocab_file.write_text("\n".join(pieces[:-1]))
+    with pytest.raises(InputError, match=r"vocab\.txt has 96 pieces; .*vocab_size 97"):
+        run(options)
+    vocab_file.write_text("\n".join(pieces[::-1]))
+    with pytest.raises(InputError, match=r"record 1: begins with \[2\], but \[CLS\] is 94"):
+        run(options)
+    endings = [f"##s{n}" for n in range(92)]
+    vocab_file.write_text("\n".join(pieces[:5] + endings))
+    with pytest.raises(InputError, match=r"record 1: token_boundary of id 8\d is 1, but 0 by"):
+        run(options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ngram": 0}, "--ngram=0: expected at least 1"),
+        ({"ngram": 25}, "--ngram=25: expected at most 24"),
+        ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5: expected at most 1"),
+    ],
+)
+def test_masking_flags_that_make_no_sense_are_refused(data, tmp_path, changes, message):
+    with pytest.raises(FlagError, match=message):
+        make_dynamic_options(data, tmp_path, **changes)
+
+
+def as_the_original_writes(serialized, spec):
+    """Returns a record as the original's script serializes it, with a feature that nobody reads."""
+    parsed = spec.parse(serialized)
+    example = tf.train.Example()
+    for name, values in parsed.items():
+        feature = example.features.feature[name]
+        if name == "masked_lm_weights":
+            feature.float_list.value.extend(float(value) for value in values)
+        else:
+            feature.int64_list.value.extend(int(value) for value in values)
+    example.features.feature["another"].bytes_list.value.append(b"feature")
+    return example.SerializeToString()
+
+
+def test_records_of_the_original_are_read_as_they_are(data, tmp_path):
+    spec = pretraining_record(LENGTH, PREDICTIONS)
+    records = tf.data.TFRecordDataset(str(data / "train.tfrecord"))
+    theirs = str(tmp_path / "original.tfrecord")
+    write_records(theirs, [as_the_original_writes(record, spec) for record in records])
+    ours = make_options(data, tmp_path / "ours", num_train_steps=2)
+    original = make_options(data, tmp_path / "theirs", num_train_steps=2, input_file=(theirs,))
+    assert run(original) == pytest.approx(run(ours), rel=1e-4)

@@ -1,17 +1,31 @@
 """Making pre-training data, as a call and as a script."""
 
+import contextlib
 import dataclasses
+import hashlib
+import os
 import pathlib
 import pydoc_data.topics
+import re
 import resource
 import signal
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.records import check_records, pretraining_record
+from albert_tf import files
+from albert_tf.data.pretraining_stats import PretrainingDataStats
+from albert_tf.data.records import (
+    check_records,
+    is_unmasked,
+    list_records,
+    pretraining_record,
+    unmasked_record,
+)
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
 
@@ -32,7 +46,8 @@ def write_text(path):
 def options(tmp_path):
     return PretrainingDataOptions(
         input_file=(write_text(tmp_path / "text.txt"),),
-        output_file=(str(tmp_path / "out" / "a.tfrecord"), str(tmp_path / "out" / "b.tfrecord")),
+        output_file=str(tmp_path / "out" / "a.tfrecord"),
+        num_shards=2,
         spm_model_file=str(tmp_path / "vocabulary" / "small.model"),
         train_vocab=True,
         vocab_size=400,
@@ -48,35 +63,66 @@ def files_under(path):
 
 def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
     stats = run(options)
-    for path in options.output_file:
+    for path in options.shards:
         check_records(path, pretraining_record(S, M), limit=None)
-    counts = [len(list(tf.data.TFRecordDataset(path))) for path in options.output_file]
+    counts = [len(list(tf.data.TFRecordDataset(path))) for path in options.shards]
     assert sum(counts) == stats.instances > 100
-    assert counts[0] - counts[1] in (0, 1)
+    assert counts[1] - counts[0] in (0, 1)
     assert stats.documents == 4
     assert stats.unknown_share < 0.05
     assert 0.14 < stats.masked_share < 0.17
     out = capfd.readouterr().out
     assert "4 documents" in out
     assert f"{stats.instances} instances" in out
-    assert options.output_file[1] in out
-    assert all(not name.endswith(".incomplete") for name in files_under(tmp_path))
+    assert "a-00000-of-00002.tfrecord and 1 more" in out
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "a-00000-of-00002.tfrecord",
+        "a-00001-of-00002.tfrecord",
+        "a.stats.json",
+    ]
 
 
-def test_the_same_options_make_the_same_bytes(options, tmp_path):
+def test_dynamic_masking_writes_sequences_without_masks(options):
+    stats = run(dataclasses.replace(options, masking="dynamic"))
+    for path in options.shards:
+        assert is_unmasked(path)
+        check_records(path, unmasked_record(S), limit=None)
+    assert stats.instances > 100
+    assert stats.predictions == 0
+
+
+def test_the_stats_file_says_what_was_read_and_made(options, tmp_path):
+    stats = run(options)
+    said = files.read_json(str(tmp_path / "out" / "a.stats.json"))
+    assert PretrainingDataStats.from_json_dict(said["counts"]) == stats
+    assert said["swapped_share"] == stats.swapped_share
+    (path,) = options.input_file
+    content = pathlib.Path(path).read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    assert said["input_files"] == [{"path": path, "bytes": len(content), "sha256": digest}]
+    assert said["replaced_lines"] == 0
+    assert said["options"]["dupe_factor"] == options.dupe_factor
+
+
+def records_of(options):
+    return list(list_records(options.shards).flat_map(tf.data.TFRecordDataset).as_numpy_iterator())
+
+
+def test_the_same_options_make_the_same_records_in_any_number_of_files(options, tmp_path):
     run(options)
-    again = dataclasses.replace(
-        options, train_vocab=False, output_file=(str(tmp_path / "c"), str(tmp_path / "d"))
-    )
-    run(again)
-    for one, other in zip(options.output_file, again.output_file, strict=True):
-        assert pathlib.Path(one).read_bytes() == pathlib.Path(other).read_bytes()
+    again = dataclasses.replace(options, train_vocab=False, output_file=str(tmp_path / "c"))
+    for changes in ({}, {"num_shards": 7}, {"num_shards": 1, "compression": "gzip"}):
+        changed = dataclasses.replace(again, overwrite=True, **changes)
+        run(changed)
+        assert records_of(changed) == records_of(options)
+    assert changed.shards == [str(tmp_path / "c")]
 
 
 @pytest.mark.parametrize(
     ("flag", "name"),
     [
-        ("output_file", "out/b.tfrecord"),
+        ("output_file", "out/a-00001-of-00002.tfrecord"),
+        ("output_file", "out/a.stats.json"),
         ("spm_model_file", "vocabulary/small.model"),
         ("spm_model_file", "vocabulary/small.vocab"),
     ],
@@ -92,66 +138,13 @@ def test_nothing_is_overwritten(options, flag, name, tmp_path):
     assert files_under(tmp_path) == before
 
 
-KILLED_BEFORE_A_RENAME = """
-import os, signal, sys
-import tensorflow as tf
-from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
-
-rename = tf.io.gfile.rename
-left = {published}
-
-def rename_or_die(source, target, overwrite=False):
-    global left
-    if ".incomplete" not in target:
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left -= 1
-    rename(source, target, overwrite)
-
-tf.io.gfile.rename = rename_or_die
-run({options})
-"""
-
-
-@pytest.mark.parametrize("published", [0, 1, 2, 3])
-def test_a_killed_run_is_finished_by_the_same_command(options, tmp_path, published):
-    """Kills a real process before each of the four files gets its name."""
-    script = KILLED_BEFORE_A_RENAME.format(published=published, options=options)
-    killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
-    written = [pathlib.Path(path) for path, _ in options.outputs]
-    assert [path.exists() for path in written] == [number < published for number in range(4)]
-
-    run(options)
-    content = [path.read_bytes() for path in written]
-    assert files_under(tmp_path) == sorted(
-        ["text.txt", *(str(path.relative_to(tmp_path)) for path in written)]
-    )
-    for path in written:
-        path.unlink()
-    run(options)
-    assert [path.read_bytes() for path in written] == content
-
-
-def test_a_vocabulary_that_a_killed_run_did_not_make_stays(options, tmp_path):
-    model = tmp_path / "vocabulary" / "small.model"
-    (model.parent / "b.tfrecord.incomplete").mkdir(parents=True)
-    model.write_text("precious")
-    with pytest.raises(InputError, match=r"--spm_model_file: '.*small\.model' exists already and"):
-        run(options)
-    assert files_under(tmp_path) == ["text.txt", "vocabulary/small.model"]
-    assert model.read_text() == "precious"
-
-
-@pytest.mark.parametrize(("limit", "file"), [(100, "small.model"), (300_000, "a.tfrecord")])
-def test_a_full_disk_is_named_and_leaves_nothing(options, tmp_path, limit, file):
-    options = dataclasses.replace(options, output_file=options.output_file[:1], dupe_factor=8)
+def test_a_run_whose_disk_was_full_is_finished_by_the_same_command(options, tmp_path):
+    options = dataclasses.replace(options, dupe_factor=8)
     script = (
-        "import command_line\n"
         "from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run\n"
-        "from albert_tf.errors import InputError\n"
+        "from albert_tf.errors import StoppedError\n"
         f"try: run({options})\n"
-        "except InputError as error: print(error)\n"
+        "except StoppedError as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -160,11 +153,27 @@ def test_a_full_disk_is_named_and_leaves_nothing(options, tmp_path, limit, file)
         text=True,
         check=False,
         timeout=120,
-        # A file of more than `limit` bytes is refused like one that finds the disk full.
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        # A larger file is refused like one that finds the disk full; the vocabulary is smaller.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)),
     )
-    assert f"{file}: cannot be written: " in done.stdout
-    assert files_under(tmp_path) == ["text.txt"]
+    assert "block-000000-0.run: cannot be written: " in done.stdout
+    assert "a.tfrecord.incomplete', the same command goes on from there" in done.stdout
+    model = tmp_path / "vocabulary" / "a.tfrecord.incomplete" / "small.model"
+    made = model.stat()
+    run(options)
+    assert files_under(tmp_path) == sorted(
+        ["text.txt", *(os.path.relpath(path, tmp_path) for path, _ in options.outputs)]
+    )
+    assert (tmp_path / "vocabulary" / "small.model").stat().st_ino == made.st_ino
+
+
+def test_a_line_that_is_not_utf8_is_refused_or_replaced(options, tmp_path):
+    path = pathlib.Path(options.input_file[0])
+    path.write_bytes(path.read_bytes() + b"\n\nb\xe9d and good.\n")
+    with pytest.raises(InputError, match=r"text\.txt, line \d+: byte 2 is 0xe9"):
+        run(options)
+    run(dataclasses.replace(options, encoding_errors="replace"))
+    assert files.read_json(options.stats_file)["replaced_lines"] == 1
 
 
 def test_a_corpus_without_text_leaves_nothing_behind(options, tmp_path):
@@ -179,19 +188,18 @@ def test_a_pattern_without_files_is_named(options, tmp_path):
         run(dataclasses.replace(options, input_file=(str(tmp_path / "*.md"),)))
 
 
-def test_more_files_than_instances_are_refused(options, tmp_path):
+def test_more_shards_than_instances_are_refused(options, tmp_path):
     pathlib.Path(options.input_file[0]).write_text("Is it?\nIt is.\n")
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] is it ? .".replace(" ", "\n"))
-    names = tuple(str(tmp_path / name) for name in "abc")
     options = dataclasses.replace(
         options,
-        output_file=names,
+        num_shards=3,
         train_vocab=False,
         spm_model_file=None,
         vocab_file=str(vocabulary),
     )
-    with pytest.raises(InputError, match="--output_file: received 3 files for 2 instances"):
+    with pytest.raises(InputError, match="--num_shards: received 3 for 2 instances, expected"):
         run(options)
     assert files_under(tmp_path) == ["text.txt", "vocab.txt"]
 
@@ -200,14 +208,22 @@ def test_more_files_than_instances_are_refused(options, tmp_path):
     ("changes", "message"),
     [
         ({"input_file": ()}, "--input_file: received '', expected at least one file"),
-        ({"output_file": ("a", "")}, "--output_file: received 'a,', expected at least one file"),
-        ({"output_file": ("a", "b", "./a")}, "--output_file: would write './a', which --output_f"),
-        ({"output_file": ("v.model",), "spm_model_file": "v.model"}, "--output_file: .* --spm_mod"),
-        ({"output_file": ("v.vocab",), "spm_model_file": "v.model"}, "--output_file: .* --spm_mod"),
-        ({"output_file": ("a",), "input_file": ("x/../a",)}, "--output_file: .* --input_file nam"),
+        ({"output_file": "a,b"}, "--output_file: received 'a,b', expected one file; --num_shards"),
+        ({"num_shards": 0}, "--num_shards: received '0', expected 1 to 99999"),
+        ({"num_workers": 0}, "--num_workers: received '0', expected 1 or more"),
+        ({"vocab_sentences": 0}, "--vocab_sentences: received '0', expected 1 or more"),
+        (
+            {"output_file": "v.model", "spm_model_file": "v.model", "num_shards": 1},
+            "--output_file: .* --spm_mod",
+        ),
+        (
+            {"output_file": "v.vocab", "spm_model_file": "v.model", "num_shards": 1},
+            "--output_file: .* --spm_mod",
+        ),
+        ({"output_file": "a", "input_file": ("x/../a.stats.json",)}, "--output_file: .* --input_f"),
         ({"spm_model_file": "a", "input_file": ("a",)}, "--spm_model_file: .*'a', which --input_f"),
         (
-            {"spm_model_file": "a", "output_file": ("a",), "train_vocab": False},
+            {"spm_model_file": "a", "output_file": "a", "train_vocab": False, "num_shards": 1},
             "--output_file: would write 'a', which --spm_model_file names too; expected different",
         ),
         ({"vocab_size": 4}, "--vocab_size: received '4', expected 5 to 2147483647"),
@@ -269,3 +285,96 @@ def test_the_script_refuses_a_bad_flag_in_one_line(tmp_path):
         "create_pretraining_data.py: error: --ngram: received '0', expected 1 or more"
     )
     assert "Traceback" not in done.stderr
+
+
+def write_large_text(path):
+    """Writes 8 MB, which is four blocks."""
+    words = [topic for topic in pydoc_data.topics.topics["strings"].split() if topic.isalpha()]
+    rng = np.random.default_rng(0)
+    with open(path, "w") as file:
+        for _ in range(1000):
+            lines = (" ".join(rng.choice(words, 20)) + ".\n" for _ in range(70))
+            file.write("".join(lines) + "\n")
+
+
+def children_of(process):
+    """Returns the processes that a process has started."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == process:
+                found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_whose_worker_was_killed_is_finished_by_the_same_command(tmp_path):
+    write_large_text(tmp_path / "text.txt")
+    vocabulary = tmp_path / "vocab.txt"
+    words = sorted(set((tmp_path / "text.txt").read_text().lower().replace(".", " ").split()))
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *words]))
+    command = [
+        sys.executable,
+        str(ROOT / "create_pretraining_data.py"),
+        f"--input_file={tmp_path / 'text.txt'}",
+        f"--vocab_file={vocabulary}",
+        "--dupe_factor=1",
+    ]
+    first = [*command, f"--output_file={tmp_path / 'a'}", "--num_workers=2"]
+    process = subprocess.Popen(first, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs = tmp_path / "a.incomplete" / "runs"
+    while not list(runs.glob("block-*.json")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    # The workers are the children of a server that is a child of the script.
+    workers = [worker for server in children_of(process.pid) for worker in children_of(server)]
+    os.kill(workers[0], signal.SIGKILL)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    message = stderr.splitlines()[-1]
+    assert re.search(rf"error: worker [12] \(process {workers[0]}\) was ended by SIGKILL", message)
+    assert "a.incomplete', the same command goes on from there" in message
+    assert "Traceback" not in stderr
+    assert list(runs.glob("block-*.json"))
+    assert not (tmp_path / "a").exists()
+
+    subprocess.run(first, check=True, timeout=120)
+    whole = [*command, f"--output_file={tmp_path / 'b'}", "--num_workers=1"]
+    subprocess.run(whole, check=True, timeout=120)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert not (tmp_path / "a.incomplete").exists()
+
+
+MEASURE_MEMORY = """
+import resource, sys
+from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run(PretrainingDataOptions(
+    input_file=(sys.argv[1],), output_file=sys.argv[2], vocab_file=sys.argv[3], num_workers=1,
+    dupe_factor=1, max_seq_length=512, input_format="text"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_corpus(tmp_path):
+    """In one process, because it does all: the parent's work and a worker's."""
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "."]))
+    grown = []
+    for copies in (1, 50):
+        text = tmp_path / f"{copies}.txt"
+        text.write_text(("a b a b . " * 30 + "\n") * 3_300 * copies)
+        arguments = [str(text), str(tmp_path / f"{copies}.tfrecord"), str(vocabulary)]
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE_MEMORY, *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=280,
+        )
+        grown.append(int(done.stdout.split()[-1]) / 1024)
+    assert max(grown) < 300, grown
+    assert grown[1] < 2 * grown[0] + 50, grown

@@ -4,7 +4,7 @@ import pytest
 import sentencepiece
 
 from albert_tf.errors import InputError
-from albert_tf.tokenization import AlbertTokenizer, train_vocabulary, vocabulary
+from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.helpers import shared_path
 from tests.tokenization.conftest import make_sentences
 
@@ -66,11 +66,11 @@ def test_a_line_of_a_megabyte_counts(model_file):
     assert {"a", "b", "c", "d"} <= set(AlbertTokenizer(str(model_file)).pieces)
 
 
-def test_of_too_many_sentences_some_are_drawn_from_everywhere(monkeypatch, tmp_path):
-    monkeypatch.setattr(vocabulary, "_MAX_SENTENCES", 40)
+def test_of_too_many_sentences_some_are_drawn_from_everywhere(tmp_path):
     sentences = [f"ab {'x' if i < 1000 else 'y'}" for i in range(2000)]
     for name in ("a", "b"):
-        train_vocabulary(iter(sentences), str(tmp_path / f"{name}.model"), vocab_size=18)
+        model_file = str(tmp_path / f"{name}.model")
+        train_vocabulary(iter(sentences), model_file, vocab_size=18, max_sentences=40)
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
     assert {"x", "y"} <= set(AlbertTokenizer(str(tmp_path / "a.model")).pieces)
 

@@ -31,6 +31,7 @@ def make_plan(directory, steps, **changes):
         "save_checkpoints_steps": 4,
         "log_steps": 3,
         "keep_checkpoint_max": 2,
+        "max_bad_steps": 1,
         "best_metric": "score",
         "higher_is_better": True,
         **changes,
@@ -186,14 +187,17 @@ def test_reports_of_steps_that_were_lost_are_dropped(tmp_path):
     assert list((tmp_path / "train").glob("events.*"))
 
 
-def test_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoint(tmp_path):
+def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(tmp_path, capsys):
     go_on(make_trainer(), make_plan(tmp_path, 4))
+    # Its first update makes every weight NaN, so the steps after it are skipped.
     trainer = make_trainer(learning_rate=float("nan"))
     with pytest.raises(
-        InputError, match=r"step 6: .* is nan; start again from a checkpoint before"
+        InputError,
+        match=r"step 8: .* 3 steps in a row are not finite; the newest checkpoint is from",
     ):
-        go_on(trainer, make_plan(tmp_path, 8))
+        go_on(trainer, make_plan(tmp_path, 12, max_bad_steps=2))
     assert [path.name for path in tmp_path.glob("*.index")] == ["ckpt-4.index"]
+    assert "warning: step 7: a gradient is not finite; skipped" in capsys.readouterr().err
 
 
 def test_progress_of_a_run_in_a_log(tmp_path, capsys):

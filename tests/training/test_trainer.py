@@ -39,7 +39,7 @@ def column(history, name):
         ("one_device", 4, False),
         ("mirrored", 2, False),
         ("one_device", 1, True),
-        ("mirrored", 2, True),
+        pytest.param("mirrored", 2, True, marks=pytest.mark.slow),
     ],
 )
 def test_batch_gives_the_same_however_it_is_cut_or_compiled(
@@ -148,3 +148,26 @@ def test_predictions_are_in_the_order_of_the_rows(strategy_name):
     # The last batch has one row, and one of two replicas nothing to do.
     received = trainer.predict(tf.data.Dataset.from_tensor_slices(inputs).batch(3))
     np.testing.assert_allclose(received, model(inputs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_step_whose_gradient_is_not_finite_is_skipped(strategy, jit_compile):
+    class BrokenLoss(PretrainingLoss):
+        def total(self, means, weights):
+            step = tf.cast(trainer.optimizer.iterations, tf.float32)
+            return super().total(means, weights) / tf.abs(step - 2.0)
+
+    trainer = make_trainer(strategy, loss=BrokenLoss(), jit_compile=jit_compile)
+    weights, skipped = [], []
+    for means in trainer.train_steps(random_pretraining_batches(4)):
+        weights.append([variable.numpy() for variable in trainer.optimizer.variables[2:]])
+        weights[-1] += trainer.model.get_weights()
+        skipped.append(float(means["skipped_updates"][0]))
+        loss = float(tf.math.divide_no_nan(*means["masked_lm_loss"]))
+        assert np.isfinite(loss)
+    assert [number > 0 for number in skipped] == [False, False, True, False]
+    assert trainer.step == 4
+    for before, after in zip(weights[1], weights[2], strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert any((before != after).any() for before, after in zip(*weights[2:], strict=True))

@@ -1,0 +1,190 @@
+"""A global shuffle of more records than fit in memory: each gets a random key, and all are sorted.
+
+The sort is an external one. In a first pass records are collected up to a bounded size, sorted, and
+written as a *run*. In a second pass any stretch of the sorted whole can be put together from the runs
+alone, so shards are even and are made in parallel: shard i of N has the records of ranks i T / N to
+(i + 1) T / N of all T. The order depends on keys and records only, not on how they were divided into
+runs.
+
+A run begins with an index: for each of 4,096 equal parts of the keys' range, its *bins*, where its
+records begin. So the second pass reads what it needs of a run at one stretch, and no list of all keys
+is ever held.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+
+# Memory for records: what a worker collects before it writes a run, and about what it sorts at once in
+# the second pass.
+_MAX_BYTES = 1 << 25
+
+_KEY_BITS = 64
+_BIN_BITS = 12
+_BINS = 1 << _BIN_BITS
+
+_INDEX_TYPE = np.dtype("<u8")
+_INDEX_BYTES = (_BINS + 1) * _INDEX_TYPE.itemsize
+_HEADER = struct.Struct("<QI")  # key, length of the record
+
+# A record and its key, a random number of 64 bits. Records of one key are in the order of their bytes.
+KeyedRecord = tuple[int, bytes]
+
+
+class BinSizes(NamedTuple):
+    """What is in the bins of some runs together.
+
+    Attributes:
+        records: int64 (4096,).
+        bytes: int64 (4096,), with the headers.
+    """
+
+    records: np.ndarray
+    bytes: np.ndarray
+
+    @classmethod
+    def zeros(cls) -> "BinSizes":
+        """Returns the sizes of no runs."""
+        return cls(np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64))
+
+    def __add__(self, other: "BinSizes") -> "BinSizes":
+        return BinSizes(self.records + other.records, self.bytes + other.bytes)
+
+
+class RunWriter:
+    """Collects records and writes them as sorted runs.
+
+    Args:
+        prefix: the runs are `<prefix>-0.run` and so on.
+
+    Attributes:
+        paths: the runs written.
+        sizes: what is in them.
+    """
+
+    def __init__(self, prefix: str):
+        self.paths: list[str] = []
+        self.sizes = BinSizes.zeros()
+        self._prefix = prefix
+        self._records: list[KeyedRecord] = []
+        self._bytes = 0
+
+    def add(self, key: int, record: bytes) -> None:
+        """Takes one record; may write a run.
+
+        Raises:
+            StoppedError: the file system refuses.
+        """
+        self._records.append((key, record))
+        self._bytes += _HEADER.size + len(record)
+        if self._bytes >= _MAX_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what was taken since the last run, if anything.
+
+        Raises:
+            StoppedError: the file system refuses.
+        """
+        if not self._records:
+            return
+        path = f"{self._prefix}-{len(self.paths)}.run"
+        self._records.sort()
+        sizes = _measure(self._records)
+        offsets = np.concatenate([[0], np.cumsum(sizes.bytes)]) + _INDEX_BYTES
+        with (
+            files.write_atomically(path) as incomplete,
+            tf.io.gfile.GFile(incomplete, "wb") as file,
+        ):
+            file.write(offsets.astype(_INDEX_TYPE).tobytes())
+            for key, record in self._records:
+                file.write(_HEADER.pack(key, len(record)) + record)
+        self.paths.append(path)
+        self.sizes += sizes
+        self._records, self._bytes = [], 0
+
+
+def _measure(records: Sequence[KeyedRecord]) -> BinSizes:
+    bins = [key >> (_KEY_BITS - _BIN_BITS) for key, _ in records]
+    lengths = [_HEADER.size + len(record) for _, record in records]
+    return BinSizes(
+        np.bincount(bins, minlength=_BINS),
+        np.bincount(bins, lengths, minlength=_BINS).astype(np.int64),
+    )
+
+
+def read_sorted(paths: Sequence[str], sizes: BinSizes, first: int, last: int) -> Iterator[bytes]:
+    """Yields the records of ranks `first` to `last - 1` in the order of the keys.
+
+    Args:
+        paths: all runs.
+        sizes: what is in them together.
+        first: a rank, from 0.
+        last: the rank after the last one wanted.
+    """
+    ends = np.cumsum(sizes.records)
+    rank = 0
+    for first_bin, last_bin in _group_bins(sizes):
+        group_end = int(ends[last_bin - 1])
+        if first < group_end and rank < last:
+            for record in _sort_bins(paths, sizes, first_bin, last_bin):
+                if first <= rank < last:
+                    yield record
+                rank += 1
+        rank = group_end
+
+
+def _group_bins(sizes: BinSizes) -> Iterator[tuple[int, int]]:
+    """Yields (first bin, bin after the last) of neighbours that fit in memory together."""
+    first, total = 0, 0
+    for bin_, length in enumerate(sizes.bytes.tolist()):
+        if bin_ > first and total + length > _MAX_BYTES:
+            yield first, bin_
+            first, total = bin_, 0
+        total += length
+    yield first, _BINS
+
+
+def _sort_bins(
+    paths: Sequence[str], sizes: BinSizes, first_bin: int, last_bin: int
+) -> Iterator[bytes]:
+    """Yields the records of some bins, sorted.
+
+    One bin of a huge corpus may not fit in memory: it is read several times, for a part of its keys
+    each time.
+    """
+    parts = max(1, -(-int(sizes.bytes[first_bin:last_bin].sum()) // _MAX_BYTES))
+    begin = first_bin << (_KEY_BITS - _BIN_BITS)
+    length = (last_bin - first_bin) << (_KEY_BITS - _BIN_BITS)
+    for part in range(parts):
+        low, high = begin + length * part // parts, begin + length * (part + 1) // parts
+        records = [
+            (key, record)
+            for path in paths
+            for key, record in _read_bins(path, first_bin, last_bin)
+            if low <= key < high
+        ]
+        records.sort()
+        yield from (record for _, record in records)
+
+
+def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord]:
+    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+        begin, end = (_read_offset(file, place) for place in (first_bin, last_bin))
+        file.seek(begin)
+        data = file.read(end - begin)
+    place = 0
+    while place < len(data):
+        key, length = _HEADER.unpack_from(data, place)
+        place += _HEADER.size + length
+        yield key, data[place - length : place]
+
+
+def _read_offset(file: tf.io.gfile.GFile, bin_: int) -> int:
+    file.seek(bin_ * _INDEX_TYPE.itemsize)
+    return int(np.frombuffer(file.read(_INDEX_TYPE.itemsize), _INDEX_TYPE)[0])

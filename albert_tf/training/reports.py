@@ -1,0 +1,65 @@
+"""Where metrics go while a run is on: progress, `metrics.jsonl`, TensorBoard."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.progress import Progress
+
+
+class Reports:
+    """Where metrics go while a run is on: progress, `metrics.jsonl`, TensorBoard.
+
+    Args:
+        output_dir: folder of the run.
+        description: what progress calls the run.
+        num_train_steps: steps in all.
+        step: steps done before; reports of later ones, from a run that was killed, are dropped.
+    """
+
+    def __init__(self, output_dir: str, description: str, num_train_steps: int, step: int):
+        self._output_dir = output_dir
+        self._path = f"{output_dir}/metrics.jsonl"
+        self._progress = Progress(description, "steps", num_train_steps, done=step)
+        self._lines = [line for line in _read_reports(self._path) if line["step"] <= step]
+        self._exit_stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "Reports":
+        self._writers = {
+            split: tf.summary.create_file_writer(f"{self._output_dir}/{split}")
+            for split in ("train", "eval")
+        }
+        self._exit_stack.enter_context(self._progress)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        self._exit_stack.close()
+
+    def has(self, split: str, step: int) -> bool:
+        """Returns whether there is a report of a split at a step."""
+        return any(line["split"] == split and line["step"] == step for line in self._lines)
+
+    def advance(self) -> int:
+        """Counts one update and returns how many there are."""
+        self._progress.update()
+        return self._progress.done
+
+    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
+        """Reports metrics of the `train` or the `eval` split."""
+        self._progress.report({f"{split}_{name}": value for name, value in metrics.items()})
+        with self._writers[split].as_default():
+            for name, value in metrics.items():
+                tf.summary.scalar(name, value, step=step)
+        self._lines.append({"step": step, "split": split, **metrics})
+        files.write_text(self._path, "".join(json.dumps(line) + "\n" for line in self._lines))
+
+
+def _read_reports(path: str) -> Iterator[dict]:
+    if tf.io.gfile.exists(path):
+        for _, line in files.read_lines(path):
+            yield json.loads(line)

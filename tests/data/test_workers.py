@@ -1,0 +1,81 @@
+"""Tasks are all done, by as many processes as there are, and a death or an error is named."""
+
+import functools
+import os
+import signal
+
+import pytest
+
+from albert_tf.data.workers import run_tasks
+from albert_tf.errors import InputError, StoppedError
+
+
+class Work:
+    """Squares numbers; does as it is told with others."""
+
+    def __init__(self, offset=0):
+        self.offset = offset
+
+    def __call__(self, task):
+        if task == "process":
+            return os.getpid()
+        if task == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if task == "mistake":
+            raise InputError("file, line 7: is wrong")
+        if task == "bug":
+            raise ZeroDivisionError("by zero")
+        return task * task + self.offset
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+def test_each_task_gives_a_result(num_workers):
+    results = run_tasks(functools.partial(Work, 1), iter(range(23)), num_workers)
+    assert sorted(results) == [number * number + 1 for number in range(23)]
+
+
+def test_one_worker_or_one_task_needs_no_other_process():
+    assert set(run_tasks(Work, ["process"] * 3, 1)) == {os.getpid()}
+    assert set(run_tasks(Work, ["process"], 4)) == {os.getpid()}
+    assert os.getpid() not in set(run_tasks(Work, ["process"] * 3, 2))
+
+
+def test_tasks_are_not_drawn_far_ahead():
+    drawn = []
+
+    def tasks():
+        for number in range(100):
+            drawn.append(number)
+            yield number
+
+    next(results := run_tasks(Work, tasks(), 2))
+    assert len(drawn) <= 4
+    results.close()
+
+
+def test_tasks_and_results_of_megabytes():
+    """A pipe holds 64 kB: neither side may wait for the other to empty it."""
+    results = list(run_tasks(BigWork, (b"x" * 3_000_000 for _ in range(7)), 3))
+    assert [len(result) for result in results] == [6_000_000] * 7
+
+
+class BigWork:
+    def __call__(self, task):
+        return task * 2
+
+
+def test_a_worker_that_dies_is_named():
+    message = r"^worker [12] \(process \d+\) was ended by SIGKILL; is the memory full\?$"
+    with pytest.raises(StoppedError, match=message):
+        list(run_tasks(Work, [1, "die", 2, 3], 2))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_mistake_of_the_user_keeps_its_message(num_workers):
+    with pytest.raises(InputError, match=r"^file, line 7: is wrong$"):
+        list(run_tasks(Work, [1, "mistake", 2], num_workers))
+
+
+def test_a_mistake_of_ours_keeps_its_traceback():
+    with pytest.raises(RuntimeError, match=r"(?s)worker \d.*Traceback.*ZeroDivisionError: by zero"):
+        list(run_tasks(Work, [1, "bug", 2], 2))

@@ -1,0 +1,137 @@
+"""A run that is killed, again and again, ends equal to the bit to one that was not."""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.training.checkpoints import BestCheckpoint
+from tests.helpers import tiny_config
+from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language, write_vocabulary
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROGRAM = """
+import json, sys, tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from albert_tf.tasks.pretraining import PretrainingOptions, run
+run(PretrainingOptions(**json.loads(sys.argv[1])))
+"""
+
+
+@pytest.fixture
+def options(request, tmp_path):
+    masked = request.param == "static"
+    write_language(tmp_path / "train.tfrecord", 300, seed=1, masked=masked)
+    write_language(tmp_path / "dev.tfrecord", 40, seed=2, masked=masked)
+    write_vocabulary(tmp_path / "vocab.txt")
+    config = tmp_path / "albert_config.json"
+    tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.1).to_json_file(str(config))
+    return {
+        "albert_config_file": str(config),
+        "vocab_file": str(tmp_path / "vocab.txt"),
+        "input_file": [str(tmp_path / "train.tfrecord")],
+        "eval_input_file": [str(tmp_path / "dev.tfrecord")],
+        "do_train": True,
+        "do_eval": True,
+        "deterministic": True,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 16,
+        "learning_rate": 0.01,
+        "warmup_steps": 10,
+        "save_checkpoints_steps": 20,
+    }
+
+
+def start(options, output_dir):
+    arguments = json.dumps({**options, "output_dir": str(output_dir)})
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, arguments],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_to_the_end(options, output_dir):
+    _, error = (process := start(options, output_dir)).communicate(timeout=240)
+    assert process.returncode == 0, error
+
+
+def run_and_kill(options, output_dir, delay):
+    """Kills a run some seconds after it has reported anything; returns whether it was still on."""
+    reports = output_dir / "metrics.jsonl"
+    before = reports.stat().st_mtime_ns if reports.exists() else None
+    process = start(options, output_dir)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if reports.exists() and reports.stat().st_mtime_ns != before:
+            break
+        time.sleep(0.01)
+    time.sleep(delay)
+    was_on = process.poll() is None
+    process.kill()
+    _, error = process.communicate()
+    assert was_on or process.returncode == 0, error
+    return was_on
+
+
+def tensors(prefix):
+    reader = tf.train.load_checkpoint(str(prefix))
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith("variables/")]
+    assert names
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def assert_same_end(one, other):
+    for folder in ("", "best"):
+        first, second = (tensors(path / folder) for path in (one, other))
+        assert first.keys() == second.keys()
+        for name, value in first.items():
+            np.testing.assert_array_equal(value, second[name], err_msg=name)
+    for file in ("metrics.jsonl", "eval_results.json"):
+        assert (one / file).read_text() == (other / file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [("one_device", "static"), ("mirrored", "dynamic")],
+    indirect=["options"],
+)
+def test_killed_run_ends_equal_to_the_bit(tmp_path, options, strategy):
+    options |= {"distribution_strategy": strategy, "num_train_steps": 200}
+    run_to_the_end(options, tmp_path / "whole")
+    assert run_and_kill(options, tmp_path / "parts", 0.3)
+    run_to_the_end(options, tmp_path / "parts")
+    assert_same_end(tmp_path / "whole", tmp_path / "parts")
+
+    lines = map(json.loads, (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines())
+    losses = {line["step"]: line["loss"] for line in lines if line["split"] == "eval"}
+    assert list(losses) == list(range(0, 201, 20))
+    del losses[0]
+    best = BestCheckpoint(str(tmp_path / "parts" / "best"))
+    assert best.metrics["step"] == min(losses, key=losses.get)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("options", ["static", "dynamic"], indirect=True)
+def test_twenty_kills(tmp_path, options, strategy):
+    options |= {"distribution_strategy": strategy, "num_train_steps": 3000}
+    run_to_the_end(options, tmp_path / "whole")
+    delays = random.Random(5)
+    kills = sum(
+        run_and_kill(options, tmp_path / "parts", delays.uniform(0.0, 1.0)) for _ in range(20)
+    )
+    assert kills >= 15
+    run_to_the_end(options, tmp_path / "parts")
+    assert_same_end(tmp_path / "whole", tmp_path / "parts")

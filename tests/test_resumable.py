@@ -1,0 +1,110 @@
+"""Outputs appear together; a run that was stopped is finished by the same one, and by no other."""
+
+import os
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError, StoppedError
+from albert_tf.resumable import make_outputs
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two files in two folders, and the flags that name them."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    return {str(tmp_path / "one" / "a"): "first", str(tmp_path / "two" / "b"): "second"}
+
+
+def make_pair(pair, request=7, content="new", overwrite=False, fail=None):
+    """Makes the files that are not there; returns which. `fail` is raised after the first."""
+    made = []
+
+    def make(incomplete):
+        for path, name in incomplete.items():
+            if not os.path.exists(name):
+                pathlib.Path(name).write_text(content)
+                made.append(os.path.basename(path))
+            if fail is not None:
+                raise fail
+
+    make_outputs(next(iter(pair)), pair, {"request": request}, overwrite, make)
+    return made
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_new_files_appear_together_and_are_not_changed(pair, tmp_path):
+    assert make_pair(pair) == ["a", "b"]
+    assert files_below(tmp_path) == ["one/a", "two/b"]
+    (tmp_path / "one" / "a").unlink()
+    with pytest.raises(InputError, match=r"^--second: '.*/two/b' exists already; remove it, name"):
+        make_pair(pair)
+    assert files_below(tmp_path) == ["two/b"]
+    assert sorted(os.listdir(tmp_path / "two")) == ["b"]
+
+
+def test_files_are_replaced_where_that_is_asked_for(pair, tmp_path):
+    make_pair(pair, content="old")
+    make_pair(pair, overwrite=True)
+    assert (tmp_path / "one" / "a").read_text() == (tmp_path / "two" / "b").read_text() == "new"
+
+
+def test_a_mistake_of_the_input_leaves_nothing(pair, tmp_path):
+    with pytest.raises(InputError, match=r"^no text$"):
+        make_pair(pair, fail=InputError("no text"))
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("stop", [StoppedError("the disk is full"), KeyboardInterrupt(), OSError()])
+def test_what_is_complete_when_a_run_is_stopped_is_not_made_again(pair, tmp_path, stop):
+    with pytest.raises(type(stop)):
+        make_pair(pair, content="kept", fail=stop)
+    assert make_pair(pair) == ["b"]
+    assert files_below(tmp_path) == ["one/a", "two/b"]
+    assert (tmp_path / "one" / "a").read_text() == "kept"
+
+
+def test_the_message_says_where_the_work_is(pair):
+    with pytest.raises(StoppedError, match=r"is full; complete work is kept in '.*/one/a.incomp"):
+        make_pair(pair, fail=StoppedError("the disk is full"))
+
+
+def test_a_run_of_another_kind_starts_anew(pair, tmp_path):
+    with pytest.raises(StoppedError):
+        make_pair(pair, content="old", fail=StoppedError("stopped"))
+    assert make_pair(pair, request=8) == ["a", "b"]
+    assert (tmp_path / "one" / "a").read_text() == "new"
+
+
+@pytest.fixture
+def half_named(pair, monkeypatch):
+    """A run that was stopped when one file had its name."""
+    rename = tf.io.gfile.rename
+
+    def rename_once(source, target, overwrite):
+        rename(source, target, overwrite)
+        if target in pair:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.io.gfile, "rename", rename_once)
+        with pytest.raises(KeyboardInterrupt):
+            make_pair(pair)
+    return pair
+
+
+def test_names_are_given_without_making_anything_again(half_named, tmp_path):
+    assert [os.path.exists(path) for path in half_named] == [True, False]
+    assert make_pair(half_named) == []
+    assert files_below(tmp_path) == ["one/a", "two/b"]
+
+
+def test_another_run_refuses_files_that_have_their_names(half_named, tmp_path):
+    with pytest.raises(InputError, match=r"--first: '.*/one/a' exists already"):
+        make_pair(half_named, request=8)
+    assert (tmp_path / "one" / "a").read_text() == "new"
