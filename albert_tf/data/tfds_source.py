@@ -49,7 +49,7 @@ def _load(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapp
     except ImportError as error:
         raise InputError(
             "--data_source=tfds: the package tensorflow-datasets is not installed; "
-            "pip install tensorflow-datasets, or --data_source=files with --data_dir"
+            "pip install 'albert-tf[tfds]', or --data_source=files with --data_dir"
         ) from error
     # It tries ten times, which is one error for the user and not ten warnings.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
