@@ -1,10 +1,11 @@
-r"""Fine-tunes ALBERT on a classification task, evaluates, predicts and exports it.
+r"""Fine-tunes ALBERT on GLUE, RACE or your own texts, evaluates, predicts and exports it.
 
 Usage:
     python run_classifier.py --task_name=tsv --train_file=train.tsv --dev_file=dev.tsv \
         --albert_config_file=albert_config.json --spm_model_file=vocab.model \
         --init_checkpoint=pretrained/best --output_dir=classifier --do_train --do_eval \
         --export_dir=exported
+    echo 'A text.' | python run_classifier.py --output_dir=classifier --predict_file=-
 """
 
 import command_line

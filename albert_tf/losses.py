@@ -103,7 +103,36 @@ class ClassificationLoss:
         return {"loss": loss, "accuracy": accuracy}
 
 
-def batch_loss(loss: PretrainingLoss | ClassificationLoss, batch: Batch, outputs) -> tf.Tensor:
+class RegressionLoss:
+    """Mean squared error of one score an example."""
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns what `batch` adds to the denominator: examples."""
+        return {"examples": _rows(batch["label_ids"])}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the batch's share of the loss, a float32 scalar.
+
+        Args:
+            means: `metrics` of the batch.
+            weights: sums of `weights` over the whole batch.
+        """
+        return means["loss"].total / weights["examples"]
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns the loss of the batch as a mean in two parts.
+
+        Args:
+            batch: `label_ids` float (B,).
+            outputs: scores, float (B, 1).
+        """
+        errors = tf.square(outputs[:, 0] - batch["label_ids"])
+        return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
+
+
+def batch_loss(
+    loss: PretrainingLoss | ClassificationLoss | RegressionLoss, batch: Batch, outputs
+) -> tf.Tensor:
     """Returns the loss of a batch that is whole, a float32 scalar."""
     return loss.total(loss.metrics(batch, outputs), loss.weights(batch))
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
+from albert_tf.losses import ClassificationLoss, PretrainingLoss, RegressionLoss, batch_loss
 from tests.helpers import random_pretraining_batches
 
 
@@ -74,3 +74,10 @@ def test_classification_loss_and_accuracy():
     np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
     total, weight = loss.metrics(batch, logits)["accuracy"]
     assert (float(total), float(weight)) == (2.0, 3.0)
+
+
+def test_regression_loss_is_the_mean_of_squared_errors():
+    batch = {"label_ids": tf.constant([1.0, 2.5, -1.0])}
+    scores = tf.constant([[1.5], [2.0], [1.0]])
+    expected = (0.25 + 0.25 + 4.0) / 3
+    np.testing.assert_allclose(batch_loss(RegressionLoss(), batch, scores), expected, rtol=1e-6)

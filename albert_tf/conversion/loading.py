@@ -245,6 +245,21 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     return model, _load(model, reader, kind, kept=[])
 
 
+def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
+    """Returns the shape in which a checkpoint holds a variable; None where it does not hold it.
+
+    Args:
+        path: as for `load_checkpoint`.
+        variable_path: the variable's path in our models.
+
+    Raises:
+        InputError: there is no checkpoint, or it is of no kind that we know.
+    """
+    reader = _open(path)
+    stored = _recognise(reader).layout(variable_path)
+    return tuple(reader.shape(stored)) if reader.holds(stored) else None
+
+
 def _open(path: str) -> TensorReader:
     if tf_hub.is_saved_model(path):
         return tf_hub.open_saved_model(path)

@@ -1,16 +1,17 @@
 """Examples -> ids.
 
-`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, cut to a length but not padded: padding is for batches.
+`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, cut to a length but not padded: padding is for batches. Of
+multiple choice there is a text for each choice.
 """
 
 import array
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from albert_tf.data.tsv import Example
+from albert_tf.data.tsv import Example, Labels, Scores
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import Tokenizer
 
@@ -22,85 +23,118 @@ _EXAMPLES_AT_ONCE = 8192
 class Features:
     """What the encoder reads of n examples: ragged arrays, end to end, without padding.
 
+    An example is one text or, with choices, C texts that follow each other; t = n or n * C.
+
     Attributes:
-        input_ids: int32 (tokens of all examples,).
-        lengths: int32 (n,), tokens of each example.
-        first_lengths: int32 (n,), those of segment 0: `[CLS] a [SEP]`; the rest is segment 1.
-        label_ids: int32 (n,); None where the examples have no labels.
+        input_ids: int32 (tokens of all texts,).
+        lengths: int32 (t,), tokens of each text.
+        first_lengths: int32 (t,), those of segment 0: `[CLS] a [SEP]`; the rest is segment 1.
+        label_ids: int32 (n,), or float32 (n,) where labels are scores; None where the examples have no
+            labels.
+        num_choices: C; None where an example is one text.
     """
 
     input_ids: np.ndarray
     lengths: np.ndarray
     first_lengths: np.ndarray
     label_ids: np.ndarray | None = None
+    num_choices: int | None = None
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.lengths) // (self.num_choices or 1)
 
     @functools.cached_property
     def starts(self) -> np.ndarray:
-        """Where each example begins in `input_ids`: int64 (n,)."""
+        """Where each text begins in `input_ids`: int64 (t,)."""
         return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
 
     @functools.cached_property
     def max_length(self) -> int:
-        """Tokens of the longest example."""
+        """Tokens of the longest text."""
         return int(self.lengths.max())
+
+    @functools.cached_property
+    def example_lengths(self) -> np.ndarray:
+        """Tokens of each example, those of its longest text: int32 (n,)."""
+        return self.lengths.reshape(len(self), -1).max(axis=1)
+
+    def texts_of(self, examples: np.ndarray) -> np.ndarray:
+        """Returns which texts some examples, int (B,), have: int (B,) or (B, C)."""
+        if self.num_choices is None:
+            return examples
+        return examples[:, None] * self.num_choices + np.arange(self.num_choices)
 
 
 def encode_examples(
-    examples: Sequence[Example], labels: Sequence[str], tokenizer: Tokenizer, max_seq_length: int
+    examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
 ) -> Features:
-    """Turns examples into ids.
+    """Turns examples of one text, or of two, into ids.
 
     A single text keeps its front; of a pair the longer text is cut, of equal ones the second. A
     second text without tokens makes no pair.
 
     Args:
         examples: all with a label, or none.
-        labels: label names in the order of the class ids.
+        labels: label names in the order of the class ids, or what scores there are.
         tokenizer: text to ids.
         max_seq_length: tokens of an example at most, the special ones included.
 
     Raises:
         FlagError: `max_seq_length` leaves no room for a token of each text.
     """
-    if max_seq_length < 5:
-        raise FlagError(
-            f"--max_seq_length={max_seq_length}: expected at least 5, for [CLS] a [SEP] b [SEP]"
-        )
-    input_ids, lengths, first_lengths = array.array("i"), array.array("i"), array.array("i")
-    for first, second in _encode_segments(examples, tokenizer, max_seq_length):
-        input_ids.extend(first + second)
-        lengths.append(len(first) + len(second))
-        first_lengths.append(len(first))
-    label_ids = None
-    if examples and examples[0].label is not None:
-        class_ids = {label: class_id for class_id, label in enumerate(labels)}
-        label_ids = np.array([class_ids[example.label] for example in examples], np.int32)
-    return Features(
-        input_ids=np.array(input_ids, np.int32),
-        lengths=np.array(lengths, np.int32),
-        first_lengths=np.array(first_lengths, np.int32),
-        label_ids=label_ids,
+
+    def cut(length_a: int, length_b: int) -> tuple[int, int]:
+        if not length_b:
+            return min(length_a, max_seq_length - 2), 0
+        return pair_lengths(length_a, length_b, max_seq_length - 3)
+
+    _check_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
+    pairs = ((example.text_a, example.text_b or "") for example in examples)
+    return _features(_encode_pairs(pairs, tokenizer, cut), _label_ids(examples, labels))
+
+
+def encode_choices(
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_qa_length: int,
+) -> Features:
+    """Turns examples of multiple choice into ids: for each choice what it is about, and the choice.
+
+    As in the original, question and choice together keep their last tokens, and what they are about keeps
+    the front that fits beside them.
+
+    Args:
+        examples: all with a label, or none; with the same number of choices.
+        labels: the choices' letters.
+        tokenizer: text to ids.
+        max_seq_length: tokens of a text at most, the special ones included.
+        max_qa_length: tokens of question and choice at most.
+
+    Raises:
+        FlagError: `max_seq_length` leaves no room for `max_qa_length` and a token more.
+    """
+    _check_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
+
+    def cut(length_a: int, length_b: int) -> tuple[int, int]:
+        length_b = min(length_b, max_qa_length)
+        return min(length_a, max_seq_length - 3 - length_b), length_b
+
+    pairs = (
+        (example.text_a, join_choice(example.text_b or "", choice))
+        for example in examples
+        for choice in example.choices
     )
+    features = _features(
+        _encode_pairs(pairs, tokenizer, cut, keep_end_of_b=True), _label_ids(examples, labels)
+    )
+    return dataclasses.replace(features, num_choices=len(labels))
 
 
-def _encode_segments(
-    examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Yields the ids of (segment 0, segment 1) of each example, special ones included."""
-    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
-    for start in range(0, len(examples), _EXAMPLES_AT_ONCE):
-        block = examples[start : start + _EXAMPLES_AT_ONCE]
-        texts_a = tokenizer.encode_batch([example.text_a for example in block])
-        texts_b = tokenizer.encode_batch([example.text_b or "" for example in block])
-        for ids_a, ids_b in zip(texts_a, texts_b, strict=True):
-            if not ids_b:
-                yield [cls_id, *ids_a[: max_seq_length - 2], sep_id], []
-            else:
-                length_a, length_b = pair_lengths(len(ids_a), len(ids_b), max_seq_length - 3)
-                yield [cls_id, *ids_a[:length_a], sep_id], [*ids_b[:length_b], sep_id]
+def join_choice(question: str, choice: str) -> str:
+    """Returns question and choice as one text: the choice in each blank, `_`, or after the question."""
+    return question.replace("_", choice) if "_" in question else f"{question} {choice}"
 
 
 def pair_lengths(length_a: int, length_b: int, budget: int) -> tuple[int, int]:
@@ -116,3 +150,71 @@ def pair_lengths(length_a: int, length_b: int, budget: int) -> tuple[int, int]:
     """
     kept_b = min(length_b, max(budget // 2, budget - length_a))
     return min(length_a, budget - kept_b), kept_b
+
+
+def _check_length(max_seq_length: int, least: int, what_for: str) -> None:
+    if max_seq_length < least:
+        raise FlagError(
+            f"--max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
+        )
+
+
+def _encode_pairs(
+    pairs: Iterable[tuple[str, str]],
+    tokenizer: Tokenizer,
+    cut: Callable[[int, int], tuple[int, int]],
+    keep_end_of_b: bool = False,
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yields the ids of (segment 0, segment 1) of each pair, special ones included.
+
+    `cut` maps the lengths of both texts to how much of them stays: the front, of the second the end
+    where `keep_end_of_b` says so.
+    """
+    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
+    for block in _blocks(pairs):
+        texts_a, texts_b = zip(*block, strict=True)
+        encoded = zip(
+            tokenizer.encode_batch(list(texts_a)),
+            tokenizer.encode_batch(list(texts_b)),
+            strict=True,
+        )
+        for ids_a, ids_b in encoded:
+            length_a, length_b = cut(len(ids_a), len(ids_b))
+            ids_b = ids_b[len(ids_b) - length_b :] if keep_end_of_b else ids_b[:length_b]
+            yield [cls_id, *ids_a[:length_a], sep_id], [*ids_b, sep_id] if ids_b else []
+
+
+def _blocks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    block = []
+    for pair in pairs:
+        block.append(pair)
+        if len(block) == _EXAMPLES_AT_ONCE:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _features(
+    segments: Iterable[tuple[list[int], list[int]]], label_ids: np.ndarray | None
+) -> Features:
+    input_ids, lengths, first_lengths = array.array("i"), array.array("i"), array.array("i")
+    for first, second in segments:
+        input_ids.extend(first + second)
+        lengths.append(len(first) + len(second))
+        first_lengths.append(len(first))
+    return Features(
+        input_ids=np.array(input_ids, np.int32),
+        lengths=np.array(lengths, np.int32),
+        first_lengths=np.array(first_lengths, np.int32),
+        label_ids=label_ids,
+    )
+
+
+def _label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
+    if not examples or examples[0].label is None:
+        return None
+    if isinstance(labels, Scores):
+        return np.array([float(example.label) for example in examples], np.float32)
+    class_ids = {label: class_id for class_id, label in enumerate(labels)}
+    return np.array([class_ids[example.label] for example in examples], np.int32)

@@ -48,7 +48,7 @@ def training_batches(
     _check_not_empty(features, "train")
     return _batch_dataset(
         features,
-        lambda: _plan_training(features.lengths, batch_size, seed, start_step),
+        lambda: _plan_training(features.example_lengths, batch_size, seed, start_step),
         batch_size,
     )
 
@@ -68,7 +68,7 @@ def evaluation_batches(features: Features, batch_size: int) -> tuple[tf.data.Dat
         InputError: there is no example.
     """
     _check_not_empty(features, "evaluate")
-    order = np.argsort(-features.lengths, kind="stable")
+    order = np.argsort(-features.example_lengths, kind="stable")
     plan = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     dataset = _batch_dataset(features, lambda: plan, None)
     return dataset.apply(tf.data.experimental.assert_cardinality(len(plan))), order
@@ -94,17 +94,18 @@ def make_batch(features: Features, examples: np.ndarray) -> dict[str, np.ndarray
         examples: int (B,), which of them.
 
     Returns:
-        `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S);
-        `label_ids` (B,) where the examples have labels.
+        `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
+        choices (B, C, S); `label_ids` (B,) where the examples have labels.
     """
-    lengths = features.lengths[examples][:, None]  # (B, 1)
+    texts = features.texts_of(examples)  # (B,), with choices (B, C)
+    lengths = features.lengths[texts][..., None]
     # No batch is longer than the longest example, so none exceeds the model's positions.
     length = min(padded_length(int(lengths.max())), features.max_length)
     positions = np.arange(length)
-    mask = positions < lengths  # (B, S)
+    mask = positions < lengths  # (B, S), with choices (B, C, S)
     input_ids = np.zeros(mask.shape, np.int32)
-    input_ids[mask] = features.input_ids[(features.starts[examples][:, None] + positions)[mask]]
-    segments = mask & (positions >= features.first_lengths[examples][:, None])
+    input_ids[mask] = features.input_ids[(features.starts[texts][..., None] + positions)[mask]]
+    segments = mask & (positions >= features.first_lengths[texts][..., None])
     batch = {
         "input_ids": input_ids,
         "input_mask": mask.astype(np.int32),
@@ -249,8 +250,9 @@ def _batch_dataset(
     features: Features, plan: Callable[[], Iterable[np.ndarray]], batch_size: int | None
 ) -> tf.data.Dataset:
     """Makes a dataset of the batches that a plan names; `batch_size` is their static size."""
+    choices = () if features.num_choices is None else (features.num_choices,)
     signature = {
-        name: tf.TensorSpec((batch_size, None), tf.int32)
+        name: tf.TensorSpec((batch_size, *choices, None), tf.int32)
         for name in ("input_ids", "input_mask", "segment_ids")
     }
     if features.label_ids is not None:

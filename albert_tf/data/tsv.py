@@ -1,10 +1,12 @@
 """Tab-separated files -> examples.
 
-The one reader for all tasks whose rows are a text, or two, and a label. Quotes are not quoting, as
-in the GLUE files: a row is split at its tabs and nothing else.
+The one reader for all tasks whose rows are a text, or two, or choices, and a label. Quotes are not
+quoting, as in the GLUE files: a row is split at its tabs and nothing else.
 """
 
 import dataclasses
+import math
+import sys
 import textwrap
 from collections.abc import Sequence
 
@@ -18,15 +20,17 @@ class Example:
 
     Attributes:
         guid: the row's own id or, without one, split and row as in the original: `dev-1`.
-        text_a: the text, or the first of a pair.
-        text_b: the second of a pair.
-        label: the label's name; None in a test set without labels.
+        text_a: the text, or the first of a pair, or what a question is about.
+        text_b: the second of a pair, or the question.
+        label: the label's name, or a score in digits; None in a test set without labels.
+        choices: for multiple choice, the answers to choose from; their labels are A, B, ...
     """
 
     guid: str
     text_a: str
     text_b: str | None = None
     label: str | None = None
+    choices: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,14 +44,19 @@ class Columns:
         text_b: column of the second of a pair.
         label: column of the label.
         guid: column of the row's id.
+        choices: columns of the answers to choose from.
         optional: the names that a header row may lack.
+        broken_rows: whether rows that break off are left out, as the original does with QQP, whose
+            published files have some, and texts may be empty.
     """
 
     text_a: str | int
     text_b: str | int | None = None
     label: str | int | None = None
     guid: str | int | None = None
+    choices: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    broken_rows: bool = False
 
     @property
     def in_header(self) -> bool:
@@ -55,14 +64,34 @@ class Columns:
         return isinstance(self.text_a, str)
 
     def present(self) -> dict[str, str | int]:
-        """Returns field of `Example` -> column, for the fields that the file holds."""
+        """Returns field of `Example`, or name of a choice -> column, of those that the file holds."""
         columns = {name: getattr(self, name) for name in ("guid", "text_a", "text_b", "label")}
+        columns |= {name: name for name in self.choices}
         return {name: column for name, column in columns.items() if column is not None}
 
 
-def read_examples(
-    path: str, columns: Columns, split: str, labels: Sequence[str] | None = None
-) -> list[Example]:
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """The scores that a regression's labels may be.
+
+    Attributes:
+        least: the least of them.
+        greatest: the greatest of them.
+    """
+
+    least: float = -math.inf
+    greatest: float = math.inf
+
+    def clip(self, score: float) -> float:
+        """Returns the nearest score that exists."""
+        return min(max(score, self.least), self.greatest)
+
+
+# The labels that exist: names, scores, or None for names that are not known yet.
+Labels = Sequence[str] | Scores | None
+
+
+def read_examples(path: str, columns: Columns, split: str, labels: Labels = None) -> list[Example]:
     """Reads a tab-separated file.
 
     Args:
@@ -89,6 +118,8 @@ def read_examples(
         del rows[0]
     else:
         positions = columns.present()
+    if columns.broken_rows:
+        rows = _without_short_rows(path, rows, width)
     examples = []
     for number, fields in rows:
         place = f"{path}, line {number}"
@@ -100,12 +131,21 @@ def read_examples(
         if width <= max(positions.values()):
             raise InputError(f"{place}: columns: received {width}, expected {_expected(columns)}")
         values = {name: fields[position] for name, position in positions.items()}
-        _check_values(place, values, labels)
+        _check_values(place, values, columns, labels)
+        choices = tuple(values.pop(name) for name in columns.choices)
         # Lines count from 0 in the ids, as in the original.
-        examples.append(Example(**{"guid": f"{split}-{number - 1}"} | values))
+        guid = f"{split}-{number - 1}"
+        examples.append(Example(**{"guid": guid, "choices": choices} | values))
     if not examples:
         raise InputError(f"{path}: holds no rows after the header row")
     return examples
+
+
+def _without_short_rows(path: str, rows: list, width: int) -> list:
+    whole = [(number, fields) for number, fields in rows if len(fields) >= width]
+    if len(whole) < len(rows):
+        print(f"{path}: left out {len(rows) - len(whole)} rows that break off", file=sys.stderr)
+    return whole
 
 
 def _find_in_header(place: str, header: list[str], columns: Columns) -> dict[str, int]:
@@ -131,16 +171,48 @@ def _find_in_header(place: str, header: list[str], columns: Columns) -> dict[str
     return positions
 
 
-def _check_values(place: str, values: dict[str, str], labels: Sequence[str] | None) -> None:
+def _check_values(place: str, values: dict[str, str], columns: Columns, labels: Labels) -> None:
     """Refuses what no model can learn from; strips the label."""
-    if not values["text_a"].strip():
-        raise InputError(f"{place}: the text is empty")
+    texts = () if columns.broken_rows else ("text_a", *columns.choices)
+    for name in texts:
+        if not values[name].strip():
+            what = "text" if name == "text_a" else name
+            raise InputError(f"{place}: the {what} is empty")
     if "label" in values:
-        label = values["label"] = values["label"].strip()
-        if not label:
-            raise InputError(f"{place}: the label is empty")
-        if labels is not None and label not in labels:
-            raise InputError(f"{place}: unknown label {_quote([label])}; expected {_quote(labels)}")
+        values["label"] = values["label"].strip()
+        check_label(place, values["label"], labels)
+
+
+def check_label(place: str, label: str, labels: Labels) -> None:
+    """Checks a label.
+
+    Args:
+        place: file and line, for the message.
+        label: the label, without spaces around it.
+        labels: the labels that exist; None accepts all.
+
+    Raises:
+        InputError: it is empty, or none of those that exist.
+    """
+    if not label:
+        raise InputError(f"{place}: the label is empty")
+    if isinstance(labels, Scores):
+        _check_score(place, label, labels)
+    elif labels is not None and label not in labels:
+        raise InputError(f"{place}: unknown label {_quote([label])}; expected {_quote(labels)}")
+
+
+def _check_score(place: str, label: str, scores: Scores) -> None:
+    try:
+        score = float(label)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise InputError(f"{place}: label {_quote([label])}; expected a number")
+    if not scores.least <= score <= scores.greatest:
+        raise InputError(
+            f"{place}: label {label}; expected a number from {scores.least:g} to {scores.greatest:g}"
+        )
 
 
 def _expected(columns: Columns) -> str:

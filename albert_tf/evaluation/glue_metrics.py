@@ -1,8 +1,12 @@
-"""The metrics of the GLUE tasks, from scikit-learn. Of each the higher value is the better."""
+"""The metrics of the fine-tuning tasks, from scikit-learn and SciPy.
+
+Of each the higher value is the better.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from scipy import stats
 from sklearn import metrics
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -13,17 +17,28 @@ def _f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     return metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
 
 
-def _matthews_corrcoef(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Matthews' correlation; 0, its limit for guessing, where one side has a single class."""
-    if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
-        return 0.0
-    return metrics.matthews_corrcoef(labels, predictions)
+def _zero_without_spread(metric: Metric) -> Metric:
+    """Makes a correlation 0, its limit for guessing, where one side has a single value."""
+
+    def correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
+        if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
+            return 0.0
+        return metric(labels, predictions)
+
+    return correlation
+
+
+def _pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
+    # float64, because SciPy warns of scores that are nearly the same, as those of the first steps are.
+    return stats.pearsonr(labels.astype(np.float64), predictions.astype(np.float64)).statistic
 
 
 METRICS: Mapping[str, Metric] = {
     "accuracy": metrics.accuracy_score,
     "f1": _f1,
-    "matthews_corrcoef": _matthews_corrcoef,
+    "matthews_corrcoef": _zero_without_spread(metrics.matthews_corrcoef),
+    "pearson": _zero_without_spread(_pearson),
+    "spearman": _zero_without_spread(lambda *sides: stats.spearmanr(*sides).statistic),
 }
 
 
@@ -34,7 +49,7 @@ def compute_metrics(
 
     Args:
         names: keys of `METRICS`.
-        labels: int (n,), the true class ids, n > 0.
-        predictions: int (n,), the predicted class ids.
+        labels: int (n,), the true class ids, or float (n,), the true scores; n > 0.
+        predictions: (n,), what is predicted.
     """
     return {name: float(METRICS[name](labels, predictions)) for name in names}

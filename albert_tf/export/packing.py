@@ -27,19 +27,65 @@ def pack_inputs(
     """
     length_a = tf.cast(ids_a.row_lengths(), tf.int32)
     length_b = tf.zeros_like(length_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
-    is_pair = length_b > 0
-    budget = tf.where(is_pair, max_seq_length - 3, max_seq_length - 2)
+    budget = tf.where(length_b > 0, max_seq_length - 3, max_seq_length - 2)
     kept_b = tf.minimum(length_b, tf.maximum(budget // 2, budget - length_a))
     kept_a = tf.minimum(length_a, budget - kept_b)
+    ids_a = _range(ids_a, tf.zeros_like(kept_a), kept_a)
+    if ids_b is not None:
+        ids_b = _range(ids_b, tf.zeros_like(kept_b), kept_b)
+    return _join(ids_a, ids_b, cls_id, sep_id)
 
+
+def pack_choices(
+    ids_a: tf.RaggedTensor,
+    ids_b: tf.RaggedTensor,
+    cls_id: int,
+    sep_id: int,
+    max_seq_length: int,
+    max_qa_length: int,
+) -> dict[str, tf.Tensor]:
+    """Makes `[CLS] a [SEP] b [SEP]` of what a question is about, and question and answer.
+
+    The second keeps its last tokens, the first the front that fits beside them.
+
+    Args:
+        ids_a: int32 (B, None).
+        ids_b: int32 (B, None).
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+        max_seq_length: tokens at most, the special ones included.
+        max_qa_length: tokens of the second text at most.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids`, int32 (B, S).
+    """
+    length_a = tf.cast(ids_a.row_lengths(), tf.int32)
+    length_b = tf.cast(ids_b.row_lengths(), tf.int32)
+    kept_b = tf.minimum(length_b, max_qa_length)
+    kept_a = tf.minimum(length_a, max_seq_length - 3 - kept_b)
+    return _join(
+        _range(ids_a, tf.zeros_like(kept_a), kept_a),
+        _range(ids_b, length_b - kept_b, length_b),
+        cls_id,
+        sep_id,
+    )
+
+
+def _join(
+    ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, cls_id: int, sep_id: int
+) -> dict[str, tf.Tensor]:
+    """Puts the special ids around texts that fit, and pads."""
+    length_a = tf.cast(ids_a.row_lengths(), tf.int32)
     rows = tf.ones_like(length_a)[:, None]  # (B, 1)
-    parts = [rows * cls_id, _front(ids_a, kept_a), rows * sep_id]
-    first_length = kept_a + 2
+    parts = [rows * cls_id, ids_a, rows * sep_id]
+    first_length = length_a + 2
     total_length = first_length
     if ids_b is not None:
+        length_b = tf.cast(ids_b.row_lengths(), tf.int32)
+        is_pair = length_b > 0
         last = tf.RaggedTensor.from_tensor(rows * sep_id, lengths=tf.cast(is_pair, tf.int32))
-        parts += [_front(ids_b, kept_b), last]
-        total_length += tf.where(is_pair, kept_b + 1, 0)
+        parts += [ids_b, last]
+        total_length += tf.where(is_pair, length_b + 1, 0)
     input_ids = tf.concat(parts, axis=1).to_tensor()  # (B, S)
     positions = tf.range(tf.shape(input_ids)[1])
     mask = positions < total_length[:, None]
@@ -50,8 +96,9 @@ def pack_inputs(
     }
 
 
-def _front(ids: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the first `lengths` (B,) values of each row of `ids` (B, None)."""
-    in_row = tf.ragged.range(ids.row_lengths())
-    kept = in_row.flat_values < tf.gather(tf.cast(lengths, tf.int64), ids.value_rowids())
+def _range(ids: tf.RaggedTensor, begin: tf.Tensor, end: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the values from `begin` (B,) to `end` (B,) of each row of `ids` (B, None)."""
+    in_row = tf.cast(tf.ragged.range(ids.row_lengths()).flat_values, tf.int32)
+    rows = ids.value_rowids()
+    kept = (in_row >= tf.gather(begin, rows)) & (in_row < tf.gather(end, rows))
     return tf.ragged.boolean_mask(ids, ids.with_flat_values(kept))

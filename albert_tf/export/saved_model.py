@@ -1,18 +1,27 @@
 """SavedModels in version folders, as TensorFlow Serving watches them.
 
-<export_dir>/ids/<n>/     ids -> probabilities; needs TensorFlow alone
-<export_dir>/text/<n>/    raw text -> probabilities; needs TensorFlow Text's operators
+<export_dir>/ids/<n>/     ids -> predictions; needs TensorFlow alone
+<export_dir>/text/<n>/    raw text -> predictions; needs TensorFlow Text's operators
+
+The labels' names are in the output `label`, and one a line in `assets/labels.txt`.
 """
 
 import contextlib
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export.signatures import IdsClassifier, TextClassifier
-from albert_tf.models import AlbertClassifier
+from albert_tf.export.signatures import (
+    ChoiceTextModel,
+    IdsModel,
+    TextModel,
+    class_outputs,
+    score_outputs,
+)
+from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
 
@@ -42,9 +51,98 @@ def export_classifier(
     Raises:
         InputError: the file system refuses.
     """
-    modules = {"ids": IdsClassifier(model, labels)}
+    with _labels_file(labels) as labels_file:
+        ids_model = IdsModel(model, class_outputs(labels), labels_file)
+        return _export(
+            ids_model,
+            lambda: TextModel(ids_model, tokenizer, max_seq_length, pairs),
+            tokenizer,
+            export_dir,
+        )
+
+
+def export_regressor(
+    model: AlbertClassifier,
+    tokenizer: Tokenizer,
+    export_dir: str,
+    max_seq_length: int,
+    pairs: bool,
+) -> dict[str, str]:
+    """Writes SavedModels whose output is `score`; arguments and result are those of `export_classifier`.
+
+    Args:
+        model: with one class, whose logit is the score.
+        tokenizer: what the model was trained with.
+        export_dir: folder of the models' folders.
+        max_seq_length: of the text model, tokens at most.
+        pairs: whether the text model has a `text_b`.
+
+    Raises:
+        InputError: the file system refuses.
+    """
+    ids_model = IdsModel(model, score_outputs)
+    return _export(
+        ids_model,
+        lambda: TextModel(ids_model, tokenizer, max_seq_length, pairs),
+        tokenizer,
+        export_dir,
+    )
+
+
+def export_multiple_choice(
+    model: AlbertMultipleChoice,
+    labels: Sequence[str],
+    tokenizer: Tokenizer,
+    export_dir: str,
+    max_seq_length: int,
+    max_qa_length: int,
+) -> dict[str, str]:
+    """Writes SavedModels that take `article`, `question` and `options`, or their ids (B, C, S).
+
+    Args:
+        model: the model.
+        labels: the choices' letters.
+        tokenizer: what the model was trained with.
+        export_dir: folder of the models' folders.
+        max_seq_length: of the text model, tokens of a text at most.
+        max_qa_length: of the text model, tokens of question and option at most.
+
+    Returns:
+        The written folders: `ids` and, with SentencePiece, `text`.
+
+    Raises:
+        InputError: the file system refuses.
+    """
+    with _labels_file(labels) as labels_file:
+        ids_model = IdsModel(model, class_outputs(labels), labels_file)
+        return _export(
+            ids_model,
+            lambda: ChoiceTextModel(
+                ids_model, tokenizer, len(labels), max_seq_length, max_qa_length
+            ),
+            tokenizer,
+            export_dir,
+        )
+
+
+@contextlib.contextmanager
+def _labels_file(labels: Sequence[str]) -> Iterator[str]:
+    """Gives the name of a file that holds the labels for as long as a SavedModel is written."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "labels.txt")
+        files.write_text(path, "".join(f"{label}\n" for label in labels))
+        yield path
+
+
+def _export(
+    ids_model: IdsModel,
+    make_text_model: Callable[[], tf.Module],
+    tokenizer: Tokenizer,
+    export_dir: str,
+) -> dict[str, str]:
+    modules = {"ids": ids_model}
     if isinstance(tokenizer, AlbertTokenizer):
-        modules["text"] = TextClassifier(model, labels, tokenizer, max_seq_length, pairs)
+        modules["text"] = make_text_model()
     directories = {name: os.path.join(export_dir, name) for name in modules}
     for directory in directories.values():
         files.make_directory(directory, "export_dir")

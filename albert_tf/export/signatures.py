@@ -1,64 +1,79 @@
-"""What an exported classifier takes and gives.
+"""What an exported model takes and gives.
 
 A module here tracks the raw variables of the model, not the model: TensorFlow Serving's loader does not
 restore variables that only a Keras 3 model leads to, and tracking both would write each weight twice.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import keras
 import tensorflow as tf
 
-from albert_tf.export.packing import pack_inputs
-from albert_tf.models import AlbertClassifier
+from albert_tf.export.packing import pack_choices, pack_inputs
+from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
 
+# The model's logits -> what the exported model gives.
+Outputs = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 
-class IdsClassifier(tf.Module):
-    """Ids in, probabilities out; its SavedModel needs TensorFlow alone.
+_INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+def class_outputs(labels: Sequence[str]) -> Outputs:
+    """Returns what gives `logits`, `probabilities` (B, classes) and `label` (B,), the name of one."""
+    label_names = list(labels)
+
+    def outputs(logits):
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "label": tf.gather(tf.constant(label_names), tf.argmax(logits, axis=-1)),
+        }
+
+    return outputs
+
+
+def score_outputs(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Gives `score` (B,) from (B, 1)."""
+    return {"score": logits[:, 0]}
+
+
+class IdsModel(tf.Module):
+    """Ids in, predictions out; its SavedModel needs TensorFlow alone.
 
     Args:
-        model: the classifier.
-        labels: names of the classes.
+        model: maps ids to logits.
+        outputs: what to give of the logits.
+        labels_file: a file with the labels' names, one a line, that goes along; None without labels.
     """
 
-    def __init__(self, model: AlbertClassifier, labels: Sequence[str]):
+    def __init__(self, model: keras.Model, outputs: Outputs, labels_file: str | None = None):
         super().__init__()
         self.weights = [variable.value for variable in model.weights]
-        label_names = list(labels)
+        if labels_file is not None:
+            self.labels = tf.saved_model.Asset(labels_file)
 
         # The closure keeps the Keras model out of what the module tracks.
         @tf.function
-        def classify(input_ids, input_mask, segment_ids):
-            """Maps int32 (B, S) each to `logits`, `probabilities` (B, classes) and `label` (B,)."""
-            inputs = {
-                "input_ids": input_ids,
-                "input_mask": input_mask,
-                "segment_ids": segment_ids,
-            }
-            logits = model(inputs, training=False)
-            return {
-                "logits": logits,
-                "probabilities": tf.nn.softmax(logits),
-                "label": tf.gather(tf.constant(label_names), tf.argmax(logits, axis=-1)),
-            }
+        def predict(input_ids, input_mask, segment_ids):
+            """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
+            inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            return outputs(model(inputs, training=False))
 
-        self.classify = classify
-        self.signature = classify.get_concrete_function(
-            **{
-                name: tf.TensorSpec((None, None), tf.int32, name)
-                for name in ("input_ids", "input_mask", "segment_ids")
-            }
+        self.predict = predict
+        shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
+        self.signature = predict.get_concrete_function(
+            **{name: tf.TensorSpec(shape, tf.int32, name) for name in _INPUTS}
         )
 
 
-class TextClassifier(tf.Module):
-    """Raw text in, probabilities out; its SavedModel needs TensorFlow Text's operators as well.
+class TextModel(tf.Module):
+    """Raw text in, predictions out; its SavedModel needs TensorFlow Text's operators as well.
 
     Args:
-        model: the classifier.
-        labels: names of the classes.
+        ids_model: of an `AlbertClassifier`.
         tokenizer: what the model was trained with.
         max_seq_length: tokens at most, the special ones included; longer texts are cut as in training.
         pairs: whether there is a `text_b`; where it is empty, `text_a` stands alone.
@@ -66,14 +81,13 @@ class TextClassifier(tf.Module):
 
     def __init__(
         self,
-        model: AlbertClassifier,
-        labels: Sequence[str],
+        ids_model: IdsModel,
         tokenizer: AlbertTokenizer,
         max_seq_length: int,
         pairs: bool,
     ):
         super().__init__()
-        self.classifier = IdsClassifier(model, labels)
+        self.ids_model = ids_model
         self.graph_tokenizer = GraphTokenizer(tokenizer)
         self._pack = functools.partial(
             pack_inputs,
@@ -81,16 +95,78 @@ class TextClassifier(tf.Module):
             sep_id=tokenizer.sep_id,
             max_seq_length=max_seq_length,
         )
-        text_a = tf.TensorSpec((None,), tf.string, "text_a")
-        text_b = tf.TensorSpec((None,), tf.string, "text_b")
-        if pairs:
-            self.signature = self.classify.get_concrete_function(text_a=text_a, text_b=text_b)
-        else:
-            self.signature = self.classify.get_concrete_function(text_a=text_a)
+        names = ("text_a", "text_b") if pairs else ("text_a",)
+        self.signature = self.predict.get_concrete_function(
+            **{name: tf.TensorSpec((None,), tf.string, name) for name in names}
+        )
 
     @tf.function
-    def classify(self, text_a, text_b=None):
-        """Maps strings (B,) to the outputs of `IdsClassifier.classify`."""
+    def predict(self, text_a, text_b=None):
+        """Maps strings (B,) to the outputs of `IdsModel.predict`."""
         ids_a = self.graph_tokenizer(text_a)
         ids_b = None if text_b is None else self.graph_tokenizer(text_b)
-        return self.classifier.classify(**self._pack(ids_a, ids_b))
+        return self.ids_model.predict(**self._pack(ids_a, ids_b))
+
+
+class ChoiceTextModel(tf.Module):
+    """A text, a question and answers in, the best answer out; needs TensorFlow Text's operators as well.
+
+    Args:
+        ids_model: of an `AlbertMultipleChoice`.
+        tokenizer: what the model was trained with.
+        num_choices: C.
+        max_seq_length: tokens of a text at most, the special ones included.
+        max_qa_length: tokens of question and answer at most.
+    """
+
+    def __init__(
+        self,
+        ids_model: IdsModel,
+        tokenizer: AlbertTokenizer,
+        num_choices: int,
+        max_seq_length: int,
+        max_qa_length: int,
+    ):
+        super().__init__()
+        self.ids_model = ids_model
+        self.graph_tokenizer = GraphTokenizer(tokenizer)
+        self._pack = functools.partial(
+            pack_choices,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=max_seq_length,
+            max_qa_length=max_qa_length,
+        )
+        self.signature = self.predict.get_concrete_function(
+            article=tf.TensorSpec((None,), tf.string, "article"),
+            question=tf.TensorSpec((None,), tf.string, "question"),
+            options=tf.TensorSpec((None, num_choices), tf.string, "options"),
+        )
+
+    @tf.function
+    def predict(self, article, question, options):
+        """Maps strings (B,), (B,) and (B, C) to the outputs of `IdsModel.predict`."""
+        choices = tf.shape(options)[1]
+        joined = _join_choices(tf.repeat(question, choices), tf.reshape(options, [-1]))
+        packed = self._pack(
+            self.graph_tokenizer(tf.repeat(article, choices)), self.graph_tokenizer(joined)
+        )
+        return self.ids_model.predict(
+            **{
+                name: tf.reshape(ids, [-1, choices, tf.shape(ids)[1]])
+                for name, ids in packed.items()
+            }
+        )
+
+
+def _join_choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
+    """Puts each option into the blanks of its question, or after it, as training does; string (n,)."""
+    parts = tf.strings.split(questions, "_")
+    gaps = tf.cast(parts.row_lengths(), tf.int32) - 1
+    # An option follows each part but the last.
+    follows = tf.ragged.range(parts.row_lengths()).flat_values < tf.cast(
+        tf.gather(gaps, parts.value_rowids()), tf.int64
+    )
+    fillings = tf.where(follows, tf.gather(options, parts.value_rowids()), "")
+    filled = tf.strings.reduce_join(parts.with_flat_values(parts.flat_values + fillings), axis=-1)
+    return tf.where(gaps > 0, filled, questions + " " + options)

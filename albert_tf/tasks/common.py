@@ -20,7 +20,7 @@ from albert_tf.training.evaluator import Loss
 from albert_tf.training.strategy import StrategyName
 
 CONFIG_FILE = "albert_config.json"
-_OPTIONS_FILE = "config.json"
+OPTIONS_FILE = "config.json"
 _RESULTS_FILE = "eval_results.json"
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 
@@ -176,7 +176,7 @@ def _check_run_files(
                 f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
                 f"{name} {there[name]}, but {options.albert_config_file} says {value}"
             )
-    started_with = files.read_json(os.path.join(options.output_dir, _OPTIONS_FILE))
+    started_with = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE))
     for name in (*fixed_options, *(["optimizer"] if options.do_train else [])):
         if name not in started_with:
             raise InputError(
@@ -208,7 +208,7 @@ def start_or_resume(
         load_init_checkpoint(options, starting_part)
     files.make_directory(options.output_dir, "output_dir")
     config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
-    files.write_json(os.path.join(options.output_dir, _OPTIONS_FILE), to_json_dict(options))
+    files.write_json(os.path.join(options.output_dir, OPTIONS_FILE), to_json_dict(options))
 
 
 def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:

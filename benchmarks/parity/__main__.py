@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator
 
 import command_line
-from albert_tf.data import glue
+from albert_tf.data.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
@@ -40,6 +40,7 @@ def measure(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[Differ
     yield merge("rows of padding alone", [padding for _, padding in encoders])
     yield from heads.compare_pretraining(golden_dir)
     yield from heads.compare_classifier(golden_dir)
+    yield from heads.compare_regressor(golden_dir)
     yield from heads.compare_multiple_choice(golden_dir)
     yield from heads.compare_span_labeler(golden_dir)
     rates = [optimizers.compare_schedule(golden_dir, name)[0] for name in optimizers.SCHEDULES]
@@ -61,6 +62,7 @@ def _measure_text(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[
     tokenizer = AlbertTokenizer(str(data_dir / _VOCABULARY), lower_case=True)
     jobs = [features.compare_job(golden_dir, tokenizer, name)[0] for name in features.JOBS]
     yield merge(f"{len(jobs)} files, {len(features.LENGTHS)} lengths", jobs)
+    yield from features.compare_race(golden_dir, tokenizer)
     raw = [_compare_raw_file(golden_dir, data_dir, tokenizer, name) for name in features.FILE_JOBS]
     yield merge(f"ids of {len(raw)} raw files", raw)
 
@@ -69,8 +71,9 @@ def _compare_raw_file(
     golden_dir: pathlib.Path, data_dir: pathlib.Path, tokenizer: AlbertTokenizer, name: str
 ) -> Difference:
     job = read_json(golden_dir / "finetune_features" / "glue.json")[name]
-    task, folder = glue.find_task(job["task_name"]), (data_dir / job["file"]).parents[1]
-    examples = glue.read_glue(task, str(folder), job["split"])
+    task, folder = find_task(job["task_name"]), (data_dir / job["file"]).parents[1]
+    (source,) = task.sets[job["split"]].values()
+    examples = source.read(str(folder), job["split"], task.labels)
     return features.compare_file(golden_dir, tokenizer, name, examples)[0]
 
 

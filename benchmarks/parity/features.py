@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.data.features import Features, encode_examples
+from albert_tf.data.features import Features, encode_choices, encode_examples
 from albert_tf.data.input_pipeline import make_batch
-from albert_tf.data.tsv import Example
+from albert_tf.data.race import examples_of_article
+from albert_tf.data.tsv import Example, Scores
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.parity.difference import Difference, count_unequal
 from benchmarks.parity.original import read_json
@@ -37,14 +38,14 @@ def compare_job(
     job = read_json(folder / "glue.json")[job_name]
     texts = read_json(folder / "glue_texts.json")[job_name]
     golden = np.load(folder / "glue.npz")
-    is_classified = job["label_list"] != [None]
+    labels = Scores() if job["label_list"] == [None] else job["label_list"]
     examples = [
-        Example(guid, text_a, text_b, label if is_classified else None)
+        Example(guid, text_a, text_b, str(label))
         for guid, (text_a, text_b), label in zip(job["guid"], texts, job["label"], strict=True)
     ]
     received, expected = [], []
     for length in LENGTHS:
-        batch = _padded(encode_examples(examples, job["label_list"], tokenizer, length), length)
+        batch = _padded(encode_examples(examples, labels, tokenizer, length), length)
         received += _rows(batch)
         names = {name: name for name in _INPUTS} | {"label_ids": "label_id"}
         expected += _rows({name: golden[f"{job_name}/{length}/{names[name]}"] for name in batch})
@@ -87,11 +88,30 @@ def compare_pairs(golden_dir: pathlib.Path, tokenizer: AlbertTokenizer) -> list[
     return [count_unequal("GLUE features", "pairs around the limit", received, expected)]
 
 
+def compare_race(golden_dir: pathlib.Path, tokenizer: AlbertTokenizer) -> list[Difference]:
+    """Compares the features of an article of RACE: blanks, long questions, cut passages.
+
+    Args:
+        golden_dir: the reference data.
+        tokenizer: with the published vocabulary, lower-casing.
+    """
+    golden = read_json(golden_dir / "finetune_features" / "race_own.json")
+    labels = ("A", "B", "C", "D")
+    examples = examples_of_article("race_own.json", golden["all_txt_line"], labels)
+    lengths = golden["max_seq_length"], golden["max_qa_length"]
+    features = encode_choices(examples, labels, tokenizer, *lengths)
+    received = _rows(_padded(features, golden["max_seq_length"]))
+    names = {name: name for name in _INPUTS} | {"label_ids": "label"}
+    expected = _rows({name: np.array(golden[key]) for name, key in names.items()})
+    return [count_unequal("RACE features", "an article", received, expected)]
+
+
 def _padded(features: Features, length: int) -> dict[str, np.ndarray]:
     """Returns all examples as one batch of a given length, as the original has them."""
     batch = make_batch(features, np.arange(len(features)))
     for name in _INPUTS:
-        batch[name] = np.pad(batch[name], ((0, 0), (0, length - batch[name].shape[1])))
+        missing = length - batch[name].shape[-1]
+        batch[name] = np.pad(batch[name], [(0, 0)] * (batch[name].ndim - 1) + [(0, missing)])
     return batch
 
 

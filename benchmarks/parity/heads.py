@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
+from albert_tf.losses import ClassificationLoss, PretrainingLoss, RegressionLoss, batch_loss
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -72,7 +72,17 @@ def compare_classifier(golden_dir: pathlib.Path) -> list[Difference]:
     """Compares logits, loss and the gradient of every variable of a classifier."""
     golden = _read_head(golden_dir, "classifier")
     model = AlbertClassifier(_make_encoder(golden_dir), num_classes=golden["logits"].shape[1])
-    return _compare_chosen("classifier", model, _batch(golden, *_INPUTS), golden)
+    return _compare_pooled(
+        "classifier", model, _batch(golden, *_INPUTS), golden, ClassificationLoss()
+    )
+
+
+def compare_regressor(golden_dir: pathlib.Path) -> list[Difference]:
+    """Compares scores, loss and the gradient of every variable of a regression."""
+    golden = _read_head(golden_dir, "regression")
+    model = AlbertClassifier(_make_encoder(golden_dir), num_classes=1)
+    inputs = _batch(golden, *_INPUTS)
+    return _compare_pooled("regressor", model, inputs, golden, RegressionLoss())
 
 
 def compare_multiple_choice(golden_dir: pathlib.Path) -> list[Difference]:
@@ -82,7 +92,7 @@ def compare_multiple_choice(golden_dir: pathlib.Path) -> list[Difference]:
     # The original has the choices of an example side by side, (B, C * S).
     shape = (*golden["logits"].shape, -1)
     inputs = {name: tf.reshape(ids, shape) for name, ids in _batch(golden, *_INPUTS).items()}
-    return _compare_chosen("multiple choice", model, inputs, golden)
+    return _compare_pooled("multiple choice", model, inputs, golden, ClassificationLoss())
 
 
 def compare_span_labeler(golden_dir: pathlib.Path) -> list[Difference]:
@@ -112,18 +122,22 @@ def compare_span_labeler(golden_dir: pathlib.Path) -> list[Difference]:
     )
 
 
-def _compare_chosen(
-    part: str, model: keras.Model, inputs: dict[str, tf.Tensor], golden
+def _compare_pooled(
+    part: str,
+    model: keras.Model,
+    inputs: dict[str, tf.Tensor],
+    golden,
+    loss: ClassificationLoss | RegressionLoss,
 ) -> list[Difference]:
-    """Compares a model that chooses one of its logits."""
+    """Compares a model whose logits come from the pooled output."""
     assign_by_original_name(model, _below(golden, "var/"))
     with tf.GradientTape() as tape:
         logits = model(inputs, training=False)
-        total = batch_loss(ClassificationLoss(), _batch(golden, "label_ids"), logits)
+        total = batch_loss(loss, _batch(golden, "label_ids"), logits)
     variables = model.trainable_variables
     return _compare_head(
         part,
-        [("", logits, golden["logits"])],
+        [("", np.reshape(logits, golden["logits"].shape), golden["logits"])],
         (total, golden["loss"]),
         dict(by_original_name(variables, tape.gradient(total, variables))),
         _below(golden, "grad/"),

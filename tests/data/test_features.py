@@ -3,12 +3,19 @@ import itertools
 import numpy as np
 import pytest
 
-from albert_tf.data.features import encode_examples, pair_lengths
+from albert_tf.data.features import encode_choices, encode_examples, join_choice, pair_lengths
 from albert_tf.data.input_pipeline import make_batch
-from albert_tf.data.tsv import Example
+from albert_tf.data.tsv import Example, Scores
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity.features import FILE_JOBS, JOBS, compare_file, compare_job, compare_pairs
+from benchmarks.parity.features import (
+    FILE_JOBS,
+    JOBS,
+    compare_file,
+    compare_job,
+    compare_pairs,
+    compare_race,
+)
 from tests.data.test_glue import read_original_job
 from tests.helpers import assert_agrees, shared_path
 
@@ -49,6 +56,10 @@ def test_pairs_around_the_limit_equal_the_original_ones(tokenizer, monkeypatch):
     normalize = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
     monkeypatch.setattr(normalize, lambda text, lower_case: text)
     assert_agrees(compare_pairs(shared_path("golden"), tokenizer))
+
+
+def test_features_of_race_equal_the_original_ones(tokenizer):
+    assert_agrees(compare_race(shared_path("golden"), tokenizer))
 
 
 def test_layout_of_single_texts_and_pairs():
@@ -107,3 +118,55 @@ def test_pair_lengths_are_those_of_dropping_one_token_at_a_time():
             else:
                 kept_b -= 1
         assert pair_lengths(length_a, length_b, budget) == (kept_a, kept_b)
+
+
+def test_scores_are_labels():
+    examples = [Example("0", "11", None, "3.800"), Example("1", "12", None, "-2e1")]
+    features = encode_examples(examples, Scores(), NumberTokenizer(), 9)
+    assert features.label_ids.dtype == np.float32
+    np.testing.assert_array_equal(features.label_ids, np.float32([3.8, -20]))
+
+
+def test_layout_of_choices():
+    examples = [
+        Example("short", "11 12", "21", "B", ("31", "32 33", "34")),
+        Example("long", number_text(9, 40), "21 22", "A", ("31 32", "33", "34")),
+    ]
+    features = encode_choices(examples, ("A", "B", "C"), NumberTokenizer(), 9, max_qa_length=3)
+    assert (len(features), features.num_choices) == (2, 3)
+    assert features.label_ids.tolist() == [1, 0]
+    assert features.example_lengths.tolist() == [8, 9]
+    batch = make_batch(features, np.array([1, 0]))
+    # Question and choice keep their end, the text its front.
+    assert batch["input_ids"].tolist() == [
+        [
+            [2, 40, 41, 42, 3, 22, 31, 32, 3],
+            [2, 40, 41, 42, 3, 21, 22, 33, 3],
+            [2, 40, 41, 42, 3, 21, 22, 34, 3],
+        ],
+        [
+            [2, 11, 12, 3, 21, 31, 3, 0, 0],
+            [2, 11, 12, 3, 21, 32, 33, 3, 0],
+            [2, 11, 12, 3, 21, 34, 3, 0, 0],
+        ],
+    ]
+    assert batch["segment_ids"][1, 1].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 0]
+    assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]
+
+
+def test_choices_need_room_beside_them():
+    examples = [Example("0", "11", "21", "A", ("31", "32"))]
+    with pytest.raises(FlagError, match="--max_seq_length=9: expected at least 10"):
+        encode_choices(examples, ("A", "B"), NumberTokenizer(), 9, max_qa_length=6)
+
+
+def test_choice_fills_every_blank_or_follows():
+    assert join_choice("Who _ and _ ?", "x") == "Who x and x ?"
+    assert join_choice("Who?", "x") == "Who? x"
+
+
+def test_text_of_a_hundred_thousand_characters(tokenizer):
+    example = Example("0", "naïve long " * 9091, None, "a")
+    assert len(example.text_a) > 100_000
+    features = encode_examples([example], ["a"], tokenizer, 128)
+    assert features.lengths.tolist() == [128]

@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder
 from tests.helpers import tiny_config
+from tests.tasks.animals import write_data
 from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -52,7 +53,8 @@ def test_help_shows_the_flags_of_the_script(script, flag):
     [
         ("run_pretraining.py", {"train_batch_size": "many"}, "--train_batch_size=many"),
         ("run_classifier.py", {"task_nam": "tsv"}, "Unknown command line flag 'task_nam'"),
-        ("run_classifier.py", {}, "--albert_config_file must have a value other than None"),
+        ("run_classifier.py", {}, "--output_dir must have a value other than None"),
+        ("run_classifier.py", {"output_dir": "none"}, "expected at least one of --do_train"),
         (
             "run_pretraining.py",
             {"albert_config_file": "none.json", "output_dir": "none", "do_train": "true"},
@@ -161,3 +163,34 @@ def wait_for(path, process):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_classifier_answers_a_pipe(tmp_path):
+    write_data(tmp_path)
+    flags = {
+        "task_name": "tsv",
+        "train_file": tmp_path / "train.tsv",
+        "albert_config_file": tmp_path / "albert_config.json",
+        "spm_model_file": tmp_path / "words.model",
+        "output_dir": tmp_path / "out",
+        "do_train": "true",
+        "max_seq_length": 24,
+        "num_train_steps": 2,
+    }
+    code, _, _ = finish(start("run_classifier.py", **flags))
+    assert code == 0
+    result = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "run_classifier.py"),
+            f"--output_dir={tmp_path / 'out'}",
+            "--predict_file=-",
+        ],
+        input="the old cat\nfew moss\n",
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [len(line) for line in lines] == [3, 3]
+    assert {line[0] for line in lines} <= {"animal", "plant"}

@@ -31,6 +31,25 @@ def test_more_than_two_classes():
     assert values == {"accuracy": 0.75}
 
 
+def test_correlations_follow_the_definitions():
+    labels = np.float32([0, 5, 2.5, 4, 4])
+    scores = np.float32([0.1, 2, 0.3, 0.4, 0.35])
+    values = compute_metrics(["pearson", "spearman"], labels, scores)
+    assert values["pearson"] == pytest.approx(np.corrcoef(labels, scores)[0, 1], rel=1e-6)
+    ranks = [1, 5, 2, 3.5, 3.5], [1, 5, 2, 4, 3]
+    assert values["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1], rel=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-6])
+def test_scores_that_are_nearly_the_same_give_a_number_without_a_warning(spread):
+    labels = np.linspace(0, 5, 50, dtype=np.float32)
+    scores = np.float32(2.5) + np.float32(spread) * np.float32(np.arange(50) % 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values = compute_metrics(["pearson", "spearman"], labels, scores)
+    assert all(-1 <= value <= 1 for value in values.values())
+
+
 @pytest.mark.parametrize("predicted", [0, 1])
 @pytest.mark.parametrize("labels", [LABELS, np.zeros_like(LABELS), np.ones_like(LABELS)])
 def test_a_single_class_gives_numbers_without_a_warning(labels, predicted):

@@ -128,6 +128,12 @@ def test_text_model_gives_the_models_numbers(exported, model, tokenizer, run):
     np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
+def test_labels_go_along_as_a_file(exported):
+    for path in exported[1].values():
+        labels = pathlib.Path(path, "assets", "labels.txt").read_text().splitlines()
+        assert tuple(labels) == LABELS
+
+
 def test_each_weight_is_written_once(exported, model):
     for path in exported[1].values():
         variables = tf.train.list_variables(os.path.join(path, "variables", "variables"))

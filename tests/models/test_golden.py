@@ -9,6 +9,7 @@ from benchmarks.parity.heads import (
     compare_classifier,
     compare_multiple_choice,
     compare_pretraining,
+    compare_regressor,
     compare_span_labeler,
 )
 from tests.helpers import assert_agrees, shared_path, tiny_config
@@ -35,7 +36,8 @@ def test_pretraining_logits_losses_and_gradients():
 
 
 @pytest.mark.parametrize(
-    "compare", [compare_classifier, compare_multiple_choice, compare_span_labeler]
+    "compare",
+    [compare_classifier, compare_multiple_choice, compare_regressor, compare_span_labeler],
 )
 def test_logits_loss_and_gradients_of_fine_tuning(compare):
     assert_agrees(compare(shared_path("golden")))

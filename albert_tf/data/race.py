@@ -1,0 +1,156 @@
+"""RACE: questions about English exams' articles, each with four answers to choose from."""
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.task import Task, TfdsSource
+from albert_tf.data.tsv import Example, Labels, check_label
+from albert_tf.errors import InputError
+
+LEVELS = ("middle", "high")
+_LABELS = ("A", "B", "C", "D")
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceFolders:
+    """The articles of a split: `<split>/<level>/all.txt`, one a line, or one in each `*.txt`.
+
+    Attributes:
+        levels: names of the levels' folders, in the order in which they are read.
+    """
+
+    levels: tuple[str, ...] = LEVELS
+
+    def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
+        """Reads the articles of all levels.
+
+        Args:
+            data_dir: the folder that holds `train`, `dev` and `test`.
+            split: `train`, `dev` or `test`.
+            labels: the labels that exist.
+
+        Raises:
+            InputError: a folder is missing or empty, or an article is not RACE's.
+        """
+        examples = []
+        for level in self.levels:
+            folder = os.path.join(data_dir, split, level)
+            for place, article in _read_articles(data_dir, folder):
+                examples += examples_of_article(place, article, labels)
+        return examples
+
+
+RACE_TASK = Task(
+    name="race",
+    kind="multiple_choice",
+    metrics=("accuracy",),
+    labels=_LABELS,
+    sets={split: {"": RaceFolders()} for split in ("train", "dev", "test")},
+    tfds=TfdsSource(builders=tuple(f"race/{level}" for level in LEVELS), dev="dev"),
+    submissions={"": "race_answers.json"},
+)
+
+
+def select_level(task: Task, level: str) -> Task:
+    """Returns the task with one level alone; `all` is all."""
+    if level == "all":
+        return task
+    return dataclasses.replace(
+        task,
+        sets={split: {"": RaceFolders((level,))} for split in task.sets},
+        tfds=dataclasses.replace(task.tfds, builders=(f"race/{level}",)),
+    )
+
+
+def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
+    """Yields (file and line, article) of a level's folder, in the order of the file names."""
+    together = os.path.join(folder, "all.txt")
+    if tf.io.gfile.exists(together):
+        for number, line in files.read_lines(together):
+            if line.strip():
+                yield f"{together}, line {number}", _parse(f"{together}, line {number}", line)
+        return
+    names = tf.io.gfile.glob(os.path.join(folder, "*.txt"))
+    if not names:
+        raise InputError(
+            f"--data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "
+            "RACE's folder, which holds train/middle, train/high and so on"
+        )
+    for name in sorted(names, key=_numbers):
+        yield name, files.read_json(name)
+
+
+def _numbers(name: str) -> tuple:
+    """Sorts `9.txt` before `10.txt`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
+
+
+def _parse(place: str, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{place}: not JSON: {error.msg}") from error
+
+
+def examples_of_article(place: str, article: Mapping[str, Any], labels: Labels) -> list[Example]:
+    """Makes an example of each question.
+
+    Its id is the article's and the question's number from 0: `high1.txt-0`.
+
+    Args:
+        place: where the article is from, for messages.
+        article: `id`, `article`, and for each question an entry in `questions`, in `options`, four texts,
+            and in `answers`, a letter; a test set may do without `answers`.
+        labels: the labels that exist.
+
+    Raises:
+        InputError: something is missing or of another form.
+    """
+    _check_form(place, article)
+    questions, options = article["questions"], article["options"]
+    answers = article.get("answers") or [None] * len(questions)
+    if not len(questions) == len(options) == len(answers):
+        raise InputError(
+            f"{place}: received {len(questions)} questions, {len(options)} options and "
+            f"{len(answers)} answers; expected as many of each"
+        )
+    examples = []
+    for number, (question, choices, answer) in enumerate(
+        zip(questions, options, answers, strict=True)
+    ):
+        if len(choices) != len(_LABELS):
+            raise InputError(
+                f"{place}, question {number + 1}: received {len(choices)} options, expected 4"
+            )
+        if answer is not None:
+            check_label(f"{place}, question {number + 1}", answer, labels)
+        examples.append(
+            Example(
+                guid=f"{article['id']}-{number}",
+                text_a=article["article"],
+                text_b=question,
+                label=answer,
+                choices=tuple(choices),
+            )
+        )
+    return examples
+
+
+def _check_form(place: str, article: Any) -> None:
+    if not isinstance(article, Mapping):
+        raise InputError(f"{place}: not an article of RACE: expected an object in braces")
+    for name, kind in {"id": str, "article": str, "questions": list, "options": list}.items():
+        if not isinstance(article.get(name), kind):
+            raise InputError(
+                f"{place}: not an article of RACE: expected '{name}', a "
+                f"{'text' if kind is str else 'list'}"
+            )
+    if not article["article"].strip():
+        raise InputError(f"{place}: the article is empty")

@@ -1,0 +1,100 @@
+"""TensorFlow Datasets -> examples: the same tasks from another source.
+
+The texts and ids are the same as in the original layout; the labels are numbers, whose names are the
+original's for some tasks and for others, whose labels are 0 and 1, are not.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from albert_tf.data.race import examples_of_article
+from albert_tf.data.task import Task
+from albert_tf.data.tsv import Columns, Example, check_label
+from albert_tf.errors import InputError
+
+
+def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
+    """Reads one set of a task, which is downloaded and prepared where it is not there.
+
+    Args:
+        task: a row of the table.
+        split: `train`, `dev` or `test`.
+        set_name: which of the split's sets.
+        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+
+    Raises:
+        InputError: the package is missing, or the download fails.
+    """
+    name = {"dev": task.tfds.dev}.get(split, split)
+    name = f"{name}_{set_name}" if set_name else name
+    examples = []
+    for builder in task.tfds.builders:
+        dataset, features = _load(builder, name, data_dir)
+        for number, record in enumerate(dataset):
+            place = f"{builder}, {name}, record {number}"
+            if task.tfds.columns is None:
+                article = {"id": _text(record["example_id"]), **_texts(record)}
+                examples += examples_of_article(place, article, task.labels)
+            else:
+                examples.append(_example(place, record, task, features, split))
+    return examples
+
+
+def _load(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise InputError(
+            "--data_source=tfds: the package tensorflow-datasets is not installed; "
+            "pip install 'albert-tf[tfds]', or --data_source=files with --data_dir"
+        ) from error
+    # It tries ten times, which is one error for the user and not ten warnings.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    try:
+        dataset, info = tfds.load(builder, split=split, data_dir=data_dir, with_info=True)
+    # Any of the network's, the file system's and the package's own errors.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(
+            f"--data_source=tfds: '{builder}' is not there and cannot be downloaded: {reason}; "
+            "give the original files instead: --data_source=files and --data_dir"
+        ) from error
+    return tfds.as_numpy(dataset), info.features
+
+
+def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:
+    columns: Columns = task.tfds.columns
+    label = None
+    if split != "test":
+        label = _label(record[columns.label], features[columns.label], task)
+        check_label(place, label, task.labels)
+    return Example(
+        guid=str(record[columns.guid]),
+        text_a=_text(record[columns.text_a]),
+        text_b=None if columns.text_b is None else _text(record[columns.text_b]),
+        label=label,
+    )
+
+
+def _label(value: np.generic, feature: Any, task: Task) -> str:
+    if task.kind == "regression":
+        return str(value)
+    names = feature.names
+    return names[value] if set(names) == set(task.labels) else str(value)
+
+
+def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Decodes an article of RACE."""
+    return {
+        "article": _text(record["article"]),
+        "questions": [_text(question) for question in record["questions"]],
+        "options": [[_text(option) for option in row] for row in record["options"].to_list()],
+        "answers": [_text(answer) for answer in record["answers"]],
+    }
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8")

@@ -1,0 +1,206 @@
+"""Classes, scores, choices: all in which the kinds of fine-tuning tasks differ.
+
+A kind decides the head, the loss, the features, what is predicted of the logits, how that is written, and
+what is exported; nothing else asks for it.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.features import Features, encode_choices, encode_examples
+from albert_tf.data.task import Kind
+from albert_tf.data.tsv import Example, Labels, Scores
+from albert_tf.export import export_classifier, export_multiple_choice, export_regressor
+from albert_tf.losses import ClassificationLoss, RegressionLoss
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
+from albert_tf.tasks.classification_options import ClassificationOptions
+from albert_tf.tokenization import Tokenizer
+from albert_tf.training.evaluator import Loss
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """What the head of a run's checkpoints means; noted beside them.
+
+    Attributes:
+        task_name: what it was trained on.
+        kind: classification, regression or multiple choice.
+        labels: names of the classes, or letters of the choices; none of a regression.
+        pairs: whether an example may have two texts.
+    """
+
+    task_name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    pairs: bool
+
+    @property
+    def accepted_labels(self) -> Labels:
+        """The labels that an example may have."""
+        return Scores() if self.kind == "regression" else self.labels
+
+
+class TaskKind(Protocol):
+    """What a kind of task decides."""
+
+    loss: Loss
+
+    def make_model(
+        self, head: Head, encoder: AlbertEncoder, dropout: float, seed: int, dtype: str
+    ) -> keras.Model:
+        """Makes the model, with a head that starts anew."""
+
+    def encode(
+        self,
+        examples: Sequence[Example],
+        labels: Labels,
+        tokenizer: Tokenizer,
+        options: ClassificationOptions,
+    ) -> Features:
+        """Turns examples into ids."""
+
+    def outputs(self, logits: np.ndarray) -> np.ndarray:
+        """Maps logits (n, k) to what is written of them (n, k)."""
+
+    def predictions(self, outputs: np.ndarray) -> np.ndarray:
+        """Maps outputs (n, k) to what is compared with the labels (n,)."""
+
+    def mean_loss(self, outputs: np.ndarray, label_ids: np.ndarray) -> float:
+        """Returns the loss of outputs (n, k), given the labels (n,)."""
+
+    def names(self, predictions: np.ndarray, head: Head) -> list[str]:
+        """Returns predictions (n,) in words."""
+
+    def output_columns(self, head: Head) -> list[str]:
+        """Returns the names of the columns of outputs, where they say more than the prediction."""
+
+    def example_of_line(self, fields: Sequence[str], head: Head) -> Example | None:
+        """Makes an example of a line's fields; None where there are too few or too many."""
+
+    def line_format(self, head: Head) -> str:
+        """Returns what the fields of a line are, in words."""
+
+    def export(
+        self, model: keras.Model, head: Head, tokenizer: Tokenizer, options: ClassificationOptions
+    ) -> dict[str, str]:
+        """Writes SavedModels and returns their folders."""
+
+
+class _TextsKind:
+    """What classification and regression share: an example is a text or a pair."""
+
+    def encode(self, examples, labels, tokenizer, options) -> Features:
+        return encode_examples(examples, labels, tokenizer, options.max_seq_length)
+
+    def example_of_line(self, fields, head) -> Example | None:
+        if len(fields) > 1 + head.pairs:
+            return None
+        return Example("", *fields)
+
+    def line_format(self, head) -> str:
+        return "text_a or text_a, tab, text_b" if head.pairs else "a text without a tab"
+
+
+class _ClassesKind:
+    """What classification and multiple choice share: one of several labels is right."""
+
+    loss = ClassificationLoss()
+
+    def outputs(self, logits) -> np.ndarray:
+        return tf.nn.softmax(logits).numpy()
+
+    def predictions(self, outputs) -> np.ndarray:
+        return outputs.argmax(axis=-1)
+
+    def mean_loss(self, outputs, label_ids) -> float:
+        of_labels = outputs[np.arange(len(outputs)), label_ids]
+        # The least normal number keeps the loss of a certain mistake finite.
+        return float(-np.log(np.maximum(of_labels, np.finfo(np.float32).tiny)).mean())
+
+    def names(self, predictions, head) -> list[str]:
+        return [head.labels[prediction] for prediction in predictions]
+
+    def output_columns(self, head) -> list[str]:
+        return [f"probability_{label}" for label in head.labels]
+
+
+class _Classification(_TextsKind, _ClassesKind):
+    def make_model(self, head, encoder, dropout, seed, dtype) -> AlbertClassifier:
+        return AlbertClassifier(encoder, len(head.labels), dropout, seed, dtype=dtype)
+
+    def export(self, model, head, tokenizer, options) -> dict[str, str]:
+        return export_classifier(
+            model,
+            head.labels,
+            tokenizer,
+            options.export_dir,
+            options.max_seq_length,
+            head.pairs,
+        )
+
+
+class _Regression(_TextsKind):
+    loss = RegressionLoss()
+
+    def make_model(self, head, encoder, dropout, seed, dtype) -> AlbertClassifier:
+        return AlbertClassifier(encoder, 1, dropout, seed, dtype=dtype)
+
+    def outputs(self, logits) -> np.ndarray:
+        return logits
+
+    def predictions(self, outputs) -> np.ndarray:
+        return outputs[:, 0]
+
+    def mean_loss(self, outputs, label_ids) -> float:
+        return float(np.square(outputs[:, 0] - label_ids).mean())
+
+    def names(self, predictions, head) -> list[str]:
+        return [f"{prediction:.6f}" for prediction in predictions]
+
+    def output_columns(self, head) -> list[str]:
+        return []
+
+    def export(self, model, head, tokenizer, options) -> dict[str, str]:
+        return export_regressor(
+            model, tokenizer, options.export_dir, options.max_seq_length, head.pairs
+        )
+
+
+class _MultipleChoice(_ClassesKind):
+    def make_model(self, head, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
+        return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
+
+    def encode(self, examples, labels, tokenizer, options) -> Features:
+        return encode_choices(
+            examples, labels, tokenizer, options.max_seq_length, options.max_qa_length
+        )
+
+    def example_of_line(self, fields, head) -> Example | None:
+        if len(fields) != 2 + len(head.labels):
+            return None
+        return Example("", fields[0], fields[1], choices=tuple(fields[2:]))
+
+    def line_format(self, head) -> str:
+        return f"text_a, text_b and {len(head.labels)} choices with tabs between them"
+
+    def export(self, model, head, tokenizer, options) -> dict[str, str]:
+        return export_multiple_choice(
+            model,
+            head.labels,
+            tokenizer,
+            options.export_dir,
+            options.max_seq_length,
+            options.max_qa_length,
+        )
+
+
+KINDS: Mapping[Kind, TaskKind] = {
+    "classification": _Classification(),
+    "regression": _Regression(),
+    "multiple_choice": _MultipleChoice(),
+}

@@ -1,0 +1,64 @@
+"""Predictions for use in a pipe: a line in, a line out."""
+
+import sys
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.input_pipeline import make_batch
+from albert_tf.data.tsv import Example
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification_options import ClassificationOptions
+from albert_tf.tasks.kinds import KINDS, Head
+from albert_tf.tokenization import Tokenizer
+
+STANDARD_INPUT = "-"
+
+
+def predict_lines(
+    options: ClassificationOptions, head: Head, model: keras.Model, tokenizer: Tokenizer
+) -> None:
+    """Answers each line of `--predict_file` with one on standard output, before it reads the next.
+
+    A line in is the texts, with tabs between them; a line out is the prediction and, of classes, the
+    probability of each, with tabs between them.
+
+    Raises:
+        InputError: the file cannot be read, or a line has another number of texts or an empty one.
+    """
+    kind = KINDS[head.kind]
+    predict = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
+    for place, line in _lines(options.predict_file):
+        example = _read_example(place, line, head)
+        features = kind.encode([example], head.accepted_labels, tokenizer, options)
+        batch = tf.nest.map_structure(tf.constant, make_batch(features, np.array([0])))
+        outputs = kind.outputs(predict(batch).numpy())
+        (name,) = kind.names(kind.predictions(outputs), head)
+        shown = [f"{value:.6f}" for value in outputs[0][: len(kind.output_columns(head))]]
+        print("\t".join([name, *shown]), flush=True)
+
+
+def _lines(path: str) -> Iterator[tuple[str, str]]:
+    """Yields (where it is, line)."""
+    if path == STANDARD_INPUT:
+        for number, line in enumerate(sys.stdin, start=1):
+            yield f"standard input, line {number}", line.rstrip("\r\n")
+    else:
+        for number, line in files.read_lines(path):
+            yield f"{path}, line {number}", line
+
+
+def _read_example(place: str, line: str, head: Head) -> Example:
+    kind = KINDS[head.kind]
+    fields = line.split("\t")
+    example = kind.example_of_line(fields, head)
+    if example is None:
+        raise InputError(
+            f"{place}: received {len(fields)} texts; expected {kind.line_format(head)}"
+        )
+    if not example.text_a.strip():
+        raise InputError(f"{place}: the text is empty")
+    return example

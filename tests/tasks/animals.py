@@ -1,0 +1,64 @@
+"""A classification task that a tiny model learns in seconds: does a text name an animal or a plant?"""
+
+import numpy as np
+
+from albert_tf.tasks.classification import ClassificationOptions
+from albert_tf.tokenization import train_vocabulary
+from tests.helpers import tiny_config
+
+ANIMALS = ["cat", "dog", "hen", "owl", "fox"]
+PLANTS = ["oak", "fern", "moss", "ivy", "rose"]
+OTHERS = ["the", "a", "one", "sees", "old", "under", "big", "and", "near", "few"]
+
+
+NO_FILES = {"train_file": None, "dev_file": None, "test_file": None}
+
+
+def write_rows(path, count, seed, pairs=False, labelled=True):
+    """Writes a TSV file whose label says whether the text names an animal or a plant."""
+    rng = np.random.default_rng(seed)
+    columns = ["text_b"] * pairs + ["text_a"] + ["label"] * labelled
+    lines = ["\t".join(columns)]
+    for _ in range(count):
+        label, words = [("animal", ANIMALS), ("plant", PLANTS)][rng.integers(2)]
+        text = [*rng.choice(OTHERS, rng.integers(2, 12)), rng.choice(words)]
+        rng.shuffle(text)
+        second = [" ".join(rng.choice(OTHERS, 3))] * pairs
+        lines.append("\t".join([*second, " ".join(text), *[label] * labelled]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_data(folder):
+    """Writes rows, a vocabulary of 50 pieces and the config of a tiny model."""
+    write_rows(folder / "train.tsv", 400, seed=1)
+    write_rows(folder / "pairs.tsv", 100, seed=5, pairs=True)
+    write_rows(folder / "dev.tsv", 60, seed=2)
+    write_rows(folder / "test.tsv", 30, seed=3, labelled=False)
+    rng = np.random.default_rng(0)
+    words = ANIMALS + PLANTS + OTHERS
+    sentences = [" ".join(rng.choice(words, 10)) for _ in range(300)]
+    train_vocabulary(sentences, str(folder / "words.model"), vocab_size=50)
+    config = tiny_config(vocab_size=50, num_hidden_layers=2)
+    config.to_json_file(str(folder / "albert_config.json"))
+
+
+def make_options(data, output_dir, **changes):
+    """Returns the options of a short training on what `write_data` wrote."""
+    values = {
+        "task_name": "tsv",
+        "train_file": str(data / "train.tsv"),
+        "dev_file": str(data / "dev.tsv"),
+        "test_file": str(data / "test.tsv"),
+        "albert_config_file": str(data / "albert_config.json"),
+        "spm_model_file": str(data / "words.model"),
+        "output_dir": str(output_dir),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": 24,
+        "train_batch_size": 16,
+        "learning_rate": 3e-3,
+        "num_train_steps": 60,
+        "save_checkpoints_steps": 30,
+        **changes,
+    }
+    return ClassificationOptions(**values)

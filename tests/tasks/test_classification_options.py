@@ -1,0 +1,89 @@
+import dataclasses
+
+import pytest
+
+from albert_tf.data.task_table import TASKS
+from albert_tf.errors import FlagError
+from albert_tf.tasks.classification_options import ClassificationOptions, complete
+from albert_tf.tasks.recipes import PAPER
+
+
+def make(**changes):
+    values = {
+        "task_name": "mnli",
+        "data_dir": "glue",
+        "albert_config_file": "albert_config.json",
+        "output_dir": "out",
+        "do_train": True,
+    }
+    return ClassificationOptions(**{**values, **changes})
+
+
+def test_defaults():
+    options = complete(make())
+    assert (options.learning_rate, options.train_batch_size, options.max_seq_length) == (
+        *(2e-5, 32, 128),
+    )
+    assert (options.num_train_epochs, options.num_train_steps) == (3.0, None)
+    assert (options.warmup_proportion, options.warmup_steps) == (0.1, None)
+    assert options.dropout is None
+    assert options.do_lower_case
+
+
+def test_recipe_of_the_paper_is_used_and_printed(capsys):
+    options = complete(make(recipe="paper", task_name="MNLI"))
+    printed = capsys.readouterr().out
+    for name, value in dataclasses.asdict(PAPER["mnli"]).items():
+        assert getattr(options, name) == value
+        assert f"{name} {value}" in printed
+    assert (options.num_train_epochs, options.warmup_proportion) == (None, None)
+
+
+def test_recipe_of_the_paper_is_that_of_the_table():
+    # Lan et al. 2019, table 14.
+    assert dataclasses.astuple(PAPER["qnli"]) == (1e-5, 32, 0.0, 0.1, 33112, 1986, 512)
+    assert dataclasses.astuple(PAPER["race"]) == (2e-5, 32, 0.1, 0.1, 12000, 1000, 512)
+    assert set(PAPER) == set(TASKS) - {"ax", "tsv"}
+
+
+def test_every_value_of_the_recipe_gives_way(capsys):
+    given = {
+        "learning_rate": 1e-4,
+        "train_batch_size": 7,
+        "dropout": 0.3,
+        "classifier_dropout": 0.4,
+        "num_train_steps": 50,
+        "warmup_steps": 5,
+        "max_seq_length": 64,
+    }
+    assert set(given) == {field.name for field in dataclasses.fields(PAPER["mnli"])}
+    options = complete(make(recipe="paper", **given))
+    assert {name: getattr(options, name) for name in given} == given
+    assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
+
+
+def test_recipe_of_another_length_keeps_the_part_that_is_warm_up():
+    options = complete(make(recipe="paper", num_train_epochs=2.0))
+    assert (options.num_train_steps, options.num_train_epochs) == (None, 2.0)
+    assert (options.warmup_steps, options.warmup_proportion) == (None, 0.1)
+
+
+def test_without_recipe_steps_take_the_place_of_epochs():
+    options = complete(make(num_train_steps=9, warmup_steps=2))
+    assert (options.num_train_steps, options.num_train_epochs) == (9, None)
+    assert (options.warmup_steps, options.warmup_proportion) == (2, None)
+
+
+def test_without_training_the_folder_has_to_know_the_task(tmp_path):
+    options = ClassificationOptions(output_dir=str(tmp_path), do_eval=True)
+    with pytest.raises(FlagError, match="holds no classifier"):
+        complete(options)
+
+
+def test_diagnostic_set_is_predicted_alone():
+    options = make(task_name="AX", do_train=False, do_predict=True)
+    assert options.splits == ["test"]
+
+
+def test_tfds_needs_no_folder():
+    assert make(data_dir=None, data_source="tfds").splits == ["train", "dev"]

@@ -1,0 +1,177 @@
+"""Real rows of the GLUE tasks, with the published vocabulary and a tiny model."""
+
+import csv
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf.data.task_table import find_task
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification import ClassificationOptions, run
+from tests.data.test_glue import read
+from tests.data.tfds_folder import glue_records, write_tfds
+from tests.helpers import shared_path, tiny_config
+
+
+def make_options(tmp_path, task, folder="data/glue", **changes):
+    config = tmp_path / "albert_config.json"
+    tiny_config(vocab_size=30000, num_hidden_layers=2).to_json_file(str(config))
+    values = {
+        "task_name": task,
+        "data_dir": str(shared_path(folder)),
+        "albert_config_file": str(config),
+        "spm_model_file": str(shared_path("data/sentencepiece/30k-clean.model")),
+        "output_dir": str(tmp_path / "out"),
+        "do_train": True,
+        "do_eval": True,
+        "do_predict": True,
+        "max_seq_length": 64,
+        "learning_rate": 1e-3,
+        "num_train_steps": 30,
+        "save_checkpoints_steps": 30,
+    }
+    return ClassificationOptions(**{**values, **changes})
+
+
+def read_table(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def accuracy(rows):
+    return np.mean([row["label"] == row["prediction"] for row in rows])
+
+
+def counts(rows):
+    """Returns true positives, false positives, false negatives, true negatives of class 1."""
+    pairs = [(row["label"], row["prediction"]) for row in rows]
+    return [pairs.count(pair) for pair in (("1", "1"), ("0", "1"), ("1", "0"), ("0", "0"))]
+
+
+def f1(rows):
+    tp, fp, fn, _ = counts(rows)
+    return 2 * tp / (2 * tp + fp + fn)
+
+
+def matthews(rows):
+    tp, fp, fn, tn = counts(rows)
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return (tp * tn - fp * fn) / product**0.5 if product else 0.0
+
+
+def columns(rows):
+    return [[float(row[name]) for row in rows] for name in ("label", "prediction")]
+
+
+def ranks(values):
+    """Returns ranks from 0, the same for equal values."""
+    values = np.array(values)
+    below = (values[:, None] > values).sum(axis=1)
+    return below + ((values[:, None] == values).sum(axis=1) - 1) / 2
+
+
+def pearson(rows):
+    return np.corrcoef(*columns(rows))[0, 1]
+
+
+def spearman(rows):
+    return np.corrcoef(*map(ranks, columns(rows)))[0, 1]
+
+
+METRICS = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews_corrcoef": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "names", "dev", "test", "submission"),
+    [
+        ("CoLA", ("matthews_corrcoef", "accuracy"), 1043, 1063, "CoLA.tsv"),
+        ("SST-2", ("accuracy",), 872, 1821, "SST-2.tsv"),
+        ("MRPC", ("accuracy", "f1"), 408, 1725, "MRPC.tsv"),
+        ("STS-B", ("pearson", "spearman"), 1500, 1379, "STS-B.tsv"),
+        ("WNLI", ("accuracy",), 71, 146, "WNLI.tsv"),
+    ],
+)
+def test_metrics_are_those_of_the_predictions(tmp_path, task, names, dev, test, submission):
+    metrics = run(make_options(tmp_path, task))
+    assert set(metrics) == {*names, "loss"}
+    rows = read_table(tmp_path / "out" / "eval_predictions.tsv")
+    assert len(rows) == dev
+    for name in names:
+        # The scores in the file have six digits after the point.
+        tolerance = 2e-3 if name == "spearman" else 1e-4
+        assert metrics[name] == pytest.approx(METRICS[name](rows), abs=tolerance)
+
+    results = read_table(tmp_path / "out" / "test_results.tsv")
+    rows = read_table(tmp_path / "out" / submission)
+    assert [row["index"] for row in rows] == [str(number) for number in range(test)]
+    received = [row["prediction"] for row in rows]
+    if task == "STS-B":
+        expected = np.clip([float(row["prediction"]) for row in results], 0, 5)
+        assert [float(score) for score in received] == pytest.approx(expected)
+    else:
+        assert received == [row["prediction"] for row in results]
+
+
+@pytest.mark.parametrize("task", ["QQP", "QNLI"])
+def test_layout_samples_of_the_big_tasks_go_all_the_way(tmp_path, task):
+    options = make_options(tmp_path, task, "data/glue/format_samples", num_train_steps=2)
+    metrics = run(dataclasses.replace(options, train_batch_size=4))
+    rows = read_table(tmp_path / "out" / "eval_predictions.tsv")
+    assert metrics["accuracy"] == pytest.approx(accuracy(rows))
+    names = {"QQP": {"0", "1"}, "QNLI": {"entailment", "not_entailment"}}[task]
+    assert {row["prediction"] for row in read_table(tmp_path / "out" / f"{task}.tsv")} <= names
+
+
+def test_mnli_has_two_sets_and_predicts_ax(tmp_path):
+    options = make_options(
+        tmp_path, "MNLI", "data/glue/format_samples", num_train_steps=2, train_batch_size=4
+    )
+    metrics = run(options)
+    assert set(metrics) == {
+        *("matched_accuracy", "matched_loss", "mismatched_accuracy", "mismatched_loss"),
+    }
+    out = tmp_path / "out"
+    for name in ("matched", "mismatched"):
+        rows = read_table(out / f"eval_predictions_{name}.tsv")
+        assert metrics[f"{name}_accuracy"] == accuracy(rows)
+        assert (out / f"confusion_matrix_{name}.tsv").exists()
+    assert len(read_table(out / "MNLI-m.tsv")) == len(read_table(out / "MNLI-mm.tsv")) == 1
+
+    data_dir = str(shared_path("data/glue"))
+    alone = {"output_dir": str(out), "do_predict": True, "data_dir": data_dir}
+    run(ClassificationOptions(task_name="AX", **alone))
+    rows = read_table(out / "AX.tsv")
+    assert len(rows) == 1104
+    assert {row["prediction"] for row in rows} <= {"contradiction", "entailment", "neutral"}
+    with pytest.raises(InputError, match=r"of another task: task_name mnli, but this run has wnli"):
+        run(ClassificationOptions(task_name="WNLI", **alone))
+
+
+def test_tensorflow_datasets_train_and_predict_what_the_files_do(tmp_path):
+    columns = find_task("wnli").tfds.columns
+    records = {}
+    for split, name in {"train": "train", "dev": "validation", "test": "test"}.items():
+        rows = read("wnli", shared_path("data/glue"), split)
+        records[name] = list(glue_records("glue/wnli", rows, columns))
+    write_tfds("glue/wnli", tmp_path / "tfds", records)
+    options = make_options(tmp_path, "WNLI", num_train_steps=2, learning_rate=1e-4)
+    from_files = run(options)
+    from_tfds = run(
+        dataclasses.replace(
+            options,
+            data_source="tfds",
+            data_dir=str(tmp_path / "tfds"),
+            output_dir=str(tmp_path / "other"),
+        )
+    )
+    assert from_tfds == from_files
+    submissions = [(tmp_path / name / "WNLI.tsv").read_text() for name in ("out", "other")]
+    assert submissions[0] == submissions[1]

@@ -1,0 +1,145 @@
+"""Scores and choices from the user's own files, all the way; what differs from classes."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification import run
+from tests.data.race_folder import write_race
+from tests.tasks.animals import ANIMALS, NO_FILES, OTHERS, PLANTS, make_options
+
+
+def write_scores(path, count, seed):
+    """The score is the number of animals in the text: none or three."""
+    rng = np.random.default_rng(seed)
+    lines = ["label\ttext_a\ttext_b"]
+    for _ in range(count):
+        animals = 3 * rng.integers(2)
+        words = [*rng.choice(ANIMALS, animals), *rng.choice(OTHERS, 4)]
+        rng.shuffle(words)
+        lines.append(f"{animals}\t{' '.join(words)}\t{rng.choice(PLANTS)}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def write_choices(path, count, seed):
+    """The answer is the only animal among the choices."""
+    rng = np.random.default_rng(seed)
+    lines = ["choice_a\tchoice_b\tchoice_c\tlabel\ttext_a\ttext_b"]
+    for _ in range(count):
+        right = rng.integers(3)
+        choices = list(rng.choice(PLANTS, 3))
+        choices[right] = rng.choice(ANIMALS)
+        lines.append("\t".join([*choices, "ABC"[right], "one sees", "the big _ ?"]))
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def read_table(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def serve(path, **inputs):
+    constants = {name: tf.constant(value) for name, value in inputs.items()}
+    return tf.saved_model.load(str(path)).signatures["serving_default"](**constants)
+
+
+def test_scores(data, tmp_path):
+    metrics = run(
+        make_options(
+            data,
+            tmp_path / "out",
+            train_file=write_scores(tmp_path / "train.tsv", 400, seed=1),
+            dev_file=write_scores(tmp_path / "dev.tsv", 50, seed=2),
+            test_file=write_scores(tmp_path / "test.tsv", 20, seed=3),
+            label_type="float",
+            do_predict=True,
+            export_dir=str(tmp_path / "exported"),
+            learning_rate=1e-3,
+            num_train_steps=150,
+        )
+    )
+    assert set(metrics) == {"pearson", "spearman", "loss"}
+    assert metrics["pearson"] > 0.7
+
+    rows = read_table(tmp_path / "out" / "eval_predictions.tsv")
+    assert set(rows[0]) == {"guid", "label", "prediction"}
+    scores = np.array([[float(row["label"]), float(row["prediction"])] for row in rows])
+    assert stats.pearsonr(*scores.T).statistic == pytest.approx(metrics["pearson"], abs=1e-5)
+    assert np.square(scores[:, 0] - scores[:, 1]).mean() == pytest.approx(metrics["loss"], abs=1e-4)
+    assert not (tmp_path / "out" / "confusion_matrix.tsv").exists()
+
+    predicted = read_table(tmp_path / "out" / "test_results.tsv")
+    texts = read_table(tmp_path / "test.tsv")
+    served = serve(
+        tmp_path / "exported" / "text" / "1",
+        **{name: [row[name] for row in texts] for name in ("text_a", "text_b")},
+    )
+    received = [float(row["prediction"]) for row in predicted]
+    np.testing.assert_allclose(served["score"], received, atol=1e-5)
+
+
+def test_choices(data, tmp_path):
+    options = make_options(
+        data,
+        tmp_path / "out",
+        train_file=write_choices(tmp_path / "train.tsv", 300, seed=1),
+        dev_file=write_choices(tmp_path / "dev.tsv", 50, seed=2),
+        test_file=write_choices(tmp_path / "test.tsv", 20, seed=3),
+        max_qa_length=12,
+        learning_rate=1e-3,
+        num_train_steps=150,
+        do_predict=True,
+        export_dir=str(tmp_path / "exported"),
+    )
+    metrics = run(options)
+    assert metrics["accuracy"] > 0.8
+    rows = read_table(tmp_path / "out" / "eval_predictions.tsv")
+    right = np.mean([row["label"] == row["prediction"] for row in rows])
+    assert right == pytest.approx(metrics["accuracy"])
+    matrix = read_table(tmp_path / "out" / "confusion_matrix.tsv")
+    assert sum(int(row[row["label"]]) for row in matrix) == round(50 * right)
+
+    predicted = read_table(tmp_path / "out" / "test_results.tsv")
+    texts = read_table(tmp_path / "test.tsv")
+    served = serve(
+        tmp_path / "exported" / "text" / "1",
+        article=[row["text_a"] for row in texts],
+        question=[row["text_b"] for row in texts],
+        options=[[row[f"choice_{letter}"] for letter in "abc"] for row in texts],
+    )
+    assert [row["prediction"].encode() for row in predicted] == served["label"].numpy().tolist()
+
+
+def test_race(data, tmp_path):
+    write_race(tmp_path / "RACE", together=True)
+    metrics = run(
+        make_options(
+            data,
+            tmp_path / "out",
+            **NO_FILES,
+            task_name="race",
+            data_dir=str(tmp_path / "RACE"),
+            race_level="high",
+            max_qa_length=10,
+            do_predict=True,
+            num_train_steps=2,
+            train_batch_size=4,
+        )
+    )
+    assert set(metrics) == {"accuracy", "loss"}
+    answers = json.loads((tmp_path / "out" / "race_answers.json").read_text())
+    assert list(answers) == ["high2.txt", "high10.txt", "high100.txt"]
+    assert all(len(letters) == 2 and set(letters) <= set("ABCD") for letters in answers.values())
+
+
+def test_choices_need_room(data, tmp_path):
+    path = write_choices(tmp_path / "train.tsv", 5, seed=1)
+    with pytest.raises(InputError, match="--max_seq_length=24: expected at least 132"):
+        run(make_options(data, tmp_path / "out", train_file=path, dev_file=None, do_eval=False))

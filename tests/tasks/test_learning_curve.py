@@ -1,0 +1,31 @@
+import json
+import sys
+
+import pytest
+
+from albert_tf.tasks.learning_curve import draw_learning_curve
+
+
+@pytest.fixture
+def folder(tmp_path):
+    reports = [
+        {"step": 0, "split": "eval", "matched_accuracy": 0.3, "matched_loss": 1.1},
+        {"step": 5, "split": "train", "loss": 1.0, "learning_rate": 1e-3},
+        {"step": 5, "split": "eval", "matched_accuracy": 0.5, "matched_loss": 0.9},
+    ]
+    lines = "".join(json.dumps(report) + "\n" for report in reports)
+    (tmp_path / "metrics.jsonl").write_text(lines)
+    return tmp_path
+
+
+def test_picture(folder):
+    pytest.importorskip("matplotlib")
+    path = draw_learning_curve(str(folder), "accuracy")
+    with open(path, "rb") as file:
+        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_without_matplotlib_there_is_none(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert draw_learning_curve(str(folder), "accuracy") is None
+    assert [path.name for path in folder.iterdir()] == ["metrics.jsonl"]

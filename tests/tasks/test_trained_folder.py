@@ -1,0 +1,185 @@
+"""What a trained folder does alone, and what training starts from."""
+
+import dataclasses
+import io
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import FlagError, InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.tasks.classification import ClassificationOptions, run
+from albert_tf.training.checkpoints import Checkpoints, variables_by_path
+from tests.helpers import tiny_config
+from tests.tasks.animals import make_options, write_rows
+
+
+def test_prediction_needs_the_folder_alone(data, trained, tmp_path):
+    folder = tmp_path / "moved"
+    shutil.copytree(trained, folder)
+    test_file = str(data / "test.tsv")
+    run(ClassificationOptions(output_dir=str(folder), do_predict=True, test_file=test_file))
+    alone = (folder / "test_results.tsv").read_text()
+    told = make_options(data, folder, do_train=False, do_eval=False, do_predict=True)
+    run(told)
+    assert (folder / "test_results.tsv").read_text() == alone
+    assert len(alone.splitlines()) == 31
+
+
+def test_export_needs_the_folder_alone(trained, tmp_path):
+    run(ClassificationOptions(output_dir=str(trained), export_dir=str(tmp_path)))
+    model = tf.saved_model.load(str(tmp_path / "text" / "1"))
+    inputs = model.signatures["serving_default"].structured_input_signature[1]
+    assert set(inputs) == {"text_a", "text_b"}
+
+
+def test_folder_that_holds_nothing(tmp_path):
+    options = ClassificationOptions(output_dir=str(tmp_path), predict_file="-")
+    with pytest.raises(FlagError, match=rf"--output_dir={tmp_path}: holds no classifier"):
+        run(options)
+
+
+def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
+    lines = ["the old cat\n", "a rose\tbig\r\n", "fern\t\n"]
+    said = []
+
+    def read():
+        for line in lines:
+            said.append(capsys.readouterr().out)
+            yield line
+
+    monkeypatch.setattr("sys.stdin", read())
+    options = ClassificationOptions(output_dir=str(trained), predict_file="-")
+    run(options)
+    said.append(capsys.readouterr().out)
+    assert said[0] == ""
+    answers = [answer.rstrip("\n").split("\t") for answer in said[1:]]
+    for label, *probabilities in answers:
+        numbers = [float(probability) for probability in probabilities]
+        assert sum(numbers) == pytest.approx(1, abs=1e-5)
+        assert label == ("animal", "plant")[np.argmax(numbers)]
+
+
+def test_lines_of_a_file_equal_the_test_set(data, trained, tmp_path, capsys):
+    texts = (data / "test.tsv").read_text().splitlines()[1:]
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    run(ClassificationOptions(output_dir=str(trained), predict_file=str(tmp_path / "lines.txt")))
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    test_file = str(data / "test.tsv")
+    run(ClassificationOptions(output_dir=str(folder), do_predict=True, test_file=test_file))
+    table = (folder / "test_results.tsv").read_text().splitlines()[1:]
+    expected = [line.split("\t")[1:] for line in table]
+    assert [row[0] for row in rows] == [row[0] for row in expected]
+    received, wanted = (
+        [[float(x) for x in row[1:]] for row in rows_] for rows_ in (rows, expected)
+    )
+    np.testing.assert_allclose(received, wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "one\ttwo\tthree",
+            r"standard input, line 2: received 3 texts; expected text_a or text_a, tab",
+        ),
+        ("  ", r"standard input, line 2: the text is empty"),
+    ],
+)
+def test_line_that_is_none(trained, monkeypatch, line, message):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"fine\n{line}\n"))
+    with pytest.raises(InputError, match=message):
+        run(ClassificationOptions(output_dir=str(trained), predict_file="-"))
+
+
+def test_dev_rows_that_are_training_rows_are_counted(data, tmp_path, capsys):
+    train = (data / "train.tsv").read_text().splitlines()
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("\n".join([*train[:4], "the unseen\tanimal"]) + "\n")
+    run(make_options(data, tmp_path / "out", dev_file=str(dev), num_train_steps=1))
+    warning = "warning: 3 of 4 dev rows have the texts of a training row"
+    assert warning in capsys.readouterr().err
+
+
+def write_classifier(folder, num_classes, seed=99):
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=seed)
+    model = AlbertClassifier(encoder, num_classes=num_classes, seed=seed)
+    Checkpoints(str(folder), variables_by_path(model.weights), 1).save(1)
+    return model
+
+
+def kernel_after_one_update(folder):
+    """Of a run of one update, whose learning rate is 0 with a warm-up."""
+    reader = tf.train.load_checkpoint(str(folder))
+    name = "variables/albert_classifier.Shead.Sdense.S{}/.ATTRIBUTES/VARIABLE_VALUE"
+    return reader.get_tensor(name.format("kernel"))
+
+
+def test_head_of_init_checkpoint_goes_on_unless_it_is_reset(data, tmp_path):
+    model = write_classifier(tmp_path / "init", num_classes=2)
+    options = make_options(
+        data,
+        tmp_path / "kept",
+        init_checkpoint=str(tmp_path / "init"),
+        num_train_steps=1,
+        warmup_steps=1,
+        do_eval=False,
+        dev_file=None,
+    )
+    run(options)
+    kernel = model.head.dense.kernel.numpy()
+    np.testing.assert_array_equal(kernel_after_one_update(tmp_path / "kept"), kernel)
+    reset = dataclasses.replace(options, output_dir=str(tmp_path / "reset"), reset_head=True)
+    run(reset)
+    assert (kernel_after_one_update(tmp_path / "reset") != kernel).any()
+
+
+def test_head_of_another_number_of_classes_is_a_choice(data, tmp_path):
+    write_classifier(tmp_path / "init", num_classes=3)
+    options = make_options(
+        data, tmp_path / "out", init_checkpoint=str(tmp_path / "init"), num_train_steps=1
+    )
+    message = r"--init_checkpoint=.*: has a head with 3 outputs; this task has 2; --reset_head"
+    with pytest.raises(InputError, match=message):
+        run(options)
+    assert "accuracy" in run(dataclasses.replace(options, reset_head=True))
+
+
+def test_missing_init_checkpoint_names_its_flag(data, tmp_path):
+    with pytest.raises(InputError, match=r"--init_checkpoint: .*absent"):
+        run(make_options(data, tmp_path / "out", init_checkpoint=str(tmp_path / "absent")))
+
+
+def test_dropout_of_the_encoder_is_the_flags(data, tmp_path):
+    options = make_options(data, tmp_path / "out", dropout=0.25, num_train_steps=1)
+    run(options)
+    config = (tmp_path / "out" / "albert_config.json").read_text()
+    assert '"hidden_dropout_prob": 0.25' in config
+    assert '"attention_probs_dropout_prob": 0.25' in config
+    # Evaluation alone knows it, although it is told the config of before.
+    again = dataclasses.replace(options, do_train=False, dropout=None)
+    assert "accuracy" in run(again)
+
+
+def test_early_stopping(data, tmp_path, capsys):
+    write_rows(tmp_path / "dev.tsv", 3, seed=7)
+    options = make_options(
+        data,
+        tmp_path / "out",
+        dev_file=str(tmp_path / "dev.tsv"),
+        learning_rate=0.0,
+        save_checkpoints_steps=2,
+        early_stopping_evaluations=2,
+        num_train_steps=50,
+    )
+    run(options)
+    assert "stopped at step 6: no evaluation was better since step 2" in capsys.readouterr().out
+    newest = tf.train.latest_checkpoint(str(tmp_path / "out"))
+    assert newest.endswith("ckpt-6")
+    # The same command finds that it has stopped.
+    run(options)
+    assert tf.train.latest_checkpoint(str(tmp_path / "out")) == newest
