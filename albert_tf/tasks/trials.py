@@ -28,7 +28,6 @@ def run_trials(
     for number in range(options.num_trials):
         folder = os.path.join(options.output_dir, f"trial-{number}")
         print(f"trial {number + 1} of {options.num_trials} in {folder}")
-        files.make_directory(folder, "output_dir")
         seed = options.random_seed + number
         trials.append(
             run(dataclasses.replace(options, num_trials=1, random_seed=seed, output_dir=folder))

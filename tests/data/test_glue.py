@@ -129,6 +129,18 @@ def test_layouts_of_the_big_tasks(name, split, set_name, first):
     assert example.text_b.startswith(first.text_b)
 
 
+def test_layout_of_rte(tmp_path):
+    (tmp_path / "RTE").mkdir()
+    row = "3\tIt rains.\tIt is wet."
+    (tmp_path / "RTE/dev.tsv").write_text(
+        f"index\tsentence1\tsentence2\tlabel\n{row}\tnot_entailment\n"
+    )
+    (tmp_path / "RTE/test.tsv").write_text(f"index\tsentence1\tsentence2\n{row}\n")
+    (labelled,), (test,) = (read("RTE", tmp_path, split) for split in ("dev", "test"))
+    assert labelled == Example("3", "It rains.", "It is wet.", "not_entailment")
+    assert test == Example("3", "It rains.", "It is wet.")
+
+
 def test_rows_of_qqp_that_break_off_are_left_out(tmp_path, capsys):
     (tmp_path / "QQP").mkdir()
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
