@@ -119,7 +119,8 @@ def test_same_seed_same_run(data, tmp_path):
     one = run(options)
     two = run(dataclasses.replace(options, output_dir=str(tmp_path / "two")))
     other = run(dataclasses.replace(options, output_dir=str(tmp_path / "three"), random_seed=7))
-    assert one == two
+    # Without --deterministic the threads of TensorFlow add up in any order.
+    assert one == pytest.approx(two, rel=1e-4)
     assert one["loss"] != pytest.approx(other["loss"], rel=1e-4)
 
 
