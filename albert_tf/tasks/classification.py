@@ -37,6 +37,7 @@ from albert_tf.tasks.common import (
     load_config,
     make_evaluator,
     make_plan,
+    start_devices,
     start_or_resume,
     write_results,
 )
@@ -50,7 +51,6 @@ from albert_tf.training import (
     Trainer,
     TrainingPlan,
     best_checkpoint,
-    make_deterministic,
     train,
 )
 
@@ -66,8 +66,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
         InputError: a file, a row or a checkpoint is not what the options say.
     """
     options = complete(options)
-    if options.deterministic:
-        make_deterministic()
+    start_devices(options)
     return run_trials(options, _run_once) if options.num_trials > 1 else _run_once(options)
 
 

@@ -16,8 +16,9 @@ from albert_tf.data.task import Task
 from albert_tf.data.task_table import TASKS, find_task
 from albert_tf.errors import FlagError
 from albert_tf.options import option
-from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE, TrainingOptions, check_range
+from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE
 from albert_tf.tasks.recipes import PAPER
+from albert_tf.tasks.training_options import TrainingOptions, check_range
 
 SPM_MODEL_FILE, VOCAB_FILE = "vocabulary.model", "vocabulary.txt"
 

@@ -30,20 +30,21 @@ from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import option
 from albert_tf.tasks.common import (
-    TrainingOptions,
     check_output_dir,
-    check_range,
     check_vocab_size,
     load_config,
     load_init_checkpoint,
     make_evaluator,
     make_plan,
+    start_devices,
     start_or_resume,
     write_results,
 )
 from albert_tf.tasks.masking_options import MaskingOptions
+from albert_tf.tasks.training_options import TrainingOptions, check_range
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_deterministic, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
+from albert_tf.training.strategy import StrategyName
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,11 @@ class PretrainingOptions(TrainingOptions, MaskingOptions):
     learning_rate: float = option("The peak of the learning rate.", 0.00176)
     num_train_steps: int = option("Updates in all.", 125000)
     warmup_steps: int = option("Updates until the learning rate is at its peak.", 3125)
+    distribution_strategy: StrategyName = option(
+        "one_device, mirrored for a replica on each of the machine's devices, multi_worker_mirrored "
+        "for one on each device of the workers in TF_CONFIG, or tpu.",
+        "one_device",
+    )
     max_eval_steps: int = option("Evaluation steps at most.", 100)
     shuffle_buffer: int = option("Records held to draw the next one from.", 10000)
 
@@ -107,8 +113,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
     """
-    if options.deterministic:
-        make_deterministic()
+    start_devices(options)
     config = load_config(options)
     train_records = _open_records(options, config, "input_file")
     eval_records = _open_records(options, config, "eval_input_file")
@@ -137,7 +142,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         else:
             load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()
-    write_results(options, metrics)
+    if evaluator.is_chief:
+        write_results(options, metrics)
     return metrics
 
 

@@ -30,6 +30,7 @@ def make_plan(directory, steps, **changes):
         "num_train_steps": steps,
         "save_checkpoints_steps": 4,
         "log_steps": 3,
+        "steps_per_loop": 1,
         "keep_checkpoint_max": 2,
         "max_bad_steps": 1,
         "best_metric": "score",
