@@ -71,7 +71,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
 
 
 def _run_once(options: ClassificationOptions) -> dict[str, float]:
-    config = _load_config(options)
+    config = load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)
     data = read_data(options, tokenizer)
@@ -90,17 +90,6 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
     if options.predict_file:
         predict_lines(options, data.head, run.evaluator.model, tokenizer)
     return results
-
-
-def _load_config(options: ClassificationOptions) -> AlbertConfig:
-    config = load_config(options)
-    if options.dropout is None:
-        return config
-    return dataclasses.replace(
-        config,
-        hidden_dropout_prob=options.dropout,
-        attention_probs_dropout_prob=options.dropout,
-    )
 
 
 def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: Data) -> Evaluator:

@@ -106,9 +106,6 @@ class ClassificationOptions(TrainingOptions):
         "The part of all updates that is warm-up, instead of --warmup_steps; 0.1 without both.",
         None,
     )
-    dropout: float | None = option(
-        "Dropout of the encoder; that of the config without this flag.", None
-    )
     classifier_dropout: float | None = option(
         "Dropout on the pooled output; 0.1 without this flag.", None
     )
@@ -130,7 +127,7 @@ class ClassificationOptions(TrainingOptions):
         ):
             check_range(self, name, 1)
         check_range(self, "num_train_epochs", 0)
-        for name in ("classifier_dropout", "dropout", "warmup_proportion"):
+        for name in ("classifier_dropout", "warmup_proportion"):
             check_range(self, name, 0, 1)
         self._check_combinations()
         if self.task_name is not None:

@@ -1,5 +1,6 @@
 """What every task that trains has in common: its folder, its model, its optimizer."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -42,7 +43,7 @@ def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:
-    """Reads the model's config and checks what the options say of it.
+    """Reads the model's config, checks what the options say of it and sets their dropout.
 
     Raises:
         InputError: it cannot be read, or `--max_seq_length` is above its positions.
@@ -58,7 +59,13 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
             f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
             f"max_position_embeddings {config.max_position_embeddings}"
         )
-    return config
+    if options.dropout is None:
+        return config
+    return dataclasses.replace(
+        config,
+        hidden_dropout_prob=options.dropout,
+        attention_probs_dropout_prob=options.dropout,
+    )
 
 
 def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: AlbertConfig) -> None:

@@ -20,6 +20,9 @@ class TrainingOptions:
     )
     do_train: bool = option("Whether to train.", False)
     do_eval: bool = option("Whether to evaluate the best checkpoint at the end.", False)
+    dropout: float | None = option(
+        "Dropout of hidden states and attention; without it the recipe's, or the config's.", None
+    )
     max_seq_length: int = option("Tokens of a sequence at most, the special ones included.", 512)
     train_batch_size: int = option("Examples of an update, over all replicas.")
     eval_batch_size: int = option("Examples of an evaluation step, over all replicas.", 64)
@@ -74,6 +77,7 @@ class TrainingOptions:
             "poly_power",
         ):
             check_range(self, name, 0)
+        check_range(self, "dropout", 0, 1)
         check_range(self, "max_seq_length", 5)  # [CLS] a [SEP] b [SEP]
         on_tpu = self.distribution_strategy == "tpu"
         if on_tpu != (self.tpu is not None):
