@@ -44,6 +44,7 @@ from albert_tf.tasks.common import (
 from albert_tf.tasks.kinds import KINDS
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.line_prediction import predict_lines
+from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
 from albert_tf.training import (
@@ -147,7 +148,11 @@ class _Run:
         )
         (train_set,) = self.data.sets["train"]
         batches_from = functools.partial(
-            training_batches, train_set.features, options.train_batch_size, options.random_seed
+            training_batches,
+            train_set.features,
+            options.train_batch_size,
+            options.random_seed,
+            fixed_length=fixed_length(options),
         )
         start_or_resume(options, config, trainer, _starting_part(options, trainer.model))
         if options.export_dir:
@@ -207,7 +212,9 @@ class _Run:
 
     def _predict(self, examples: Set) -> np.ndarray:
         """Returns the outputs, float32 (n, k), in the order of the examples."""
-        batches, order = evaluation_batches(examples.features, self.options.eval_batch_size)
+        batches, order = evaluation_batches(
+            examples.features, self.options.eval_batch_size, fixed_length(self.options)
+        )
         return self.kind.outputs(restore_order(self.evaluator.predict(batches), order))
 
     def _path(self, what: str, examples: Set) -> str:

@@ -86,6 +86,11 @@ class TrainingOptions:
             raise FlagError("--jit_compile: a TPU's steps are compiled by themselves; leave it out")
 
 
+def fixed_length(options: TrainingOptions) -> int | None:
+    """Returns the length of all batches where the devices need one; None where batches may differ."""
+    return options.max_seq_length if options.distribution_strategy == "tpu" else None
+
+
 def check_range(options: TrainingOptions, name: str, least: float, most: float = 2**31 - 1) -> None:
     """Checks that an option has a value in [least, most], or none.
 

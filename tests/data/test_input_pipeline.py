@@ -55,6 +55,22 @@ def assert_equal_batches(left, right):
 # Batches
 
 
+def test_fixed_length_is_that_of_every_batch_and_fills_the_last():
+    features = make_features(21)
+    training = training_batches(features, 8, seed=5, fixed_length=150)
+    evaluation, order = evaluation_batches(features, 8, fixed_length=150)
+    plain = training_batches(features, 8, seed=5)
+    for dataset in (training, evaluation):
+        assert dataset.element_spec["input_ids"].shape == (8, 150)
+    for fixed, short in zip(take(training, 5), take(plain, 5), strict=True):
+        length = short["input_ids"].shape[1]
+        np.testing.assert_array_equal(fixed["input_ids"][:, :length], short["input_ids"])
+        assert not fixed["input_mask"][:, length:].any()
+    rows = np.concatenate([batch["input_mask"].sum(axis=1) for batch in take(evaluation, 3)])
+    assert len(rows) == 24
+    np.testing.assert_array_equal(restore_order(rows, order), features.lengths)
+
+
 def test_batch_is_padded_to_its_longest_example_rounded_up():
     features = Features(
         input_ids=np.arange(100, 100 + 4 + 17 + 30, dtype=np.int32),
