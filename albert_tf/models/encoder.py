@@ -161,9 +161,12 @@ class AlbertEncoder(keras.Model):
         attention_bias = attention_bias[:, None, None, :]  # (B, 1, 1, S)
 
         embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
+        weights = [block.read_weights() for block in self.blocks]
         encoder_outputs = []
         for index in self.block_order:
-            hidden_states = self.blocks[index](hidden_states, attention_bias, training=training)
+            hidden_states = self.blocks[index](
+                hidden_states, attention_bias, weights[index], training=training
+            )
             encoder_outputs.append(hidden_states)
         outputs = {
             "sequence_output": hidden_states,
