@@ -95,7 +95,7 @@ def make_batch(features: Features, examples: np.ndarray) -> dict[str, np.ndarray
 
     Returns:
         `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-        choices (B, C, S); `label_ids` (B,) where the examples have labels.
+        choices (B, C, S); (B,) of each label that the examples have, such as `label_ids`.
     """
     texts = features.texts_of(examples)  # (B,), with choices (B, C)
     lengths = features.lengths[texts][..., None]
@@ -111,9 +111,7 @@ def make_batch(features: Features, examples: np.ndarray) -> dict[str, np.ndarray
         "input_mask": mask.astype(np.int32),
         "segment_ids": segments.astype(np.int32),
     }
-    if features.label_ids is not None:
-        batch["label_ids"] = features.label_ids[examples]
-    return batch
+    return batch | {name: labels[examples] for name, labels in features.labels.items()}
 
 
 def padded_length(length: int) -> int:
@@ -255,8 +253,8 @@ def _batch_dataset(
         name: tf.TensorSpec((batch_size, *choices, None), tf.int32)
         for name in ("input_ids", "input_mask", "segment_ids")
     }
-    if features.label_ids is not None:
-        signature["label_ids"] = tf.TensorSpec((batch_size,), features.label_ids.dtype)
+    for name, labels in features.labels.items():
+        signature[name] = tf.TensorSpec((batch_size,), labels.dtype)
     return _ordered(
         tf.data.Dataset.from_generator(
             lambda: (make_batch(features, examples) for examples in plan()),

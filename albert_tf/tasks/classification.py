@@ -185,7 +185,7 @@ class _Run:
                 prediction_files.write_confusion_matrix(
                     self._path("confusion_matrix", dev_set),
                     head.labels,
-                    dev_set.features.label_ids,
+                    dev_set.features.labels["label_ids"],
                     self.kind.predictions(of_set),
                 )
         return results
@@ -211,7 +211,7 @@ class _Run:
         results, outputs = {}, {}
         for dev_set in self.data.sets["dev"]:
             of_set = outputs[dev_set.name] = self._predict(dev_set)
-            label_ids = dev_set.features.label_ids
+            label_ids = dev_set.features.labels["label_ids"]
             values = compute_metrics(names, label_ids, self.kind.predictions(of_set))
             values["loss"] = self.kind.mean_loss(of_set, label_ids)
             results |= {_prefix(dev_set.name) + name: value for name, value in values.items()}
