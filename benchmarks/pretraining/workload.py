@@ -1,12 +1,15 @@
 """What all candidates are given: a model, a batch, and the products that nobody can leave out."""
 
 import dataclasses
-from collections.abc import Iterator
+import re
+import typing
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import FlagError
 
 Precision = Literal["fp32", "bf16"]
 
@@ -113,10 +116,21 @@ def synthetic_batch(workload: Workload) -> dict[str, np.ndarray]:
 
 
 def workloads(
-    config: AlbertConfig, shapes: tuple[str, ...], precisions: tuple[str, ...]
-) -> Iterator[Workload]:
-    """Yields a workload for each precision and shape, a shape being `8x128`: B x S."""
+    config: AlbertConfig, shapes: Sequence[str], precisions: Sequence[str]
+) -> list[Workload]:
+    """Returns a workload for each precision and shape, a shape being `8x128`: B x S.
+
+    Raises:
+        FlagError: a shape is not of this form, or a precision is another.
+    """
     for precision in precisions:
-        for shape in shapes:
-            batch_size, length = map(int, shape.split("x"))
-            yield Workload(config.to_dict(), batch_size, length, precision)
+        if precision not in typing.get_args(Precision):
+            raise FlagError(f"--precisions: received '{precision}'; expected fp32 or bf16")
+    for shape in shapes:
+        if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
+            raise FlagError(f"--shapes: received '{shape}'; expected batch size and length: 8x128")
+    return [
+        Workload(config.to_dict(), *map(int, shape.split("x")), precision)
+        for precision in precisions
+        for shape in shapes
+    ]
