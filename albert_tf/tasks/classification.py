@@ -37,6 +37,7 @@ from albert_tf.tasks.common import (
     load_config,
     make_evaluator,
     make_plan,
+    start_devices,
     start_or_resume,
     write_results,
 )
@@ -50,7 +51,6 @@ from albert_tf.training import (
     Trainer,
     TrainingPlan,
     best_checkpoint,
-    make_deterministic,
     train,
 )
 
@@ -66,13 +66,12 @@ def run(options: ClassificationOptions) -> dict[str, float]:
         InputError: a file, a row or a checkpoint is not what the options say.
     """
     options = complete(options)
-    if options.deterministic:
-        make_deterministic()
+    start_devices(options)
     return run_trials(options, _run_once) if options.num_trials > 1 else _run_once(options)
 
 
 def _run_once(options: ClassificationOptions) -> dict[str, float]:
-    config = _load_config(options)
+    config = load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)
     data = read_data(options, tokenizer)
@@ -91,17 +90,6 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
     if options.predict_file:
         predict_lines(options, data.head, run.evaluator.model, tokenizer)
     return results
-
-
-def _load_config(options: ClassificationOptions) -> AlbertConfig:
-    config = load_config(options)
-    if options.dropout is None:
-        return config
-    return dataclasses.replace(
-        config,
-        hidden_dropout_prob=options.dropout,
-        attention_probs_dropout_prob=options.dropout,
-    )
 
 
 def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: Data) -> Evaluator:

@@ -16,8 +16,9 @@ from albert_tf.data.task import Task
 from albert_tf.data.task_table import TASKS, find_task
 from albert_tf.errors import FlagError
 from albert_tf.options import option
-from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE, TrainingOptions, check_range
+from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE
 from albert_tf.tasks.recipes import PAPER
+from albert_tf.tasks.training_options import TrainingOptions, check_range
 
 SPM_MODEL_FILE, VOCAB_FILE = "vocabulary.model", "vocabulary.txt"
 
@@ -105,9 +106,6 @@ class ClassificationOptions(TrainingOptions):
         "The part of all updates that is warm-up, instead of --warmup_steps; 0.1 without both.",
         None,
     )
-    dropout: float | None = option(
-        "Dropout of the encoder; that of the config without this flag.", None
-    )
     classifier_dropout: float | None = option(
         "Dropout on the pooled output; 0.1 without this flag.", None
     )
@@ -129,7 +127,7 @@ class ClassificationOptions(TrainingOptions):
         ):
             check_range(self, name, 1)
         check_range(self, "num_train_epochs", 0)
-        for name in ("classifier_dropout", "dropout", "warmup_proportion"):
+        for name in ("classifier_dropout", "warmup_proportion"):
             check_range(self, name, 0, 1)
         self._check_combinations()
         if self.task_name is not None:
