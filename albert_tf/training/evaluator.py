@@ -1,7 +1,7 @@
 """Evaluation and prediction on any number of replicas: what needs no optimizer."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -79,13 +79,19 @@ class Evaluator:
 
         The model has to return one tensor.
         """
+        return np.concatenate(list(self.predict_batches(batches)))
+
+    def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
+        """Yields the model's outputs of each batch, as arrays in the structure that it returns."""
         distributed = self.strategy.experimental_distribute_dataset(batches)
         step = self._compile(self._prediction_step, distributed)
-        return np.concatenate([step(batch).numpy() for batch in distributed])
+        for batch in distributed:
+            yield tf.nest.map_structure(lambda output: output.numpy(), step(batch))
 
-    def _prediction_step(self, batch: Batch) -> tf.Tensor:
+    def _prediction_step(self, batch: Batch) -> Any:
         outputs = self.strategy.run(lambda part: self.model(part, training=False), args=(batch,))
-        return tf.concat(self.strategy.experimental_local_results(outputs), axis=0)
+        local_results = self.strategy.experimental_local_results
+        return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
     def _compile(self, step: Callable, batches: tf.distribute.DistributedDataset) -> Callable:
         """Returns the graph of a step; the same one for data sets of the same shapes.

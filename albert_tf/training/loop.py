@@ -76,6 +76,11 @@ def best_checkpoint(output_dir: str) -> str:
     return BestCheckpoint(f"{output_dir}/{_BEST_DIR}").prefix or output_dir
 
 
+def best_metrics(output_dir: str) -> dict[str, float] | None:
+    """Returns the metrics of a run's best checkpoint; None where nothing was evaluated."""
+    return BestCheckpoint(f"{output_dir}/{_BEST_DIR}").metrics
+
+
 def resume(trainer: Trainer, output_dir: str) -> bool:
     """Restores the newest checkpoint of a run's folder.
 
