@@ -16,6 +16,7 @@ from albert_tf.data.input_pipeline import (
     pretraining_batches,
     pretraining_evaluation_batches,
 )
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.records import (
     RecordSpec,
     check_records,
@@ -239,22 +240,18 @@ def _train(
     records: _Records,
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
-    def batches_from(step: int) -> tf.data.Dataset:
-        return pretraining_batches(
-            records.paths,
-            records.spec.parse,
-            options.train_batch_size,
-            options.shuffle_buffer,
-            options.random_seed,
-            start_step=step,
-            mask=records.mask,
-        )
+    order = RecordOrder(
+        records.paths, options.train_batch_size, options.shuffle_buffer, options.random_seed
+    )
+
+    def batches_from(number: int) -> tf.data.Dataset:
+        return pretraining_batches(order, records.spec.parse, number, records.mask)
 
     plan = make_plan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
     start_or_resume(options, config, trainer, starting_part=trainer.model)
-    train(trainer, plan, batches_from, evaluate)
+    train(trainer, plan, batches_from, evaluate, order.names)
 
 
 def _evaluate(evaluator: Evaluator, batches: tf.data.Dataset) -> dict[str, float]:

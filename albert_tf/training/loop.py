@@ -5,6 +5,7 @@ What a run leaves in its folder:
     ckpt-*, checkpoint     the newest checkpoints, with the optimizer's state
     best/                  the weights that did best in evaluation, and their metrics
     metrics.jsonl          a line for each report: step, split, metrics
+    bad_steps.jsonl        a line for each step that was skipped: step, records
     train/, eval/          the same as TensorBoard summaries
 
 A run that was killed loses the updates after its newest checkpoint, and `metrics.jsonl` loses their
@@ -19,9 +20,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
+from albert_tf.training.bad_steps import BadSteps, NameRecords
 from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
 from albert_tf.training.evaluator import MeanAccumulator
-from albert_tf.training.interruptions import BadSteps, Preemption
+from albert_tf.training.interruptions import Preemption
 from albert_tf.training.reports import Reports
 from albert_tf.training.trainer import Trainer
 
@@ -103,14 +105,16 @@ def train(
     plan: TrainingPlan,
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
+    name_records: NameRecords | None = None,
 ) -> None:
     """Trains from the trainer's step to the end of the plan.
 
     Args:
         trainer: makes the updates; at its first step, or as `resume` left it.
         plan: how long, and what to do on the way.
-        batches_from: returns the batches from a step on; the same ones in every run.
+        batches_from: returns the batches from a number on, counted from 0; the same ones in every run.
         evaluate: returns metrics of held-out data; None where there is none.
+        name_records: finds the records of batches that did harm; None where they have no names.
 
     Raises:
         InputError: a checkpoint cannot be written, too many gradients in a row are not finite, or an
@@ -119,7 +123,7 @@ def train(
         Preempted: SIGTERM was received; the step that was under way is saved.
     """
     try:
-        _train(trainer, plan, batches_from, evaluate)
+        _train(trainer, plan, batches_from, evaluate, name_records)
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         if trainer.is_alone:
             raise
@@ -134,6 +138,7 @@ def _train(
     plan: TrainingPlan,
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
+    name_records: NameRecords | None,
 ) -> None:
     checkpoints = _checkpoints(trainer, plan.output_dir, plan.keep_checkpoint_max)
     step = trainer.step
@@ -150,7 +155,8 @@ def _train(
             with preemption.nothing_to_save():
                 _evaluate(trainer, plan, reports, evaluate)
         batches = trainer.distribute(batches_from(step))
-        means, bad_steps = MeanAccumulator(), BadSteps(plan.max_bad_steps)
+        means = MeanAccumulator()
+        bad_steps = BadSteps(plan.max_bad_steps, plan.output_dir, name_records)
         while step < plan.num_train_steps:
             count = plan.steps_after(step)
             step_means = trainer.train_steps(batches, count)
@@ -162,7 +168,7 @@ def _train(
             is_preempted = trainer.any_worker(preemption.requested)
             saves = is_last or is_preempted or step % plan.save_checkpoints_steps == 0
             if saves or step % plan.log_steps == 0:
-                bad_steps.check()
+                bad_steps.check(batches_ahead=-1, is_chief=trainer.is_chief)
                 reports.write("train", step, means.result())
                 means = MeanAccumulator()
             # What made a gradient infinite may be in the weights.

@@ -20,6 +20,7 @@ from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evalu
 from albert_tf.data.masking import Masker, MaskingRule, find_boundaries
 from albert_tf.data.masking import choose_ngrams as choose_ngrams_in_python
 from albert_tf.data.pretraining import InstanceMaker
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.records import unmasked_record, write_records
 from albert_tf.data.sentence_order import SegmentRule, make_document
 from albert_tf.tokenization import load_tokenizer
@@ -376,11 +377,8 @@ def record_file(tmp_path_factory):
 
 def training(path, count, start_step=0):
     dataset = pretraining_batches(
-        [path],
+        RecordOrder([path], batch_size=5, shuffle_buffer=3, seed=7),
         unmasked_record(S).parse,
-        5,
-        shuffle_buffer=3,
-        seed=7,
         start_step=start_step,
         mask=DynamicMasker(VOCABULARY, RULES[0]),
     )

@@ -207,6 +207,34 @@ def test_record_file_cut_in_the_middle_is_named(data, tmp_path):
         run(make_options(data, tmp_path / "out", input_file=(str(cut),)))
 
 
+def spoil(path, number, feature, values):
+    """Gives one record of a file other values of a feature."""
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    example = tf.train.Example.FromString(records[number - 1])
+    field = example.features.feature[feature]
+    kind = getattr(field, field.WhichOneof("kind"))
+    del kind.value[:]
+    kind.value.extend(values)
+    records[number - 1] = example.SerializeToString()
+    write_records(str(path), records)
+
+
+def test_records_of_a_step_that_is_skipped_are_named(data, tmp_path, capsys):
+    path = tmp_path / "spoilt.tfrecord"
+    write_language(path, 40, seed=1)
+    spoil(path, 23, "masked_lm_weights", [float("nan")] * PREDICTIONS)
+    changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
+    run(make_options(data, tmp_path, **changes, num_train_steps=10, train_batch_size=4))
+    (line,) = map(json.loads, (tmp_path / "bad_steps.jsonl").read_text().splitlines())
+    ((named_path, numbers),) = line["records"].items()
+    assert named_path == str(path)
+    assert len(numbers) == 4
+    assert 23 in numbers
+    warning = capsys.readouterr().err
+    assert f"step {line['step']}: a gradient is not finite; skipped; its records: " in warning
+    assert f"{path}, record 23" in warning
+
+
 def test_id_outside_the_vocabulary_is_named(data, tmp_path):
     small = tmp_path / "small.json"
     tiny_config(num_hidden_layers=2, vocab_size=60).to_json_file(str(small))
