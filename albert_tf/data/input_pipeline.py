@@ -6,14 +6,14 @@ of (seed, n): a run that resumes at step n starts with batch n and prepares none
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.features import Features
+from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
-from albert_tf.data.records import list_records
 from albert_tf.errors import InputError
 
 # How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
@@ -210,20 +210,20 @@ def pretraining_batches(
 
 
 def pretraining_evaluation_batches(
-    files: Sequence[str], parse: Parse, batch_size: int, seed: int = 0, mask: Mask | None = None
+    files: RecordFiles, parse: Parse, batch_size: int, seed: int = 0, mask: Mask | None = None
 ) -> tf.data.Dataset:
     """Returns each record once, in order; the last batch may be smaller.
 
     Masks made here are the same ones each time.
 
     Args:
-        files: TFRecord files that `albert_tf.data.records.check_records` accepts.
+        files: what is read, without what is left out.
         parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
         batch_size: B.
         seed: decides the masks, with the number of the batch.
         mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
-    records = list_records(files).flat_map(tf.data.TFRecordDataset).batch(batch_size)
+    records = files.as_dataset().flat_map(files.read).batch(batch_size)
     return _prepared(records, parse, mask, seed)
 
 

@@ -6,11 +6,11 @@ no batch has to carry names for that.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import tensorflow as tf
 
-from albert_tf.data.records import list_records
+from albert_tf.data.record_files import RecordFiles
 
 # How many record files are read in turn. A constant, because it decides the order of the records.
 _OPEN_FILES = 16
@@ -21,20 +21,20 @@ class RecordOrder:
     """Shuffled records in full batches, without end.
 
     Attributes:
-        files: TFRecord files that `albert_tf.data.records.check_records` accepts.
+        files: what is read, without what is left out.
         batch_size: B, of all replicas together.
         shuffle_buffer: records that are held to draw the next one from.
         seed: decides the order.
     """
 
-    files: Sequence[str]
+    files: RecordFiles
     batch_size: int
     shuffle_buffer: int
     seed: int
 
     def batches(self) -> tf.data.Dataset:
         """Returns the serialized records, string (B,)."""
-        return self._shuffled(tf.data.TFRecordDataset)
+        return self._shuffled(self.files.read)
 
     def names(self, numbers: Collection[int]) -> dict[int, dict[str, list[int]]]:
         """Returns the records of some batches: by the batch's number, file -> record numbers from 1.
@@ -42,7 +42,7 @@ class RecordOrder:
         Reads all records up to the last of these batches.
         """
         first, last = min(numbers), max(numbers)
-        named = self._shuffled(_name_records).enumerate().skip(first).take(last - first + 1)
+        named = self._shuffled(self.files.name).enumerate().skip(first).take(last - first + 1)
         found = {}
         for number, (paths, records) in named.as_numpy_iterator():
             if number in numbers:
@@ -52,17 +52,12 @@ class RecordOrder:
                 found[int(number)] = by_file
         return found
 
-    def _shuffled(self, read: Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
+    def _shuffled(self, read: Callable[..., tf.data.Dataset]) -> tf.data.Dataset:
         return (
-            list_records(self.files)
-            .shuffle(len(self.files), self.seed)
+            self.files.as_dataset()
+            .shuffle(len(self.files.paths), self.seed)
             .interleave(read, cycle_length=_OPEN_FILES, num_parallel_calls=tf.data.AUTOTUNE)
             .shuffle(self.shuffle_buffer, self.seed)
             .repeat()
             .batch(self.batch_size, drop_remainder=True)
         )
-
-
-def _name_records(path: tf.Tensor, compression_type: tf.Tensor) -> tf.data.Dataset:
-    records = tf.data.TFRecordDataset(path, compression_type)
-    return records.enumerate(1).map(lambda number, _: (path, number))

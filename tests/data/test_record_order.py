@@ -3,6 +3,7 @@ import itertools
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.record_files import BadRecords, RecordFiles
 from albert_tf.data.record_order import RecordOrder
 
 SIZES = {"a": 23, "b": 5, "c": 13}
@@ -15,7 +16,7 @@ def files(tmp_path):
         with tf.io.TFRecordWriter(str(tmp_path / name), "GZIP" if name == "b" else "") as writer:
             for number in range(1, size + 1):
                 writer.write(f"{tmp_path / name} {number}".encode())
-    return [str(tmp_path / name) for name in SIZES]
+    return RecordFiles([str(tmp_path / name) for name in SIZES])
 
 
 def take_names(order, count):
@@ -41,3 +42,14 @@ def test_named_are_the_records_that_were_in_the_batch(files):
 def test_names_depend_on_the_seed(files):
     one, other = (RecordOrder(files, 4, 10, seed).names([0]) for seed in (5, 6))
     assert one != other
+
+
+def test_what_is_left_out_is_in_no_batch_and_has_no_name(files):
+    a, _, c = files.paths
+    bad = {a: BadRecords(23, {2: "", 7: ""}, False), c: BadRecords(9, {4: ""}, True)}
+    order = RecordOrder(RecordFiles(files.paths, bad), batch_size=34, shuffle_buffer=10, seed=5)
+    (batch,) = take_names(order, 1)
+    kept = ({*range(1, 24)} - {2, 7}, range(1, 6), {*range(1, 10)} - {4})
+    named = zip(files.paths, kept, strict=True)
+    assert batch == sorted(f"{path} {number}" for path, numbers in named for number in numbers)
+    assert flat(order.names([0])[0]) == batch
