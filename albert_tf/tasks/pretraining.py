@@ -59,6 +59,10 @@ class PretrainingOptions(RecordOptions):
     warmup_steps: int = option(
         "Updates until the learning rate is at its peak.", PAPER.warmup_steps
     )
+    spike_threshold: float | None = option(
+        "A loss above the median of the last hundred by this factor is a spike; without it none is.",
+        2.0,
+    )
     distribution_strategy: StrategyName = option(
         "one_device, mirrored for a replica on each of the machine's devices, multi_worker_mirrored "
         "for one on each device of the workers in TF_CONFIG, or tpu.",
@@ -110,7 +114,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             options.random_seed,
             eval_records.mask,
         )
-        evaluate = functools.partial(_evaluate, evaluator, batches.take(options.max_eval_steps))
+        evaluate = functools.partial(evaluator.evaluate, batches.take(options.max_eval_steps))
     with (
         explain_mistakes(options, train_records),
         explain_mistakes(options, eval_records),
@@ -178,10 +182,3 @@ def _train(
     )
     start_or_resume(options, config, trainer, starting_part=trainer.model)
     train(trainer, plan, batches_from, evaluate, order.names)
-
-
-def _evaluate(evaluator: Evaluator, batches: tf.data.Dataset) -> dict[str, float]:
-    """Returns the means over the batches, and `loss`, the sum of the two losses."""
-    metrics = evaluator.evaluate(batches)
-    losses = [value for name, value in metrics.items() if name.endswith("_loss")]
-    return metrics | {"loss": sum(losses)}
