@@ -199,14 +199,17 @@ def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     Returns:
         int (tokens,), the number of a window.
     """
-    if not len(starts):
-        return np.zeros(0, np.int64)
-    tokens = np.arange(ends[-1])
-    left = tokens - starts[:, None]  # (windows, tokens)
-    right = ends[:, None] - 1 - tokens
-    context = np.minimum(left, right)
-    score = context + _LENGTH_WEIGHT * (ends - starts)[:, None]
-    return np.where(context < 0, -np.inf, score).argmax(axis=0)
+    tokens = ends.max(initial=0)
+    best = np.zeros(tokens, np.int64)
+    best_scores = np.full(tokens, -np.inf)
+    # Not all windows and all tokens at once: a passage may be as long as a book.
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        left = np.arange(end - start)
+        scores = np.minimum(left, left[::-1]) + _LENGTH_WEIGHT * (end - start)
+        better = start + np.flatnonzero(scores > best_scores[start:end])
+        best[better] = number
+        best_scores[better] = scores[better - start]
+    return best
 
 
 def _find_answer(example: SquadExample, passage: _Passage) -> tuple[int, int] | None:
