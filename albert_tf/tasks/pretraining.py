@@ -25,6 +25,7 @@ from albert_tf.tasks.common import (
     start_or_resume,
     write_results,
 )
+from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
     Records,
@@ -199,3 +200,7 @@ def _train(
     )
     start_or_resume(options, config, trainer, starting_part=trainer.model)
     train(trainer, plan, batches_from, evaluate, order.names)
+    if not trainer.is_chief:
+        return
+    if path := draw_learning_curve(options.output_dir, "accuracy", "perplexity"):
+        print(f"learning curve in {path}")

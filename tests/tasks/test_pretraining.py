@@ -1,9 +1,11 @@
 import dataclasses
+import importlib.util
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.compat.proto import event_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
@@ -101,8 +103,23 @@ def test_learns_a_language_and_leaves_what_it_says(data, tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["learning_rate"] == 0.02
     assert (tmp_path / "albert_config.json").exists()
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("ckpt-60")
-    for split in ("train", "eval"):
-        assert list((tmp_path / split).glob("events.*"))
+    assert metrics["perplexity"] == pytest.approx(np.exp(metrics["masked_lm_loss"]))
+    last = [line for line in reports(tmp_path) if line["split"] == "train"][-1]
+    assert last["tokens_seen"] == 60 * 16 * LENGTH
+    assert {"loss", "perplexity", "learning_rate", "gradient_norm"} < last.keys()
+    assert not any("per_second" in name for name in last)
+    tags = read_tags(tmp_path / "train")
+    assert {"perplexity", "tokens_seen", "tokens_per_second", "sequences_per_second"} < tags
+    assert "trust_ratio/albert_pretrainer/masked_lm_head/dense/kernel" in tags
+    assert "perplexity" in read_tags(tmp_path / "eval")
+    if importlib.util.find_spec("matplotlib"):
+        assert (tmp_path / "learning_curve.png").stat().st_size > 10_000
+
+
+def read_tags(folder):
+    (path,) = folder.glob("events.*")
+    events = map(event_pb2.Event.FromString, tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    return {value.tag for event in events for value in event.summary.value}
 
 
 @pytest.mark.parametrize("objective", ["none", "nsp"])
