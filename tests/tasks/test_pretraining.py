@@ -110,7 +110,7 @@ def test_learns_a_language_and_leaves_what_it_says(data, tmp_path):
     assert not any("per_second" in name for name in last)
     tags = read_tags(tmp_path / "train")
     assert {"perplexity", "tokens_seen", "tokens_per_second", "sequences_per_second"} < tags
-    assert "trust_ratio/albert_pretrainer/masked_lm_head/dense/kernel" in tags
+    assert any(tag.startswith("trust_ratio/albert_pretrainer/masked_lm_head/") for tag in tags)
     assert "perplexity" in read_tags(tmp_path / "eval")
     if importlib.util.find_spec("matplotlib"):
         assert (tmp_path / "learning_curve.png").stat().st_size > 10_000
