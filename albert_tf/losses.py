@@ -6,6 +6,7 @@ the whole batch. The parts' losses then add up to the loss of the whole batch, a
 gradients, however it was cut.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -35,10 +36,11 @@ class PretrainingLoss:
         self._sentence_objective = sentence_objective
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominators: predictions and sequences."""
+        """Returns what `batch` adds to the denominators: predictions and sequences; and its tokens."""
         return {
             "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
             "sequences": _rows(batch["next_sentence_labels"]),
+            "tokens": tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32)),
         }
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -74,8 +76,24 @@ class PretrainingLoss:
             means |= {"sentence_order_loss": loss, "sentence_order_accuracy": accuracy}
         return means
 
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns the sum of the losses as `loss`, and `perplexity`, e to the masked-LM loss."""
+        losses = [value for name, value in metrics.items() if name.endswith("_loss")]
+        # Above 709 the exponential is no float64.
+        perplexity = math.exp(min(metrics["masked_lm_loss"], 700.0))
+        return {"loss": sum(losses), "perplexity": perplexity}
 
-class ClassificationLoss:
+
+class _OneLoss:
+    """A loss that is its own metric."""
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns nothing: `loss` is there."""
+        del metrics
+        return {}
+
+
+class ClassificationLoss(_OneLoss):
     """Mean cross-entropy of one label an example."""
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -103,7 +121,7 @@ class ClassificationLoss:
         return {"loss": loss, "accuracy": accuracy}
 
 
-class RegressionLoss:
+class RegressionLoss(_OneLoss):
     """Mean squared error of one score an example."""
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
