@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.data.features import check_max_seq_length
 from albert_tf.data.squad import SquadExample
@@ -232,18 +231,3 @@ def _label(
     if start <= first and last < end:
         return first - start + offset, last - start + offset, 0
     return 0, 0, 1
-
-
-def add_p_mask(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Adds `p_mask` to a batch of windows: 1 where no answer can begin or end, 0 elsewhere.
-
-    An answer is made of tokens of the passage; [CLS] stands for none.
-
-    Args:
-        batch: `segment_ids`, int32 (B, S), and more.
-    """
-    segments = batch["segment_ids"]
-    # The token after the last of the passage is its [SEP], of the same segment.
-    is_passage = segments * tf.pad(segments, [[0, 0], [0, 1]])[:, 1:]
-    is_cls = tf.one_hot(tf.zeros_like(segments[:, 0]), tf.shape(segments)[1], dtype=tf.int32)
-    return {**batch, "p_mask": 1 - is_passage - is_cls}

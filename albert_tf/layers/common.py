@@ -40,11 +40,17 @@ def truncated_normal(stddev: float, seeds: SeedStream) -> keras.initializers.Ini
 
 
 def dense(
-    units: int, stddev: float, seeds: SeedStream, name: str, layer: keras.Layer
+    units: int,
+    stddev: float,
+    seeds: SeedStream,
+    name: str,
+    layer: keras.Layer,
+    use_bias: bool = True,
 ) -> keras.layers.Dense:
     """Returns a dense layer with ALBERT's starting values and the precision of `layer`."""
     return keras.layers.Dense(
         units,
+        use_bias=use_bias,
         kernel_initializer=truncated_normal(stddev, seeds),
         name=name,
         dtype=layer.dtype_policy,

@@ -43,6 +43,7 @@ def measure(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[Differ
     yield from heads.compare_regressor(golden_dir)
     yield from heads.compare_multiple_choice(golden_dir)
     yield from heads.compare_span_labeler(golden_dir)
+    yield from heads.compare_conditional_span_labeler(golden_dir)
     rates = [optimizers.compare_schedule(golden_dir, name)[0] for name in optimizers.SCHEDULES]
     yield merge(f"{len(rates)} schedules", rates)
     for name in optimizers.OPTIMIZERS:
