@@ -48,9 +48,9 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
         jit_compile=jit_compile,
         clip_norm=_CLIP_NORM,
     )
-    batches = tf.data.Dataset.from_tensors(synthetic_batch(workload)).repeat()
-    steps = trainer.train_steps(batches)
-    return lambda: next(steps)["gradient_norm"][0].numpy()
+    dataset = tf.data.Dataset.from_tensors(synthetic_batch(workload)).repeat()
+    batches = trainer.distribute(dataset)
+    return lambda: trainer.train_steps(batches, 1)["gradient_norm"][0].numpy()
 
 
 def transformers_step(workload: Workload, compiled: bool = False) -> Step:
