@@ -120,7 +120,10 @@ def test_folder_without_a_model(tmp_path):
 @pytest.mark.parametrize(
     ("paragraphs", "message"),
     [
-        ([("the rose", [{"id": "a", "question": "who"}])], r"paragraphs\[0\]\.qas\[0\]\.answers is missing"),
+        (
+            [("the rose", [{"id": "a", "question": "who"}])],
+            r"paragraphs\[0\]\.qas\[0\]\.answers is missing",
+        ),
         ([ROSE, ROSE], r"'a' is the id of data\[0\]\.paragraphs\[0\]\.qas\[0\], too"),
         ([("", [make_question("a", [("rose", 0)])])], r"none of 1 questions can be trained on"),
     ],
