@@ -25,7 +25,7 @@ class BestSpans(NamedTuple):
     """The best span of each of B questions.
 
     Attributes:
-        starts: int64 (B,), its first character in the passage.
+        starts: int64 (B,), its first character in the passage; 0 where no span is valid, as its end.
         ends: int64 (B,), the character after its last.
         scores: float64 (B,), start and end score; -2e6 where no span is valid.
         null_scores: float64 (B,), how surely there is no answer, on the scale of `null_odds.json`.
@@ -93,12 +93,15 @@ def find_best_spans(
     ends = tf.reshape(candidates.ends, [shape[0], -1])
     end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
     scores = tf.gather(of_windows, best)
-    scores = tf.where(scores > _IMPOSSIBLE, scores, _NO_SPAN_SCORE)
+    is_found = scores > _IMPOSSIBLE
+    scores = tf.where(is_found, scores, _NO_SPAN_SCORE)
     lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
     null_scores = tf.where(passage_lengths > 0, lowest, _NO_WINDOW_SCORE)
+    first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
+    after = tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1)
     return BestSpans(
-        starts=tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1),
-        ends=tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1),
+        starts=tf.where(is_found, first, tf.zeros_like(first)),
+        ends=tf.where(is_found, after, tf.zeros_like(after)),
         scores=scores,
         null_scores=null_scores - scores if candidates.null_is_span else null_scores,
     )

@@ -25,6 +25,7 @@ from albert_tf.evaluation.squad_answers import (
 from albert_tf.evaluation.squad_plots import draw_squad_plots
 from albert_tf.evaluation.squad_score import gold_answers, score_predictions_file
 from albert_tf.evaluation.squad_spans import PassageWindows, ScoredSpans, concatenate_spans
+from albert_tf.evaluation.squad_thresholds import with_margin
 from albert_tf.export import AnswerRule, export_question_answering
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.answer_heads import ANSWER_HEADS
@@ -250,5 +251,5 @@ class _Run:
         if self.options.version_2_with_negative:
             threshold = self.options.null_score_diff_threshold
             if threshold is None:
-                threshold = find_null_threshold(golds, answers)
+                threshold = with_margin(find_null_threshold(golds, answers), answers.null_odds)
         return evaluate_answers(golds, answers, threshold)

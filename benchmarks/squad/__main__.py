@@ -11,7 +11,7 @@ import command_line
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from benchmarks.squad import features
+from benchmarks.squad import features, prediction
 from benchmarks.tables import markdown_table
 
 
@@ -23,6 +23,9 @@ class SquadOptions:
     spm_model_file: str = option("SentencePiece model.")
     num_questions: int = option(
         "Questions to convert; as many as SQuAD 2.0 has for training.", 130_319
+    )
+    num_windows: int = option(
+        "Windows to predict, here and with transformers, where that is installed; 0 for none.", 256
     )
 
 
@@ -37,6 +40,9 @@ def _main(options: SquadOptions) -> None:
         f"\nThe original: {features.ORIGINAL_WINDOWS_PER_SECOND} windows/s, "
         f"{features.ORIGINAL_PEAK_MIB} MiB before the first."
     )
+    if options.num_windows:
+        rows = prediction.measure(options.input_file, options.spm_model_file, options.num_windows)
+        print("\n" + markdown_table(prediction.HEADER, list(rows)))
     if not all(fast_enough for _, fast_enough in measured):
         raise InputError(f"the conversion is less than {features.GOAL} times as fast")
 
