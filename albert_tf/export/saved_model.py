@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.export import warmup
 from albert_tf.export.question_answering import AnswerRule, AnswerTextModel
 from albert_tf.export.signatures import (
     ChoiceTextModel,
@@ -194,6 +195,9 @@ def _export(
         for name, module in modules.items():
             incomplete = stack.enter_context(files.write_atomically(paths[name]))
             tf.saved_model.save(module, incomplete, signatures=module.signature)
+            if warmup.is_available():
+                requests = warmup.sample_requests(module.signature)
+                warmup.write_warmup_requests(incomplete, module.signature, requests)
     return paths
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.export.checks import check_ids
 from albert_tf.export.packing import pack_choices, pack_inputs
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
@@ -65,6 +66,7 @@ class IdsModel(tf.Module):
         @tf.function
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
+            input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
             inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             return outputs(model(inputs, training=False))
 
