@@ -9,8 +9,8 @@ On the real rows of GLUE's tasks, training set and dev, and on batches as each o
 them (`samples.Batching`); of an epoch a few batches are timed, whose lengths are spread as those of all.
 All candidates work in turn, round after round, each in a process of its own; a ratio is the median of
 the ratios within a round. CPU seconds are those of all threads; on a machine that does other things, too,
-they say more than the clock. `group_by_length` is an option of transformers' Trainer that few set; it
-shows what is left where both have the same padding.
+they say more than the clock. `group_by_length` is an option of transformers' Trainer; it shows what is
+left where both have the same padding.
 
 The command fails where ours is slower than the README says.
 """

@@ -20,10 +20,10 @@ Activity = Literal["training", "prediction"]
 # How texts come into batches, and what these are padded to.
 #   pipeline: `albert_tf.data.input_pipeline`: texts of similar length, to little more than the longest.
 #   fixed: the same rows, all to the greatest length.
-#   random: in training at random, as the samplers of PyTorch do; in prediction the longest first. To the
-#     longest, as transformers' `DataCollatorWithPadding` does.
-#   grouped: as random, but in training as transformers' Trainer groups by length: pools of 50 batches
-#     at random, each of them in order of length.
+#   random: to the longest, as transformers' `DataCollatorWithPadding` does; in training at random, as its
+#     Trainer does unless told otherwise, in prediction the longest first.
+#   grouped: as random, but in training with `train_sampling_strategy="group_by_length"`: pools of 50
+#     batches at random, each of them in order of length.
 Batching = Literal["pipeline", "fixed", "random", "grouped"]
 
 _SEED = 12345
