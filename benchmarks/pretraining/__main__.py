@@ -15,8 +15,8 @@ The command fails where a step of ours is slower than another's, or further from
 1.3 times in fp32 and 2.5 times in bf16.
 """
 
-import contextlib
 import dataclasses
+import functools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,9 +25,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from benchmarks.pretraining.candidates import CANDIDATES, OURS, check_installed
-from benchmarks.pretraining.worker import PRODUCTS, Round, Worker
+from benchmarks.pretraining.worker import PRODUCTS, Worker
 from benchmarks.pretraining.workload import Workload, workloads
 from benchmarks.tables import markdown_table
+from benchmarks.workers import Round, ratio, take_turns
 
 # Times the products.
 _GOALS = {"fp32": 1.3, "bf16": 2.5}
@@ -68,22 +69,8 @@ def measure(
     Returns:
         The rounds of each.
     """
-    with contextlib.ExitStack() as stack:
-        workers = {}
-        for name in (PRODUCTS, *candidates):
-            workers[name] = stack.enter_context(Worker(name, workload))
-            workers[name].run(1)  # one starts after the other, so that none is timed beside a start
-        results = {name: [] for name in workers}
-        for _ in range(rounds):
-            for name, worker in workers.items():
-                results[name].append(worker.run(steps))
-    return results
-
-
-def ratio(results: Rounds, name: str, other: str) -> float:
-    """Returns how many times as long as `other` a candidate takes, the median over the rounds."""
-    pairs = zip(results[name], results[other], strict=True)
-    return statistics.median(one.seconds / two.seconds for one, two in pairs)
+    starts = {name: functools.partial(Worker, name, workload) for name in (PRODUCTS, *candidates)}
+    return take_turns(starts, rounds, steps)
 
 
 def find_misses(workload: Workload, results: Rounds) -> Iterator[str]:
