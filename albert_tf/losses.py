@@ -148,7 +148,7 @@ class RegressionLoss(_OneLoss):
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 
-class SpanLoss:
+class SpanLoss(_OneLoss):
     """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`."""
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
