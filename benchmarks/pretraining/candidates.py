@@ -6,12 +6,11 @@ has less to do.
 """
 
 import dataclasses
-import importlib.util
 from collections.abc import Callable
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from benchmarks.candidates import check_candidates, hugging_face_config
 from benchmarks.pretraining.workload import Workload, forward_products, synthetic_batch
 
 # Makes one training step and waits until it is done.
@@ -48,9 +47,9 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
         jit_compile=jit_compile,
         clip_norm=_CLIP_NORM,
     )
-    dataset = tf.data.Dataset.from_tensors(synthetic_batch(workload)).repeat()
-    batches = trainer.distribute(dataset)
-    return lambda: trainer.train_steps(batches, 1)["gradient_norm"][0].numpy()
+    batches = tf.data.Dataset.from_tensors(synthetic_batch(workload)).repeat()
+    iterator = trainer.distribute(batches)
+    return lambda: trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy()
 
 
 def transformers_step(workload: Workload, compiled: bool = False) -> Step:
@@ -59,24 +58,10 @@ def transformers_step(workload: Workload, compiled: bool = False) -> Step:
     Its masked-LM head computes logits at every position; mixed precision is torch's autocast.
     """
     import torch
-    from transformers import AlbertConfig, AlbertForPreTraining
+    from transformers import AlbertForPreTraining
 
-    config = workload.albert_config
-    model = AlbertForPreTraining(
-        AlbertConfig(
-            vocab_size=config.vocab_size,
-            embedding_size=config.embedding_size,
-            hidden_size=config.hidden_size,
-            num_hidden_layers=config.num_hidden_layers,
-            num_attention_heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size,
-            max_position_embeddings=config.max_position_embeddings,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            classifier_dropout_prob=0.0,
-            hidden_act="gelu_new",
-        )
-    ).train()
+    shape = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
+    model = AlbertForPreTraining(shape).train()
     optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE)
     forward = torch.compile(model) if compiled else model
     batch = _torch_batch(workload)
@@ -202,12 +187,4 @@ def check_installed(names: tuple[str, ...]) -> None:
     Raises:
         InputError: a name is not of `CANDIDATES`, or a package is missing.
     """
-    for name in names:
-        if name not in CANDIDATES:
-            raise InputError(f"unknown candidate '{name}'; known: {', '.join(CANDIDATES)}")
-        for package in CANDIDATES[name].packages:
-            if importlib.util.find_spec(package) is None:
-                raise InputError(
-                    f"{name} needs the package {package}; install it with "
-                    "`pip install -r requirements-benchmarks.txt`, or leave it out of --candidates"
-                )
+    check_candidates(CANDIDATES, names)

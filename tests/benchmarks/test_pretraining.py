@@ -8,13 +8,14 @@ import pytest
 from albert_tf.errors import FlagError, InputError, StoppedError
 from benchmarks.pretraining import __main__ as benchmark
 from benchmarks.pretraining.candidates import CANDIDATES, OURS, check_installed
-from benchmarks.pretraining.worker import PRODUCTS, Round, Worker
+from benchmarks.pretraining.worker import PRODUCTS, Worker
 from benchmarks.pretraining.workload import (
     Workload,
     forward_products,
     synthetic_batch,
     workloads,
 )
+from benchmarks.workers import Round, ratio
 from tests.helpers import tiny_config
 
 B, S = 3, 11
@@ -62,7 +63,7 @@ def rounds_of(*seconds):
 def test_ratios_are_within_rounds():
     # The machine was busy in the second round: the medians alone would say 2 and 5.
     results = {"a": rounds_of(1.0, 10.0, 2.0), "b": rounds_of(3.0, 30.0, 5.0)}
-    assert benchmark.ratio(results, "b", "a") == 3.0
+    assert ratio(results, "b", "a") == 3.0
 
 
 def test_goals_that_are_missed_are_named():
