@@ -121,8 +121,9 @@ def _train(options: InputPipelineOptions, batches: tf.data.Dataset) -> Iterator[
         trainer = Trainer(model, PretrainingLoss(True), Lamb(1e-4), strategy, seed=0)
     # All batches are of one shape, so one of them times them all, without the input pipeline.
     batch = next(iter(batches))
-    for means in trainer.train_steps(tf.data.Dataset.from_tensors(batch).repeat()):
-        means["gradient_norm"][0].numpy()  # waits for the device
+    same = trainer.distribute(tf.data.Dataset.from_tensors(batch).repeat())
+    while True:
+        trainer.train_steps(same, 1)["gradient_norm"][0].numpy()  # waits for the device
         yield batch["input_mask"]
 
 

@@ -7,7 +7,7 @@ multiple choice there is a text for each choice.
 import array
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -29,15 +29,15 @@ class Features:
         input_ids: int32 (tokens of all texts,).
         lengths: int32 (t,), tokens of each text.
         first_lengths: int32 (t,), those of segment 0: `[CLS] a [SEP]`; the rest is segment 1.
-        label_ids: int32 (n,), or float32 (n,) where labels are scores; None where the examples have no
-            labels.
+        labels: name -> array (n,): `label_ids`, int32, or float32 where labels are scores; nothing where
+            the examples have no labels.
         num_choices: C; None where an example is one text.
     """
 
     input_ids: np.ndarray
     lengths: np.ndarray
     first_lengths: np.ndarray
-    label_ids: np.ndarray | None = None
+    labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     num_choices: int | None = None
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ def encode_examples(
             return min(length_a, max_seq_length - 2), 0
         return pair_lengths(length_a, length_b, max_seq_length - 3)
 
-    _check_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
+    check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
     pairs = ((example.text_a, example.text_b or "") for example in examples)
     return _features(_encode_pairs(pairs, tokenizer, cut), _label_ids(examples, labels))
 
@@ -115,7 +115,7 @@ def encode_choices(
     Raises:
         FlagError: `max_seq_length` leaves no room for `max_qa_length` and a token more.
     """
-    _check_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
+    check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
         length_b = min(length_b, max_qa_length)
@@ -152,7 +152,12 @@ def pair_lengths(length_a: int, length_b: int, budget: int) -> tuple[int, int]:
     return min(length_a, budget - kept_b), kept_b
 
 
-def _check_length(max_seq_length: int, least: int, what_for: str) -> None:
+def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None:
+    """Checks that a sequence has room for the least that makes sense.
+
+    Raises:
+        FlagError: it has none; `what_for` says what `least` tokens are for.
+    """
     if max_seq_length < least:
         raise FlagError(
             f"--max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
@@ -196,7 +201,7 @@ def _blocks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
 
 
 def _features(
-    segments: Iterable[tuple[list[int], list[int]]], label_ids: np.ndarray | None
+    segments: Iterable[tuple[list[int], list[int]]], labels: Mapping[str, np.ndarray]
 ) -> Features:
     input_ids, lengths, first_lengths = array.array("i"), array.array("i"), array.array("i")
     for first, second in segments:
@@ -207,14 +212,14 @@ def _features(
         input_ids=np.array(input_ids, np.int32),
         lengths=np.array(lengths, np.int32),
         first_lengths=np.array(first_lengths, np.int32),
-        label_ids=label_ids,
+        labels=labels,
     )
 
 
-def _label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
+def _label_ids(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:
     if not examples or examples[0].label is None:
-        return None
+        return {}
     if isinstance(labels, Scores):
-        return np.array([float(example.label) for example in examples], np.float32)
+        return {"label_ids": np.array([float(example.label) for example in examples], np.float32)}
     class_ids = {label: class_id for class_id, label in enumerate(labels)}
-    return np.array([class_ids[example.label] for example in examples], np.int32)
+    return {"label_ids": np.array([class_ids[example.label] for example in examples], np.int32)}

@@ -29,7 +29,11 @@ Mask = Callable[[dict[str, tf.Tensor], tf.Tensor], dict[str, tf.Tensor]]
 
 
 def training_batches(
-    features: Features, batch_size: int, seed: int, start_step: int = 0
+    features: Features,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    fixed_length: int | None = None,
 ) -> tf.data.Dataset:
     """Returns full batches of texts of similar length, shuffled, without end.
 
@@ -38,6 +42,8 @@ def training_batches(
         batch_size: B, of all replicas together.
         seed: decides the order, not negative.
         start_step: number of the first batch to return, from 0.
+        fixed_length: the length S of every batch, for devices that compile each shape anew; else S is
+            little more than the longest text of the batch.
 
     Returns:
         Batches as `make_batch` makes them.
@@ -50,15 +56,19 @@ def training_batches(
         features,
         lambda: _plan_training(features.example_lengths, batch_size, seed, start_step),
         batch_size,
+        fixed_length,
     )
 
 
-def evaluation_batches(features: Features, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
+def evaluation_batches(
+    features: Features, batch_size: int, fixed_length: int | None = None
+) -> tuple[tf.data.Dataset, np.ndarray]:
     """Returns each example once, the longest first, so that too large a batch fails at once.
 
     Args:
         features: the examples, n > 0.
         batch_size: B; the last batch may be smaller.
+        fixed_length: as for `training_batches`; then the last batch is filled up with the last example.
 
     Returns:
         Batches as `make_batch` makes them, and the example of each of their rows, int64 (n,), for
@@ -69,8 +79,11 @@ def evaluation_batches(features: Features, batch_size: int) -> tuple[tf.data.Dat
     """
     _check_not_empty(features, "evaluate")
     order = np.argsort(-features.example_lengths, kind="stable")
-    plan = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    dataset = _batch_dataset(features, lambda: plan, None)
+    rows = order
+    if fixed_length is not None:
+        rows = np.pad(order, (0, -len(order) % batch_size), mode="edge")
+    plan = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    dataset = _batch_dataset(features, lambda: plan, fixed_length and batch_size, fixed_length)
     return dataset.apply(tf.data.experimental.assert_cardinality(len(plan))), order
 
 
@@ -78,29 +91,33 @@ def restore_order(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Returns rows computed from evaluation batches in the order of the examples.
 
     Args:
-        rows: (n, ...), one for each row of the batches, in their order.
+        rows: (n or more, ...), one for each row of the batches, in their order.
         order: int64 (n,), from `evaluation_batches`.
     """
+    rows = rows[: len(order)]
     restored = np.empty_like(rows)
     restored[order] = rows
     return restored
 
 
-def make_batch(features: Features, examples: np.ndarray) -> dict[str, np.ndarray]:
+def make_batch(
+    features: Features, examples: np.ndarray, fixed_length: int | None = None
+) -> dict[str, np.ndarray]:
     """Pads some examples to the length of the longest, rounded up, and puts them together.
 
     Args:
         features: all examples.
         examples: int (B,), which of them.
+        fixed_length: pads to this length instead.
 
     Returns:
         `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-        choices (B, C, S); `label_ids` (B,) where the examples have labels.
+        choices (B, C, S); (B,) of each label that the examples have, such as `label_ids`.
     """
     texts = features.texts_of(examples)  # (B,), with choices (B, C)
     lengths = features.lengths[texts][..., None]
     # No batch is longer than the longest example, so none exceeds the model's positions.
-    length = min(padded_length(int(lengths.max())), features.max_length)
+    length = fixed_length or min(padded_length(int(lengths.max())), features.max_length)
     positions = np.arange(length)
     mask = positions < lengths  # (B, S), with choices (B, C, S)
     input_ids = np.zeros(mask.shape, np.int32)
@@ -111,9 +128,7 @@ def make_batch(features: Features, examples: np.ndarray) -> dict[str, np.ndarray
         "input_mask": mask.astype(np.int32),
         "segment_ids": segments.astype(np.int32),
     }
-    if features.label_ids is not None:
-        batch["label_ids"] = features.label_ids[examples]
-    return batch
+    return batch | {name: labels[examples] for name, labels in features.labels.items()}
 
 
 def padded_length(length: int) -> int:
@@ -247,19 +262,22 @@ def _prepared(
 
 
 def _batch_dataset(
-    features: Features, plan: Callable[[], Iterable[np.ndarray]], batch_size: int | None
+    features: Features,
+    plan: Callable[[], Iterable[np.ndarray]],
+    batch_size: int | None,
+    length: int | None,
 ) -> tf.data.Dataset:
-    """Makes a dataset of the batches that a plan names; `batch_size` is their static size."""
+    """Makes a dataset of the batches that a plan names, with the static sizes that are given."""
     choices = () if features.num_choices is None else (features.num_choices,)
     signature = {
-        name: tf.TensorSpec((batch_size, *choices, None), tf.int32)
+        name: tf.TensorSpec((batch_size, *choices, length), tf.int32)
         for name in ("input_ids", "input_mask", "segment_ids")
     }
-    if features.label_ids is not None:
-        signature["label_ids"] = tf.TensorSpec((batch_size,), features.label_ids.dtype)
+    for name, labels in features.labels.items():
+        signature[name] = tf.TensorSpec((batch_size,), labels.dtype)
     return _ordered(
         tf.data.Dataset.from_generator(
-            lambda: (make_batch(features, examples) for examples in plan()),
+            lambda: (make_batch(features, examples, length) for examples in plan()),
             output_signature=signature,
         )
     )

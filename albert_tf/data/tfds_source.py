@@ -32,18 +32,28 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
     name = f"{name}_{set_name}" if set_name else name
     examples = []
     for builder in task.tfds.builders:
-        dataset, features = _load(builder, name, data_dir)
+        dataset, features = load_dataset(builder, name, data_dir)
         for number, record in enumerate(dataset):
             place = f"{builder}, {name}, record {number}"
             if task.tfds.columns is None:
-                article = {"id": _text(record["example_id"]), **_texts(record)}
+                article = {"id": decode(record["example_id"]), **_texts(record)}
                 examples += examples_of_article(place, article, task.labels)
             else:
                 examples.append(_example(place, record, task, features, split))
     return examples
 
 
-def _load(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
+def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
+    """Returns the records of a split, and what TensorFlow Datasets knows about their features.
+
+    Args:
+        builder: name of the data set, e.g. `glue/cola`; it is downloaded where it is not there.
+        split: of it.
+        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+
+    Raises:
+        InputError: the package is missing, or the download fails.
+    """
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
@@ -73,8 +83,8 @@ def _example(place: str, record: Mapping, task: Task, features: Any, split: str)
         check_label(place, label, task.labels)
     return Example(
         guid=str(record[columns.guid]),
-        text_a=_text(record[columns.text_a]),
-        text_b=None if columns.text_b is None else _text(record[columns.text_b]),
+        text_a=decode(record[columns.text_a]),
+        text_b=None if columns.text_b is None else decode(record[columns.text_b]),
         label=label,
     )
 
@@ -89,12 +99,13 @@ def _label(value: np.generic, feature: Any, task: Task) -> str:
 def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
     """Decodes an article of RACE."""
     return {
-        "article": _text(record["article"]),
-        "questions": [_text(question) for question in record["questions"]],
-        "options": [[_text(option) for option in row] for row in record["options"].to_list()],
-        "answers": [_text(answer) for answer in record["answers"]],
+        "article": decode(record["article"]),
+        "questions": [decode(question) for question in record["questions"]],
+        "options": [[decode(option) for option in row] for row in record["options"].to_list()],
+        "answers": [decode(answer) for answer in record["answers"]],
     }
 
 
-def _text(value: bytes) -> str:
+def decode(value: bytes) -> str:
+    """Returns a text of a record."""
     return value.decode("utf-8")

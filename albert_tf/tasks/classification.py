@@ -37,12 +37,14 @@ from albert_tf.tasks.common import (
     load_config,
     make_evaluator,
     make_plan,
+    start_devices,
     start_or_resume,
     write_results,
 )
 from albert_tf.tasks.kinds import KINDS
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.line_prediction import predict_lines
+from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
 from albert_tf.training import (
@@ -50,7 +52,6 @@ from albert_tf.training import (
     Trainer,
     TrainingPlan,
     best_checkpoint,
-    make_deterministic,
     train,
 )
 
@@ -66,13 +67,12 @@ def run(options: ClassificationOptions) -> dict[str, float]:
         InputError: a file, a row or a checkpoint is not what the options say.
     """
     options = complete(options)
-    if options.deterministic:
-        make_deterministic()
+    start_devices(options)
     return run_trials(options, _run_once) if options.num_trials > 1 else _run_once(options)
 
 
 def _run_once(options: ClassificationOptions) -> dict[str, float]:
-    config = _load_config(options)
+    config = load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)
     data = read_data(options, tokenizer)
@@ -91,17 +91,6 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
     if options.predict_file:
         predict_lines(options, data.head, run.evaluator.model, tokenizer)
     return results
-
-
-def _load_config(options: ClassificationOptions) -> AlbertConfig:
-    config = load_config(options)
-    if options.dropout is None:
-        return config
-    return dataclasses.replace(
-        config,
-        hidden_dropout_prob=options.dropout,
-        attention_probs_dropout_prob=options.dropout,
-    )
 
 
 def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: Data) -> Evaluator:
@@ -159,7 +148,11 @@ class _Run:
         )
         (train_set,) = self.data.sets["train"]
         batches_from = functools.partial(
-            training_batches, train_set.features, options.train_batch_size, options.random_seed
+            training_batches,
+            train_set.features,
+            options.train_batch_size,
+            options.random_seed,
+            fixed_length=fixed_length(options),
         )
         start_or_resume(options, config, trainer, _starting_part(options, trainer.model))
         if options.export_dir:
@@ -185,7 +178,7 @@ class _Run:
                 prediction_files.write_confusion_matrix(
                     self._path("confusion_matrix", dev_set),
                     head.labels,
-                    dev_set.features.label_ids,
+                    dev_set.features.labels["label_ids"],
                     self.kind.predictions(of_set),
                 )
         return results
@@ -211,7 +204,7 @@ class _Run:
         results, outputs = {}, {}
         for dev_set in self.data.sets["dev"]:
             of_set = outputs[dev_set.name] = self._predict(dev_set)
-            label_ids = dev_set.features.label_ids
+            label_ids = dev_set.features.labels["label_ids"]
             values = compute_metrics(names, label_ids, self.kind.predictions(of_set))
             values["loss"] = self.kind.mean_loss(of_set, label_ids)
             results |= {_prefix(dev_set.name) + name: value for name, value in values.items()}
@@ -219,7 +212,9 @@ class _Run:
 
     def _predict(self, examples: Set) -> np.ndarray:
         """Returns the outputs, float32 (n, k), in the order of the examples."""
-        batches, order = evaluation_batches(examples.features, self.options.eval_batch_size)
+        batches, order = evaluation_batches(
+            examples.features, self.options.eval_batch_size, fixed_length(self.options)
+        )
         return self.kind.outputs(restore_order(self.evaluator.predict(batches), order))
 
     def _path(self, what: str, examples: Set) -> str:

@@ -14,10 +14,12 @@ from albert_tf import files
 from albert_tf.data.race import LEVELS
 from albert_tf.data.task import Task
 from albert_tf.data.task_table import TASKS, find_task
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
-from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE, TrainingOptions, check_range
+from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE
 from albert_tf.tasks.recipes import PAPER
+from albert_tf.tasks.training_options import TrainingOptions, check_range
+from albert_tf.training import best_checkpoint
 
 SPM_MODEL_FILE, VOCAB_FILE = "vocabulary.model", "vocabulary.txt"
 
@@ -80,6 +82,11 @@ class ClassificationOptions(TrainingOptions):
         "File whose lines are predicted on standard output; - is standard input.", None
     )
     export_dir: str | None = option("Folder for the SavedModels of the best checkpoint.", None)
+    init_classifier: str | None = option(
+        "Folder that this script trained on another task: its model, vocabulary and best weights start "
+        "the training, and the head starts anew. In the paper RTE, STS-B and MRPC start from MNLI's.",
+        None,
+    )
     reset_head: bool = option(
         "Whether the head starts anew, although --init_checkpoint has one.", False
     )
@@ -105,9 +112,6 @@ class ClassificationOptions(TrainingOptions):
         "The part of all updates that is warm-up, instead of --warmup_steps; 0.1 without both.",
         None,
     )
-    dropout: float | None = option(
-        "Dropout of the encoder; that of the config without this flag.", None
-    )
     classifier_dropout: float | None = option(
         "Dropout on the pooled output; 0.1 without this flag.", None
     )
@@ -129,7 +133,7 @@ class ClassificationOptions(TrainingOptions):
         ):
             check_range(self, name, 1)
         check_range(self, "num_train_epochs", 0)
-        for name in ("classifier_dropout", "dropout", "warmup_proportion"):
+        for name in ("classifier_dropout", "warmup_proportion"):
             check_range(self, name, 0, 1)
         self._check_combinations()
         if self.task_name is not None:
@@ -167,9 +171,12 @@ class ClassificationOptions(TrainingOptions):
                 "--init_checkpoint: expected --do_train, which starts from it; without it the best "
                 "checkpoint of --output_dir is used"
             )
-        for name in ("task_name", "albert_config_file"):
-            if self.do_train and not getattr(self, name):
-                raise FlagError(f"--do_train: expected --{name}; received none")
+        if self.init_classifier and (self.init_checkpoint or not self.do_train):
+            raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
+        if self.do_train and not self.task_name:
+            raise FlagError("--do_train: expected --task_name; received none")
+        if self.do_train and not (self.albert_config_file or self.init_classifier):
+            raise FlagError("--do_train: expected --albert_config_file; received none")
         for names in (
             ("warmup_steps", "warmup_proportion"),
             ("num_train_steps", "num_train_epochs"),
@@ -217,6 +224,8 @@ def complete(options: ClassificationOptions) -> ClassificationOptions:
     Raises:
         FlagError: without training, `--output_dir` does not know the task either.
     """
+    if options.init_classifier:
+        options = _start_from_classifier(options)
     values = {}
     if options.recipe and options.do_train:
         values = _of_recipe(options)
@@ -243,6 +252,24 @@ def complete(options: ClassificationOptions) -> ClassificationOptions:
     if options.recipe and options.do_train:
         print(f"recipe of the paper: {_describe(completed)}")
     return completed
+
+
+def _start_from_classifier(options: ClassificationOptions) -> ClassificationOptions:
+    """Returns the options with those of `--init_classifier`'s folder that its weights go with."""
+    folder = options.init_classifier
+    of_folder = _of_folder(folder)
+    if not of_folder:
+        raise InputError(
+            f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
+        )
+    names = ("albert_config_file", "spm_model_file", "vocab_file", "do_lower_case")
+    return dataclasses.replace(
+        options,
+        init_classifier=None,
+        init_checkpoint=best_checkpoint(folder),
+        reset_head=True,
+        **{name: of_folder[name] for name in names if getattr(options, name) is None},
+    )
 
 
 def _of_recipe(options: ClassificationOptions) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""What every task that trains has in common: its options, its folder, its optimizer."""
+"""What every task that trains has in common: its folder, its model, its optimizer."""
 
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import keras
 import tensorflow as tf
@@ -13,11 +12,18 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
-from albert_tf.options import option, to_json_dict
+from albert_tf.options import to_json_dict
+from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
-from albert_tf.training import Evaluator, Trainer, TrainingPlan, make_strategy, resume
+from albert_tf.training import (
+    Evaluator,
+    Trainer,
+    TrainingPlan,
+    make_deterministic,
+    make_strategy,
+    resume,
+)
 from albert_tf.training.evaluator import Loss
-from albert_tf.training.strategy import StrategyName
 
 CONFIG_FILE = "albert_config.json"
 OPTIONS_FILE = "config.json"
@@ -25,92 +31,19 @@ _RESULTS_FILE = "eval_results.json"
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """The options of every task that trains; a task adds its own and other defaults."""
-
-    albert_config_file: str = option(
-        "JSON file with the shape of the model: albert_config.json, or a Hugging Face config.json."
-    )
-    output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
-    init_checkpoint: str | None = option(
-        "Checkpoint, or folder of checkpoints, that the weights start from.", None
-    )
-    do_train: bool = option("Whether to train.", False)
-    do_eval: bool = option("Whether to evaluate the best checkpoint at the end.", False)
-    max_seq_length: int = option("Tokens of a sequence at most, the special ones included.", 512)
-    train_batch_size: int = option("Examples of an update, over all replicas.")
-    eval_batch_size: int = option("Examples of an evaluation step, over all replicas.", 64)
-    optimizer: Literal["lamb", "adamw"] = option("The optimizer.")
-    learning_rate: float = option("The peak of the learning rate.")
-    warmup_steps: int = option("Updates until the learning rate is at its peak.", 0)
-    poly_power: float = option("Power of the learning rate's decay; 1 is linear.", 1.0)
-    start_warmup_step: int = option("Update at which the warm-up starts.", 0)
-    save_checkpoints_steps: int = option("Updates between evaluations and checkpoints.", 1000)
-    keep_checkpoint_max: int = option("How many of the newest checkpoints stay.", 5)
-    max_bad_steps: int = option(
-        "Steps in a row that may be skipped because a gradient is not finite.", 10
-    )
-    log_steps: int = option("Updates between reports of the training's metrics.", 100)
-    distribution_strategy: StrategyName = option(
-        "one_device, or mirrored for a replica on each of the machine's devices.", "one_device"
-    )
-    accumulate_steps: int = option(
-        "Parts of a replica's batch that are computed one after the other, to save memory.", 1
-    )
-    mixed_precision: Literal["float32", "mixed_bfloat16"] = option(
-        "What the layers compute in; variables, losses and checkpoints are float32.", "float32"
-    )
-    deterministic: bool = option(
-        "Whether equal runs, also one that was killed and went on, end equal to the bit; slower.",
-        False,
-    )
-    jit_compile: bool = option("Whether XLA compiles the forward and backward pass.", False)
-    random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
-
-    def __post_init__(self):
-        for name in (
-            "train_batch_size",
-            "eval_batch_size",
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "log_steps",
-            "accumulate_steps",
-        ):
-            check_range(self, name, 1)
-        for name in (
-            "warmup_steps",
-            "start_warmup_step",
-            "random_seed",
-            "max_bad_steps",
-            "learning_rate",
-            "poly_power",
-        ):
-            check_range(self, name, 0)
-        check_range(self, "max_seq_length", 5)  # [CLS] a [SEP] b [SEP]
-
-
-def check_range(options: TrainingOptions, name: str, least: float, most: float = 2**31 - 1) -> None:
-    """Checks that an option has a value in [least, most], or none.
-
-    Args:
-        options: the options.
-        name: of the option.
-        least: the least value.
-        most: the greatest value; without another, the greatest int32.
+def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
+    """Returns the strategy of a run; comes before all else that runs in TensorFlow.
 
     Raises:
-        FlagError: the value is outside.
+        InputError: the devices that the options name are not to be had.
     """
-    value = getattr(options, name)
-    if value is None or least <= value <= most:
-        return
-    bound = f"at most {most}" if value > most else f"at least {least}"
-    raise FlagError(f"--{name}={value}: expected {bound}")
+    if options.deterministic:
+        make_deterministic()
+    return make_strategy(options.distribution_strategy, options.tpu)
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:
-    """Reads the model's config and checks what the options say of it.
+    """Reads the model's config, checks what the options say of it and sets their dropout.
 
     Raises:
         InputError: it cannot be read, or `--max_seq_length` is above its positions.
@@ -126,7 +59,13 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
             f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
             f"max_position_embeddings {config.max_position_embeddings}"
         )
-    return config
+    if options.dropout is None:
+        return config
+    return dataclasses.replace(
+        config,
+        hidden_dropout_prob=options.dropout,
+        attention_probs_dropout_prob=options.dropout,
+    )
 
 
 def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: AlbertConfig) -> None:
@@ -206,6 +145,8 @@ def start_or_resume(
     """
     if not resume(trainer, options.output_dir):
         load_init_checkpoint(options, starting_part)
+    if not trainer.is_chief:
+        return
     files.make_directory(options.output_dir, "output_dir")
     config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
     files.write_json(os.path.join(options.output_dir, OPTIONS_FILE), to_json_dict(options))
@@ -251,6 +192,7 @@ def make_plan(
         num_train_steps=num_train_steps,
         save_checkpoints_steps=options.save_checkpoints_steps,
         log_steps=options.log_steps,
+        steps_per_loop=options.steps_per_loop,
         keep_checkpoint_max=options.keep_checkpoint_max,
         max_bad_steps=options.max_bad_steps,
         best_metric=best_metric,
@@ -277,7 +219,7 @@ def make_evaluator(
     Raises:
         FlagError: the batch cannot be cut into parts of one size.
     """
-    strategy = make_strategy(options.distribution_strategy)
+    strategy = make_strategy(options.distribution_strategy, options.tpu)
     with strategy.scope():
         model = make_model()
         if not options.do_train:

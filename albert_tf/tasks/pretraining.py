@@ -30,20 +30,23 @@ from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import option
 from albert_tf.tasks.common import (
-    TrainingOptions,
     check_output_dir,
-    check_range,
     check_vocab_size,
     load_config,
     load_init_checkpoint,
     make_evaluator,
     make_plan,
+    start_devices,
     start_or_resume,
     write_results,
 )
 from albert_tf.tasks.masking_options import MaskingOptions
+from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
+from albert_tf.tasks.recipes import PretrainingRecipeName, find_size
+from albert_tf.tasks.training_options import TrainingOptions, check_range
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, Trainer, best_checkpoint, make_deterministic, train
+from albert_tf.training import Evaluator, Trainer, best_checkpoint, train
+from albert_tf.training.strategy import StrategyName
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,14 +60,27 @@ class PretrainingOptions(TrainingOptions, MaskingOptions):
     eval_input_file: tuple[str, ...] = option("TFRecord files to evaluate on, or globs.", ())
     spm_model_file: str | None = option("SentencePiece model of records without masks.", None)
     vocab_file: str | None = option("WordPiece vocabulary of records without masks.", None)
+    recipe: PretrainingRecipeName | None = option(
+        "Train one of the paper's four sizes as version 1 or 2 was: the defaults, and its dropout.",
+        None,
+    )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
         "What the records' sentence labels say: swapped order, random next, or nothing.", "sop"
     )
-    train_batch_size: int = option("Sequences of an update, over all replicas.", 4096)
-    optimizer: Literal["lamb", "adamw"] = option("The optimizer.", "lamb")
-    learning_rate: float = option("The peak of the learning rate.", 0.00176)
-    num_train_steps: int = option("Updates in all.", 125000)
-    warmup_steps: int = option("Updates until the learning rate is at its peak.", 3125)
+    train_batch_size: int = option(
+        "Sequences of an update, over all replicas.", PAPER.train_batch_size
+    )
+    optimizer: Literal["lamb", "adamw"] = option("The optimizer.", PAPER.optimizer)
+    learning_rate: float = option("The peak of the learning rate.", PAPER.learning_rate)
+    num_train_steps: int = option("Updates in all.", PAPER.num_train_steps)
+    warmup_steps: int = option(
+        "Updates until the learning rate is at its peak.", PAPER.warmup_steps
+    )
+    distribution_strategy: StrategyName = option(
+        "one_device, mirrored for a replica on each of the machine's devices, multi_worker_mirrored "
+        "for one on each device of the workers in TF_CONFIG, or tpu.",
+        "one_device",
+    )
     max_eval_steps: int = option("Evaluation steps at most.", 100)
     shuffle_buffer: int = option("Records held to draw the next one from.", 10000)
 
@@ -107,8 +123,9 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
     """
-    if options.deterministic:
-        make_deterministic()
+    start_devices(options)
+    if options.recipe:
+        options = _with_recipe(options)
     config = load_config(options)
     train_records = _open_records(options, config, "input_file")
     eval_records = _open_records(options, config, "eval_input_file")
@@ -137,8 +154,25 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         else:
             load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()
-    write_results(options, metrics)
+    if evaluator.is_chief:
+        write_results(options, metrics)
     return metrics
+
+
+def _with_recipe(options: PretrainingOptions) -> PretrainingOptions:
+    """Sets the recipe's dropout, where the user gave none, and prints all values."""
+    published = find_size(load_config(options), options.recipe)
+    if published is None:
+        raise InputError(
+            f"--recipe={options.recipe}: {options.albert_config_file} has none of the paper's four "
+            "sizes base, large, xlarge and xxlarge"
+        )
+    if options.dropout is None:
+        options = dataclasses.replace(options, dropout=published.hidden_dropout_prob)
+    names = (*dataclasses.asdict(PAPER), "dropout")
+    values = ", ".join(f"{name} {getattr(options, name)}" for name in names)
+    print(f"recipe {options.recipe}: {values}")
+    return options
 
 
 def _open_records(options: PretrainingOptions, config: AlbertConfig, flag: str) -> _Records:

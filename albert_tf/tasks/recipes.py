@@ -1,7 +1,61 @@
-"""The paper's fine-tuning recipes, for `--recipe=paper`."""
+"""The paper's recipes: of pre-training, whose values are defaults too, and of fine-tuning."""
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Literal
+
+from albert_tf.config import PRESETS, AlbertConfig
+
+PretrainingRecipeName = Literal["paper_v1", "paper_v2"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRecipe:
+    """The options with which all sizes were pre-trained.
+
+    Attributes:
+        optimizer: the optimizer.
+        learning_rate: the peak of the learning rate.
+        train_batch_size: sequences of an update.
+        num_train_steps: updates in all.
+        warmup_steps: updates until the learning rate is at its peak.
+        max_seq_length: tokens of a sequence at most.
+        max_predictions_per_seq: pieces to predict in a sequence at most.
+    """
+
+    optimizer: Literal["lamb", "adamw"]
+    learning_rate: float
+    train_batch_size: int
+    num_train_steps: int
+    warmup_steps: int
+    max_seq_length: int
+    max_predictions_per_seq: int
+
+
+# Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 4.1; warm-up and predictions as in
+# https://github.com/google-research/albert.
+PAPER_PRETRAINING = PretrainingRecipe("lamb", 0.00176, 4096, 125000, 3125, 512, 20)
+
+
+def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConfig | None:
+    """Returns the published config of the same size, whose dropout a recipe's version trained with.
+
+    Args:
+        config: any config; its vocabulary and its dropout do not count.
+        recipe: whose version.
+
+    Returns:
+        The preset; None where the config has none of the four sizes.
+    """
+    dropped = {"vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"}
+    for name in PRESETS:
+        preset = AlbertConfig.from_preset(name)
+        of_preset = {key: getattr(preset, key) for key in dropped}
+        if name.endswith(recipe.removeprefix("paper")) and preset == dataclasses.replace(
+            config, **of_preset
+        ):
+            return preset
+    return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 Batch = Mapping[str, tf.Tensor]
-# A mean in two parts: total and weight.
+# A mean in two parts, total and weight; of one step, or a row of them for a row of steps.
 Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -39,6 +39,25 @@ class Evaluator:
         self.strategy = strategy
         self._loss = loss
         self._graphs: dict[tuple, Callable] = {}
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the one of the workers that writes what all of them did."""
+        return self.strategy.extended.should_checkpoint
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one worker."""
+        return not isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+    def any_worker(self, flag: bool) -> bool:
+        """Returns whether the flag is set in any of the workers; waits until each has asked."""
+        if self.is_alone:
+            return flag
+        flags = self.strategy.experimental_distribute_values_from_function(
+            lambda _: tf.constant(flag, tf.float32)
+        )
+        return bool(self.strategy.reduce("sum", flags, axis=None) > 0)
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns the means of `loss.metrics` over all batches."""
@@ -91,10 +110,13 @@ class MeanAccumulator:
         self._means: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def add(self, means: Means) -> None:
-        """Adds the means of one step."""
+        """Adds the means of one step, or of a row of steps."""
         for name, (total, weight) in means.items():
             old_total, old_weight = self._means.get(name, (0.0, 0.0))
-            self._means[name] = (old_total + total, old_weight + weight)
+            self._means[name] = (
+                old_total + tf.reduce_sum(total),
+                old_weight + tf.reduce_sum(weight),
+            )
 
     def result(self) -> dict[str, float]:
         """Returns each mean; 0 where nothing had weight."""

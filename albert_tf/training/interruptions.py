@@ -28,7 +28,7 @@ class BadSteps:
         self.in_a_row = 0
 
     def add(self, step: int, skipped: tuple[tf.Tensor, tf.Tensor]) -> None:
-        """Notes whether a step was skipped: `skipped_updates` of `Trainer.train_steps`."""
+        """Notes which of the steps up to `step` were skipped: `skipped_updates` of the trainer."""
         self._unread.append((step, skipped))
 
     def check(self) -> None:
@@ -37,9 +37,9 @@ class BadSteps:
         Raises:
             InputError: there are too many in a row.
         """
-        for step, (skipped, _) in self._unread:
-            self.in_a_row = self.in_a_row + 1 if skipped > 0 else 0
-            if skipped > 0:
+        for step, is_skipped in self._read():
+            self.in_a_row = self.in_a_row + 1 if is_skipped else 0
+            if is_skipped:
                 print(f"warning: step {step}: a gradient is not finite; skipped", file=sys.stderr)
             if self.in_a_row > self._most:
                 raise InputError(
@@ -49,11 +49,22 @@ class BadSteps:
                 )
         self._unread = []
 
+    def _read(self) -> Iterator[tuple[int, bool]]:
+        """Yields the number of each step and whether it was skipped."""
+        for last, (skipped, _) in self._unread:
+            flags = skipped.numpy() > 0
+            yield from enumerate(flags, last - len(flags) + 1)
+
 
 class Preemption:
-    """Notes SIGTERM, with which schedulers announce that they take the machine away."""
+    """Notes SIGTERM, with which schedulers announce that they take the machine away.
 
-    def __init__(self):
+    Args:
+        is_alone: whether there are no other workers, which would wait for one that ends.
+    """
+
+    def __init__(self, is_alone: bool):
+        self._is_alone = is_alone
         self.requested = False
         self._may_raise = False
 
@@ -70,8 +81,8 @@ class Preemption:
 
     @contextlib.contextmanager
     def nothing_to_save(self) -> Iterator[None]:
-        """Within, SIGTERM ends the run at once."""
-        self._may_raise = True
+        """Within, SIGTERM ends the run at once, unless other workers wait for this one."""
+        self._may_raise = self._is_alone
         try:
             yield
         finally:

@@ -17,7 +17,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf import files
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
 from albert_tf.training.evaluator import MeanAccumulator
 from albert_tf.training.interruptions import BadSteps, Preemption
@@ -37,6 +38,7 @@ class TrainingPlan:
         num_train_steps: updates in all, those before a restart included.
         save_checkpoints_steps: updates between two evaluations and checkpoints.
         log_steps: updates between two reports.
+        steps_per_loop: updates at most that the devices make before the host hears of them.
         keep_checkpoint_max: how many of the newest checkpoints stay.
         max_bad_steps: steps in a row that may be skipped because a gradient is not finite.
         best_metric: name of the evaluation's metric that picks the best checkpoint.
@@ -48,10 +50,20 @@ class TrainingPlan:
     num_train_steps: int
     save_checkpoints_steps: int
     log_steps: int
+    steps_per_loop: int
     keep_checkpoint_max: int
     max_bad_steps: int
     best_metric: str
     higher_is_better: bool
+
+    def steps_after(self, step: int) -> int:
+        """Returns how many updates follow a step until the host has something to do."""
+        intervals = (self.log_steps, self.save_checkpoints_steps)
+        return min(
+            self.steps_per_loop,
+            self.num_train_steps - step,
+            *(interval - step % interval for interval in intervals),
+        )
 
     @property
     def best(self) -> BestCheckpoint:
@@ -76,7 +88,8 @@ def resume(trainer: Trainer, output_dir: str) -> bool:
     checkpoints = _checkpoints(trainer, output_dir)
     if not checkpoints.restore_latest():
         return False
-    print(f"goes on at step {trainer.step} of {output_dir}")
+    if trainer.is_chief:
+        print(f"goes on at step {trainer.step} of {output_dir}")
     return True
 
 
@@ -102,41 +115,69 @@ def train(
     Raises:
         InputError: a checkpoint cannot be written, too many gradients in a row are not finite, or an
             evaluation is not.
+        StoppedError: another worker is gone.
         Preempted: SIGTERM was received; the step that was under way is saved.
     """
+    try:
+        _train(trainer, plan, batches_from, evaluate)
+    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+        if trainer.is_alone:
+            raise
+        raise StoppedError(
+            f"another worker is gone ({files.reason(error)}); start all of them again with the same "
+            "commands, and they go on from the newest checkpoint"
+        ) from error
+
+
+def _train(
+    trainer: Trainer,
+    plan: TrainingPlan,
+    batches_from: Callable[[int], tf.data.Dataset],
+    evaluate: Callable[[], dict[str, float]] | None,
+) -> None:
     checkpoints = _checkpoints(trainer, plan.output_dir, plan.keep_checkpoint_max)
-    reports = Reports(plan.output_dir, plan.description, plan.num_train_steps, trainer.step)
+    step = trainer.step
+    reports = Reports(
+        plan.output_dir, plan.description, plan.num_train_steps, step, trainer.is_chief
+    )
     # The curve starts where the model does; and a run may be killed before it has evaluated.
-    lacks_evaluation = evaluate is not None and not reports.has("eval", trainer.step)
-    steps_left = max(0, plan.num_train_steps - trainer.step)
-    if not steps_left and not lacks_evaluation:
-        print(f"{plan.description}: has {trainer.step} of {plan.num_train_steps} steps already")
+    lacks_evaluation = evaluate is not None and not reports.has("eval", step)
+    if step >= plan.num_train_steps and not lacks_evaluation:
+        print(f"{plan.description}: has {step} of {plan.num_train_steps} steps already")
         return
-    with reports, Preemption() as preemption:
+    with reports, Preemption(trainer.is_alone) as preemption:
         if lacks_evaluation:
             with preemption.nothing_to_save():
                 _evaluate(trainer, plan, reports, evaluate)
+        batches = trainer.distribute(batches_from(step))
         means, bad_steps = MeanAccumulator(), BadSteps(plan.max_bad_steps)
-        for step_means in trainer.train_steps(batches_from(trainer.step).take(steps_left)):
+        while step < plan.num_train_steps:
+            count = plan.steps_after(step)
+            step_means = trainer.train_steps(batches, count)
+            step += count
             means.add(step_means)
-            step = reports.advance()
+            reports.advance(count)
             bad_steps.add(step, step_means["skipped_updates"])
             is_last = step == plan.num_train_steps
-            saves = is_last or preemption.requested or step % plan.save_checkpoints_steps == 0
+            is_preempted = trainer.any_worker(preemption.requested)
+            saves = is_last or is_preempted or step % plan.save_checkpoints_steps == 0
             if saves or step % plan.log_steps == 0:
                 bad_steps.check()
                 reports.write("train", step, means.result())
                 means = MeanAccumulator()
             # What made a gradient infinite may be in the weights.
             if saves and (is_last or not bad_steps.in_a_row):
-                checkpoints.save(step)
+                if trainer.is_chief:
+                    checkpoints.save(step)
             else:
                 continue
-            if preemption.requested:
+            if is_preempted:
                 preemption.end()
             if evaluate is not None:
                 with preemption.nothing_to_save():
                     _evaluate(trainer, plan, reports, evaluate)
+    # What the chief has written is there for all.
+    trainer.any_worker(False)
 
 
 def _evaluate(
@@ -152,7 +193,7 @@ def _evaluate(
     step = trainer.step
     metrics = _checked(evaluate(), step)
     # What was not trained is never the best.
-    if step > 0 and _is_best(plan, step, metrics[plan.best_metric]):
+    if trainer.is_chief and step > 0 and _is_best(plan, step, metrics[plan.best_metric]):
         plan.best.replace(trainer.model, step, metrics)
     reports.write("eval", step, metrics)
 

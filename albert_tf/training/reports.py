@@ -18,16 +18,22 @@ class Reports:
         description: what progress calls the run.
         num_train_steps: steps in all.
         step: steps done before; reports of later ones, from a run that was killed, are dropped.
+        is_chief: whether to report; what the other workers of a run do is in the reports of one.
     """
 
-    def __init__(self, output_dir: str, description: str, num_train_steps: int, step: int):
+    def __init__(
+        self, output_dir: str, description: str, num_train_steps: int, step: int, is_chief: bool
+    ):
         self._output_dir = output_dir
         self._path = f"{output_dir}/metrics.jsonl"
+        self._is_chief = is_chief
         self._progress = Progress(description, "steps", num_train_steps, done=step)
         self._lines = [line for line in _read_reports(self._path) if line["step"] <= step]
         self._exit_stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Reports":
+        if not self._is_chief:
+            return self
         self._writers = {
             split: tf.summary.create_file_writer(f"{self._output_dir}/{split}")
             for split in ("train", "eval")
@@ -36,6 +42,8 @@ class Reports:
         return self
 
     def __exit__(self, *exception) -> None:
+        if not self._is_chief:
+            return
         for writer in self._writers.values():
             writer.close()
         self._exit_stack.close()
@@ -44,13 +52,15 @@ class Reports:
         """Returns whether there is a report of a split at a step."""
         return any(line["split"] == split and line["step"] == step for line in self._lines)
 
-    def advance(self) -> int:
-        """Counts one update and returns how many there are."""
-        self._progress.update()
-        return self._progress.done
+    def advance(self, count: int) -> None:
+        """Counts updates."""
+        if self._is_chief:
+            self._progress.update(count)
 
     def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
         """Reports metrics of the `train` or the `eval` split."""
+        if not self._is_chief:
+            return
         self._progress.report({f"{split}_{name}": value for name, value in metrics.items()})
         with self._writers[split].as_default():
             for name, value in metrics.items():

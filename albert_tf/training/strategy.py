@@ -1,27 +1,96 @@
 """Where a step runs: the `tf.distribute` strategy of a name, and whether it repeats to the bit."""
 
 import functools
+import json
+import os
+from collections.abc import Callable
 from typing import Literal
 
 import tensorflow as tf
 
-StrategyName = Literal["one_device", "mirrored"]
+from albert_tf.errors import FlagError, InputError
+
+StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
+
+_TF_CONFIG = "TF_CONFIG"
 
 
 # Once a process: TensorFlow numbers the collectives of every new strategy from the same start, so the
 # first all-reduce of a second one fails with "Shape mismatch in the collective instance".
 @functools.cache
-def make_strategy(name: StrategyName) -> tf.distribute.Strategy:
-    """Returns the strategy on the machine's GPUs, or on its CPU devices where there is no GPU.
+def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.Strategy:
+    """Returns the strategy of a name.
+
+    Those of many workers, and that of the TPU, have to be made before anything runs in TensorFlow.
 
     Args:
-        name: `one_device` uses the first device, `mirrored` a replica on each.
+        name: `one_device` uses the first device, `mirrored` has a replica on each of the machine's GPUs,
+            or of its CPU devices where there is no GPU; `multi_worker_mirrored` a replica on each device
+            of the workers that the environment variable TF_CONFIG names; `tpu` one on each core.
+        tpu: name or address of the TPU, `local` on a TPU VM; for `tpu` alone.
+
+    Raises:
+        InputError: TF_CONFIG does not describe workers, or the TPU is not to be had.
     """
+    return _MAKERS[name](tpu)
+
+
+def _make_one_device(tpu: None) -> tf.distribute.Strategy:
+    return tf.distribute.OneDeviceStrategy(_local_devices()[0])
+
+
+def _make_mirrored(tpu: None) -> tf.distribute.Strategy:
+    return tf.distribute.MirroredStrategy(_local_devices())
+
+
+def _local_devices() -> list[str]:
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    names = [device.name for device in devices]
-    if name == "one_device":
-        return tf.distribute.OneDeviceStrategy(names[0])
-    return tf.distribute.MirroredStrategy(names)
+    return [device.name for device in devices]
+
+
+def _make_multi_worker_mirrored(tpu: None) -> tf.distribute.Strategy:
+    _check_tf_config(os.environ.get(_TF_CONFIG))
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _check_tf_config(text: str | None) -> None:
+    task = '"task": {"type": "worker", "index": 0}'
+    example = f'expected {{"cluster": {{"worker": ["host:port", ...]}}, {task}}}'
+    flag = "--distribution_strategy=multi_worker_mirrored"
+    if text is None:
+        raise InputError(f"{flag}: the environment variable {_TF_CONFIG} is not set; {example}")
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{flag}: {_TF_CONFIG} is not JSON ({error}); {example}") from error
+    try:
+        tasks = config["cluster"][config["task"]["type"]]
+        named = isinstance(tasks, list) and 0 <= config["task"]["index"] < len(tasks)
+    except (KeyError, TypeError):
+        named = False
+    if not named:
+        raise InputError(f"{flag}: {_TF_CONFIG} does not name this task: {text}; {example}")
+
+
+def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
+    if tpu is None:
+        raise FlagError("--distribution_strategy=tpu: expected --tpu; received none")
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, OSError, tf.errors.OpError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"--tpu={tpu}: there is no such TPU: {reason}") from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+_MAKERS: dict[StrategyName, Callable[[str | None], tf.distribute.Strategy]] = {
+    "one_device": _make_one_device,
+    "mirrored": _make_mirrored,
+    "multi_worker_mirrored": _make_multi_worker_mirrored,
+    "tpu": _make_tpu,
+}
 
 
 def make_deterministic() -> None:

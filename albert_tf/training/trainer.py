@@ -50,6 +50,7 @@ class Trainer(Evaluator):
         self._part_gradients = tf.function(
             self._make_part_gradients, autograph=False, jit_compile=jit_compile
         )
+        self._train_loop = tf.function(self._make_train_loop, autograph=False)
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
         # The states of the dropout layers; Keras counts them as variables but not as weights.
@@ -62,22 +63,38 @@ class Trainer(Evaluator):
         """Number of steps so far, with those that were skipped."""
         return int(self.optimizer.iterations.numpy())
 
-    def train_steps(self, batches: tf.data.Dataset) -> Iterator[Means]:
-        """Makes one update with each batch, for as long as there are batches.
+    def distribute(self, batches: tf.data.Dataset) -> Iterator[Batch]:
+        """Returns an iterator over global batches, each split over the replicas."""
+        return iter(self.strategy.experimental_distribute_dataset(batches))
+
+    def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
+        """Makes `count` updates, each with the next batch; the host hears of them at the end.
 
         Args:
-            batches: global batches; the strategy splits them over its replicas.
+            batches: as `distribute` returns it; holds that many at least.
+            count: how many updates.
 
-        Yields:
-            For each step the means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping),
-            and `skipped_updates`, 1 where a gradient was not finite: such a step changes no variable.
+        Returns:
+            The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), and
+            `skipped_updates`, 1 where a gradient was not finite: such a step changes no variable.
+            Total and weight of each are float32 (count,), a value for each step.
         """
-        distributed = self.strategy.experimental_distribute_dataset(batches)
-        step = self._compile(self._train_step, distributed)
-        for batch in distributed:
-            yield step(batch)
+        return self._train_loop(batches, tf.constant(count))
 
-    def _train_step(self, batch: Batch) -> Means:
+    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> Means:
+        step = tf.function(self.train_step, input_signature=[batches.element_spec], autograph=False)
+        means = step.get_concrete_function().structured_outputs
+        rows = tf.nest.map_structure(lambda x: tf.TensorArray(x.dtype, count), means)
+
+        def advance(index, rows):
+            means = step(next(batches))
+            return index + 1, tf.nest.map_structure(lambda row, x: row.write(index, x), rows, means)
+
+        _, rows = tf.while_loop(lambda index, _: index < count, advance, (tf.constant(0), rows))
+        return tf.nest.map_structure(lambda row: row.stack(), rows)
+
+    def train_step(self, batch: Batch) -> Means:
+        """Makes one update with a batch that is split over the replicas; for use in a graph."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         means = self._reduce(self.strategy.run(self._update, args=(batch,)))
         return means | {"learning_rate": (rate, tf.ones([]))}

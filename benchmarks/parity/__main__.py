@@ -13,7 +13,7 @@ from albert_tf.data.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity import encoder, features, heads, optimizers, tokenization
+from benchmarks.parity import encoder, features, heads, optimizers, tokenization, windows
 from benchmarks.parity.difference import Difference, merge
 from benchmarks.parity.original import read_json
 from benchmarks.tables import markdown_table
@@ -65,6 +65,9 @@ def _measure_text(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[
     yield from features.compare_race(golden_dir, tokenizer)
     raw = [_compare_raw_file(golden_dir, data_dir, tokenizer, name) for name in features.FILE_JOBS]
     yield merge(f"ids of {len(raw)} raw files", raw)
+    for name, golden_set in windows.GOLDEN_SETS.items():
+        tokenizer = AlbertTokenizer(str(data_dir / _VOCABULARY), golden_set.lower_case)
+        yield merge(name, windows.compare_windows(golden_dir, tokenizer, golden_set))
 
 
 def _compare_raw_file(

@@ -119,8 +119,8 @@ def compare_training(golden_dir: pathlib.Path, name: str) -> list[Difference]:
     for step in range(1, _TRAIN_STEPS + 1):
         batch = batches[(step - 1) % len(batches)]
         losses.append(float(batch_loss(loss, batch, model(batch))))
-        (means,) = trainer.train_steps(tf.data.Dataset.from_tensors(batch))
-        norms.append(float(means["gradient_norm"][0]))
+        means = trainer.train_steps(trainer.distribute(tf.data.Dataset.from_tensors(batch)), 1)
+        norms.append(means["gradient_norm"][0].numpy().item())
         if step in _ALLOWED_AFTER:
             pairs = [
                 (original, value, expected[f"step{step:02d}/{original}"])

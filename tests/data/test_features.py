@@ -72,15 +72,16 @@ def test_layout_of_single_texts_and_pairs():
     assert features.input_ids.tolist() == [2, 11, 12, 13, 3, 2, 11, 12, 3, 21, 3, 2, 11, 3]
     assert features.lengths.tolist() == [5, 6, 3]
     assert features.first_lengths.tolist() == [5, 4, 3]
-    assert features.label_ids.tolist() == [1, 0, 1]
+    assert features.labels["label_ids"].tolist() == [1, 0, 1]
     assert {
-        array.dtype for array in (features.input_ids, features.lengths, features.label_ids)
+        array.dtype
+        for array in (features.input_ids, features.lengths, features.labels["label_ids"])
     } == {np.dtype(np.int32)}
 
 
 def test_examples_without_labels_have_no_label_ids():
     features = encode_examples([Example("test-1", "11")], ["a", "b"], NumberTokenizer(), 9)
-    assert features.label_ids is None
+    assert not features.labels
     assert "label_ids" not in make_batch(features, np.array([0]))
 
 
@@ -123,8 +124,8 @@ def test_pair_lengths_are_those_of_dropping_one_token_at_a_time():
 def test_scores_are_labels():
     examples = [Example("0", "11", None, "3.800"), Example("1", "12", None, "-2e1")]
     features = encode_examples(examples, Scores(), NumberTokenizer(), 9)
-    assert features.label_ids.dtype == np.float32
-    np.testing.assert_array_equal(features.label_ids, np.float32([3.8, -20]))
+    assert features.labels["label_ids"].dtype == np.float32
+    np.testing.assert_array_equal(features.labels["label_ids"], np.float32([3.8, -20]))
 
 
 def test_layout_of_choices():
@@ -134,7 +135,7 @@ def test_layout_of_choices():
     ]
     features = encode_choices(examples, ("A", "B", "C"), NumberTokenizer(), 9, max_qa_length=3)
     assert (len(features), features.num_choices) == (2, 3)
-    assert features.label_ids.tolist() == [1, 0]
+    assert features.labels["label_ids"].tolist() == [1, 0]
     assert features.example_lengths.tolist() == [8, 9]
     batch = make_batch(features, np.array([1, 0]))
     # Question and choice keep their end, the text its front.

@@ -34,7 +34,8 @@ def make_features(count, longest=37, seed=3):
     input_ids[starts + 1] = 1000 + np.arange(count)
     input_ids[starts + lengths - 1] = 3
     first_lengths = np.maximum(lengths // 2, 3)
-    return Features(input_ids, lengths, first_lengths, np.arange(count, dtype=np.int32) % 3)
+    labels = {"label_ids": np.arange(count, dtype=np.int32) % 3}
+    return Features(input_ids, lengths, first_lengths, labels)
 
 
 def take(dataset, count):
@@ -54,12 +55,28 @@ def assert_equal_batches(left, right):
 # Batches
 
 
+def test_fixed_length_is_that_of_every_batch_and_fills_the_last():
+    features = make_features(21)
+    training = training_batches(features, 8, seed=5, fixed_length=150)
+    evaluation, order = evaluation_batches(features, 8, fixed_length=150)
+    plain = training_batches(features, 8, seed=5)
+    for dataset in (training, evaluation):
+        assert dataset.element_spec["input_ids"].shape == (8, 150)
+    for fixed, short in zip(take(training, 5), take(plain, 5), strict=True):
+        length = short["input_ids"].shape[1]
+        np.testing.assert_array_equal(fixed["input_ids"][:, :length], short["input_ids"])
+        assert not fixed["input_mask"][:, length:].any()
+    rows = np.concatenate([batch["input_mask"].sum(axis=1) for batch in take(evaluation, 3)])
+    assert len(rows) == 24
+    np.testing.assert_array_equal(restore_order(rows, order), features.lengths)
+
+
 def test_batch_is_padded_to_its_longest_example_rounded_up():
     features = Features(
         input_ids=np.arange(100, 100 + 4 + 17 + 30, dtype=np.int32),
         lengths=np.array([4, 17, 30], np.int32),
         first_lengths=np.array([4, 9, 30], np.int32),
-        label_ids=np.array([0, 2, 1], np.int32),
+        labels={"label_ids": np.array([0, 2, 1], np.int32)},
     )
     batch = make_batch(features, np.array([1, 0]))
     assert {name: array.shape for name, array in batch.items()} == {
@@ -134,7 +151,7 @@ def test_examples_keep_their_tokens_and_labels():
                 == features.input_ids[start : start + length].tolist()
             )
             assert batch["segment_ids"][row].sum() == length - features.first_lengths[number]
-            assert batch["label_ids"][row] == features.label_ids[number]
+            assert batch["label_ids"][row] == features.labels["label_ids"][number]
 
 
 def test_order_depends_on_seed_and_epoch():

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.data.records import pretraining_record, unmasked_record, write_records
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.pretraining import PretrainingOptions, run
+from albert_tf.tasks.recipes import PAPER_PRETRAINING, find_size
 from tests.helpers import tiny_config
 
 LENGTH, PREDICTIONS = 24, 4
@@ -386,3 +388,42 @@ def test_records_of_the_original_are_read_as_they_are(data, tmp_path):
     ours = make_options(data, tmp_path / "ours", num_train_steps=2)
     original = make_options(data, tmp_path / "theirs", num_train_steps=2, input_file=(theirs,))
     assert run(original) == pytest.approx(run(ours), rel=1e-4)
+
+
+def test_defaults_are_those_of_the_paper():
+    defaults = {field.name: field.default for field in dataclasses.fields(PretrainingOptions)}
+    for name, value in dataclasses.asdict(PAPER_PRETRAINING).items():
+        assert defaults[name] == value
+
+
+@pytest.mark.parametrize(
+    ("recipe", "size", "dropout"),
+    [
+        *(("paper_v1", size, 0.1) for size in ("base", "large", "xlarge")),
+        ("paper_v1", "xxlarge", 0.0),
+        *(("paper_v2", size, 0.0) for size in ("base", "large", "xlarge", "xxlarge")),
+    ],
+)
+def test_recipe_knows_the_four_sizes_with_any_vocabulary(recipe, size, dropout):
+    config = AlbertConfig.from_preset(f"{size}_v2", vocab_size=97, hidden_dropout_prob=0.5)
+    assert find_size(config, recipe).hidden_dropout_prob == dropout
+
+
+def test_recipe_of_another_size(data, tmp_path):
+    with pytest.raises(
+        InputError, match=r"--recipe=paper_v1: .*albert_config.json has none of the"
+    ):
+        run(make_options(data, tmp_path, recipe="paper_v1"))
+
+
+def test_recipe_prints_every_value_and_each_can_be_set(data, tmp_path, capsys):
+    small = dataclasses.asdict(AlbertConfig.from_preset("base_v1", vocab_size=97))
+    (tmp_path / "base.json").write_text(json.dumps(small))
+    changes = {"albert_config_file": str(tmp_path / "base.json"), "num_train_steps": 1}
+    changes |= {"recipe": "paper_v1", "train_batch_size": 2, "max_eval_steps": 1}
+    run(make_options(data, tmp_path / "out", eval_batch_size=2, **changes))
+    printed = capsys.readouterr().out
+    assert "recipe paper_v1: optimizer lamb, learning_rate 0.02, train_batch_size 2, " in printed
+    assert "dropout 0.1" in printed
+    saved = json.loads((tmp_path / "out" / "albert_config.json").read_text())
+    assert saved["attention_probs_dropout_prob"] == 0.1

@@ -149,6 +149,36 @@ def test_head_of_another_number_of_classes_is_a_choice(data, tmp_path):
     assert "accuracy" in run(dataclasses.replace(options, reset_head=True))
 
 
+def test_trained_folder_of_another_task_starts_one_with_a_new_head(data, tmp_path):
+    first = make_options(data, tmp_path / "first", num_train_steps=2)
+    run(first)
+    options = make_options(
+        data,
+        tmp_path / "second",
+        albert_config_file=None,
+        spm_model_file=None,
+        init_classifier=str(tmp_path / "first"),
+        num_train_steps=1,
+        warmup_steps=1,
+        do_eval=False,
+        dev_file=None,
+    )
+    run(options)
+    before, after = (
+        tf.train.load_checkpoint(str(tmp_path / folder)) for folder in ("first/best", "second")
+    )
+    (name,) = (key for key in before.get_variable_to_shape_map() if "word_embeddings" in key)
+    np.testing.assert_array_equal(before.get_tensor(name), after.get_tensor(name))
+    heads = [kernel_after_one_update(tmp_path / folder) for folder in ("first/best", "second")]
+    assert (heads[0] != heads[1]).any()
+
+
+def test_init_classifier_that_is_none(data, tmp_path):
+    options = make_options(data, tmp_path / "out", init_classifier=str(tmp_path))
+    with pytest.raises(InputError, match=r"--init_classifier=.*: holds no classifier; expected a"):
+        run(options)
+
+
 def test_missing_init_checkpoint_names_its_flag(data, tmp_path):
     with pytest.raises(InputError, match=r"--init_checkpoint: .*absent"):
         run(make_options(data, tmp_path / "out", init_checkpoint=str(tmp_path / "absent")))

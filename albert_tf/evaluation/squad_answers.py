@@ -1,0 +1,200 @@
+"""From scored spans to the answers of questions, and to the three files that hold them.
+
+An answer's text is cut from the passage by character offsets, so it has the passage's own spelling.
+Equally good spans have an order (`_rank_spans`), so the answers depend on the scores alone.
+
+One rule decides what is unanswered, in the search for the threshold and in what is written: null odds
+above the threshold.
+"""
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.evaluation import squad_metrics, squad_thresholds
+from albert_tf.evaluation.squad_metrics import GoldAnswers
+from albert_tf.evaluation.squad_spans import ScoredSpans
+
+PREDICTIONS_FILE = "predictions.json"
+NBEST_FILE = "nbest_predictions.json"
+NULL_ODDS_FILE = "null_odds.json"
+
+# The original's null score of a question that has no window.
+_NO_WINDOW_SCORE = 1e6
+
+
+class ScoredAnswer(NamedTuple):
+    """One of the best answers to a question, as `nbest_predictions.json` holds it.
+
+    Attributes:
+        text: part of the passage, without white space around it.
+        probability: among the answers of the list.
+        start_log_prob: logit or log-probability of the start.
+        end_log_prob: logit or log-probability of the end.
+    """
+
+    text: str
+    probability: float
+    start_log_prob: float
+    end_log_prob: float
+
+
+# What the original answers where no span is valid; in SQuAD 1.1 an empty answer is never right.
+_NO_SPAN_V1 = ScoredAnswer("empty", 1.0, 0.0, 0.0)
+_NO_SPAN_V2 = ScoredAnswer("", 1.0, -1e6, -1e6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """The answers to a list of questions.
+
+    Attributes:
+        nbest: question's id -> its best answers, one or more, the best first, no text twice.
+        null_odds: question's id -> how surely its passage holds no answer, on the head's own scale.
+    """
+
+    nbest: dict[str, list[ScoredAnswer]]
+    null_odds: dict[str, float]
+
+    def predictions(self, null_threshold: float = math.inf) -> dict[str, str]:
+        """Returns question's id -> its best answer, empty where its null odds are above the threshold."""
+        return {
+            name: "" if self.null_odds[name] > null_threshold else answers[0].text
+            for name, answers in self.nbest.items()
+        }
+
+
+def rank_answers(
+    question_ids: Sequence[str],
+    contexts: Sequence[str],
+    spans: ScoredSpans,
+    n_best_size: int,
+    version_2_with_negative: bool,
+) -> Answers:
+    """Finds the best answers to Q questions.
+
+    Args:
+        question_ids: Q ids.
+        contexts: Q passages, one for each question.
+        spans: of the windows of all of them.
+        n_best_size: how many answers of different text a question has at most.
+        version_2_with_negative: whether a question may have no answer; it decides what is answered
+            where no span is valid.
+    """
+    order = _rank_spans(spans)
+    bounds = np.searchsorted(spans.examples[order], np.arange(len(question_ids) + 1)).tolist()
+    no_span = _NO_SPAN_V2 if version_2_with_negative else _NO_SPAN_V1
+    nbest = {}
+    for index, (name, context) in enumerate(zip(question_ids, contexts, strict=True)):
+        best = _best_texts(context, spans, order[bounds[index] : bounds[index + 1]], n_best_size)
+        nbest[name] = _with_probabilities(best) if best else [no_span]
+    return Answers(nbest, _null_odds(nbest, spans))
+
+
+def _rank_spans(spans: ScoredSpans) -> np.ndarray:
+    """Sorts by question and falling score.
+
+    The first of equally good spans is that of the earlier window, the better start, the earlier start
+    and the earlier end, as in the original's loops.
+    """
+    totals = spans.start_scores + spans.end_scores
+    return np.lexsort(
+        (spans.ends, spans.starts, -spans.start_scores, spans.windows, -totals, spans.examples)
+    )
+
+
+def _best_texts(
+    context: str, spans: ScoredSpans, ranked: np.ndarray, count: int
+) -> list[tuple[str, float, float]]:
+    """Returns (text, start score, end score) of the best spans of one question that differ in text."""
+    best: dict[str, tuple[str, float, float]] = {}
+    columns = (spans.start_offsets, spans.end_offsets, spans.start_scores, spans.end_scores)
+    for start, end, *scores in zip(*(column[ranked].tolist() for column in columns), strict=True):
+        text = context[start:end].strip()
+        if text not in best:
+            best[text] = (text, *scores)
+            if len(best) == count:
+                break
+    return list(best.values())
+
+
+def _with_probabilities(best: Sequence[tuple[str, float, float]]) -> list[ScoredAnswer]:
+    """Adds the softmax of the sums of start and end scores; the highest is the first."""
+    totals = [start + end for _, start, end in best]
+    weights = [math.exp(total - totals[0]) for total in totals]
+    whole = sum(weights)
+    return [
+        ScoredAnswer(text, weight / whole, start, end)
+        for (text, start, end), weight in zip(best, weights, strict=True)
+    ]
+
+
+def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict[str, float]:
+    """Returns the lowest null score of each question; for the simple head, less its best answer's."""
+    lowest = np.full(len(nbest), np.inf)
+    np.minimum.at(lowest, spans.null_examples, spans.null_scores)
+    lowest[np.isinf(lowest)] = _NO_WINDOW_SCORE
+    odds = dict(zip(nbest, lowest.tolist(), strict=True))
+    if spans.null_is_span:
+        for name, (best, *_) in nbest.items():
+            odds[name] -= best.start_log_prob + best.end_log_prob
+    return odds
+
+
+def find_null_threshold(golds: GoldAnswers, answers: Answers) -> float:
+    """Returns the threshold on the null odds with which the answers have the highest F1.
+
+    Args:
+        golds: the right answers of the same questions.
+        answers: to n > 0 questions.
+    """
+    scores = squad_metrics.score_answers_v2(golds, answers.predictions())
+    has_answer = squad_metrics.which_have_answers(golds)
+    return squad_thresholds.search_threshold(scores.f1, answers.null_odds, has_answer)
+
+
+def evaluate_answers(
+    golds: GoldAnswers, answers: Answers, null_threshold: float | None
+) -> dict[str, float]:
+    """Returns the metrics of the predictions that `write_answers` writes.
+
+    Args:
+        golds: the right answers of the same questions.
+        answers: to n > 0 questions.
+        null_threshold: None for SQuAD 1.1.
+
+    Returns:
+        those of `evaluate_v1` or `evaluate_v2`. Best thresholds and average precisions are those of the
+        answers before any is taken back.
+    """
+    if null_threshold is None:
+        return squad_metrics.evaluate_v1(golds, answers.predictions())
+    before = squad_metrics.evaluate_v2(golds, answers.predictions(), answers.null_odds)
+    written = squad_metrics.evaluate_v2(golds, answers.predictions(null_threshold))
+    return before | written | {"null_score_diff_threshold": null_threshold}
+
+
+def write_answers(output_dir: str, answers: Answers, null_threshold: float | None) -> None:
+    """Writes `predictions.json`, `nbest_predictions.json` and, for SQuAD 2.0, `null_odds.json`.
+
+    Args:
+        output_dir: an existing folder.
+        answers: what is written.
+        null_threshold: null odds above it leave a prediction empty; None for SQuAD 1.1.
+    """
+    contents: dict[str, Any] = {
+        NBEST_FILE: {
+            name: [answer._asdict() for answer in best] for name, best in answers.nbest.items()
+        },
+        PREDICTIONS_FILE: answers.predictions(),
+    }
+    if null_threshold is not None:
+        contents[NULL_ODDS_FILE] = answers.null_odds
+        contents[PREDICTIONS_FILE] = answers.predictions(null_threshold)
+    for name, content in contents.items():
+        files.write_json(os.path.join(output_dir, name), content)

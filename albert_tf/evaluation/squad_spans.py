@@ -1,0 +1,213 @@
+"""What a model says of the windows of passages, as scored spans of characters.
+
+Each head has a function that reads its outputs. Both give the same kind of spans, and nothing after them
+knows the heads. All windows of a batch are searched at once.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_CLS_POSITION = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PassageWindows:
+    """Where the tokens of W windows lie in their passages.
+
+    Attributes:
+        unique_ids: int (W,), rising with the examples and with the place in a passage: of equally good
+            answers that of the lower id is taken, whatever order the windows come in.
+        example_indices: int (W,), the place of each window's example in the list of all.
+        token_starts: int (W, S), the first character in the passage that each token stands for.
+        token_ends: int (W, S), the character after the last one; 0 where the token is none of the
+            passage.
+        token_is_max_context: int or bool (W, S), whether no other window sees more around a token.
+    """
+
+    unique_ids: np.ndarray
+    example_indices: np.ndarray
+    token_starts: np.ndarray
+    token_ends: np.ndarray
+    token_is_max_context: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredSpans:
+    """K spans that may be answers, and the null scores of W windows.
+
+    Attributes:
+        examples: int (K,), the place of the example in the list of all.
+        windows: int64 (K,), unique id of the window.
+        starts: int (K,), place of the first token in the window.
+        ends: int (K,), place of the last token.
+        start_offsets: int (K,), first character in the passage.
+        end_offsets: int (K,), the character after the last one.
+        start_scores: float64 (K,), logit or log-probability of the start.
+        end_scores: float64 (K,), logit or log-probability of the end.
+        null_examples: int (W,), the place of each window's example.
+        null_scores: float64 (W,), how surely the window holds no answer.
+        null_is_span: whether null scores are on the scale of start + end score, as the score of the span
+            that is `[CLS]` is, so that the best answer has to be subtracted.
+    """
+
+    examples: np.ndarray
+    windows: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    start_offsets: np.ndarray
+    end_offsets: np.ndarray
+    start_scores: np.ndarray
+    end_scores: np.ndarray
+    null_examples: np.ndarray
+    null_scores: np.ndarray
+    null_is_span: bool
+
+
+def simple_spans(
+    windows: PassageWindows,
+    outputs: Mapping[str, np.ndarray],
+    n_best_size: int,
+    max_answer_length: int,
+) -> ScoredSpans:
+    """Finds the spans between the best starts and the best ends of a head of two logits.
+
+    The null score is that of `[CLS]` as start and end: Devlin et al. 2019,
+    https://arxiv.org/abs/1810.04805, section 4.3.
+
+    Args:
+        windows: W windows.
+        outputs: `start_logits` and `end_logits`, float (W, S).
+        n_best_size: how many starts and how many ends are tried.
+        max_answer_length: the largest number of tokens.
+    """
+    start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
+    starts, ends = (_best_positions(logits, n_best_size) for logits in (start_logits, end_logits))
+    null_logits = (logits[:, _CLS_POSITION] for logits in (start_logits, end_logits))
+    return _valid_spans(
+        windows,
+        starts[:, :, None],  # (W, n, 1)
+        ends[:, None, :],  # (W, 1, n)
+        np.take_along_axis(start_logits, starts, axis=1)[:, :, None],
+        np.take_along_axis(end_logits, ends, axis=1)[:, None, :],
+        max_answer_length,
+        null_scores=np.sum([*null_logits], axis=0, dtype=np.float64),
+        null_is_span=True,
+    )
+
+
+def conditional_spans(
+    windows: PassageWindows, outputs: Mapping[str, np.ndarray], max_answer_length: int
+) -> ScoredSpans:
+    """Reads the spans that the beam of a head with ends conditioned on starts has found.
+
+    Args:
+        windows: W windows.
+        outputs: `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and
+            `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
+        max_answer_length: the largest number of tokens.
+    """
+    starts = outputs["start_top_index"][:, :, None]  # (W, i, 1)
+    beam = (*starts.shape[:2], -1)  # (W, i, j)
+    return _valid_spans(
+        windows,
+        starts,
+        outputs["end_top_index"].reshape(beam),
+        outputs["start_top_log_probs"][:, :, None],
+        outputs["end_top_log_probs"].reshape(beam),
+        max_answer_length,
+        null_scores=outputs["cls_logits"].astype(np.float64),
+        null_is_span=False,
+    )
+
+
+def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
+    """Returns the spans of several batches of windows, one or more, as those of one."""
+    return ScoredSpans(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
+        null_is_span=parts[0].null_is_span,
+    )
+
+
+def average_spans(models: Sequence[ScoredSpans]) -> ScoredSpans:
+    """Returns the spans of several models of one kind, as those of one.
+
+    A span has the mean of the scores that it has in the models that found it, a question that of its
+    lowest null score in each model. That is the original's way to add up results.
+    """
+    spans = concatenate_spans(models)
+    keys = np.stack([spans.windows, spans.starts, spans.ends], axis=1)
+    _, firsts, groups = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    groups = groups.ravel()  # NumPy 2.0 gives it two axes
+    counts = np.bincount(groups)
+
+    null_examples, null_groups = np.unique(spans.null_examples, return_inverse=True)
+    lowest = np.full((len(models), len(null_examples)), np.inf)
+    of_model = np.repeat(np.arange(len(models)), [len(model.null_scores) for model in models])
+    np.minimum.at(lowest, (of_model, null_groups), spans.null_scores)
+    return dataclasses.replace(
+        spans,
+        **{name: getattr(spans, name)[firsts] for name in _SPAN_ARRAYS},
+        start_scores=np.bincount(groups, spans.start_scores) / counts,
+        end_scores=np.bincount(groups, spans.end_scores) / counts,
+        null_examples=null_examples,
+        null_scores=lowest.mean(axis=0),
+    )
+
+
+_ARRAYS = [field.name for field in dataclasses.fields(ScoredSpans) if field.type is np.ndarray]
+_SPAN_ARRAYS = ["examples", "windows", "starts", "ends", "start_offsets", "end_offsets"]
+
+
+def _best_positions(logits: np.ndarray, count: int) -> np.ndarray:
+    """Returns the positions of the highest logits (W, n), the first of equal ones first."""
+    return np.argsort(-logits, axis=1, kind="stable")[:, :count]
+
+
+def _valid_spans(
+    windows: PassageWindows,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    start_scores: np.ndarray,
+    end_scores: np.ndarray,
+    max_answer_length: int,
+    null_scores: np.ndarray,
+    null_is_span: bool,
+) -> ScoredSpans:
+    """Keeps the spans within the passage that are short enough and start in their best window.
+
+    Args:
+        windows: W windows.
+        starts: int (W, i, 1), positions.
+        ends: int (W, 1 or i, j), positions.
+        start_scores: float, the shape of `starts`.
+        end_scores: float, the shape of `ends`.
+        max_answer_length: the largest number of tokens.
+        null_scores: float64 (W,).
+        null_is_span: the field of the result.
+    """
+    rows = np.arange(len(starts))[:, None, None]
+    is_passage = windows.token_ends > 0  # (W, S)
+    may_start = (is_passage & (windows.token_is_max_context > 0))[rows, starts]
+    may_end = is_passage[rows, ends]
+    lengths = ends - starts + 1  # (W, i, j)
+    valid = may_start & may_end & (lengths >= 1) & (lengths <= max_answer_length)
+    row = np.nonzero(valid)[0]
+    starts, ends, start_scores, end_scores = (
+        np.broadcast_to(values, valid.shape)[valid]
+        for values in (starts, ends, start_scores, end_scores)
+    )
+    return ScoredSpans(
+        examples=windows.example_indices[row],
+        windows=windows.unique_ids[row],
+        starts=starts,
+        ends=ends,
+        start_offsets=windows.token_starts[row, starts],
+        end_offsets=windows.token_ends[row, ends],
+        start_scores=start_scores.astype(np.float64),
+        end_scores=end_scores.astype(np.float64),
+        null_examples=windows.example_indices,
+        null_scores=null_scores,
+        null_is_span=null_is_span,
+    )

@@ -1,0 +1,166 @@
+"""The same batches give the same curve on one device, on replicas, on workers and in micro-batches."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.tasks.pretraining import PretrainingOptions, run
+from tests.helpers import tiny_config
+from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
+
+ROOT = pathlib.Path(__file__).parents[2]
+STEPS = 20
+
+
+@pytest.fixture
+def flags(tmp_path):
+    write_language(tmp_path / "train.tfrecord", 120, seed=1)
+    write_language(tmp_path / "dev.tfrecord", 21, seed=2)
+    config = tmp_path / "albert_config.json"
+    tiny_config(num_hidden_layers=2).to_json_file(str(config))
+    return {
+        "albert_config_file": str(config),
+        "input_file": (str(tmp_path / "train.tfrecord"),),
+        "eval_input_file": (str(tmp_path / "dev.tfrecord"),),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 16,
+        "eval_batch_size": 8,
+        "num_train_steps": STEPS,
+        "learning_rate": 0.01,
+        "warmup_steps": 5,
+        "save_checkpoints_steps": 10,
+        "log_steps": 1,
+    }
+
+
+def start_workers(flags, count=2):
+    """Starts the script once for each worker of a cluster on this machine."""
+    listeners = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    addresses = [f"localhost:{listener.getsockname()[1]}" for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    workers = []
+    for index in range(count):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        arguments = [
+            f"--{name}={','.join(value) if isinstance(value, tuple) else value}"
+            for name, value in flags.items()
+        ]
+        workers.append(
+            subprocess.Popen(
+                [sys.executable, ROOT / "run_pretraining.py", *arguments],
+                env={**os.environ, "TF_CONFIG": json.dumps(task), "CUDA_VISIBLE_DEVICES": ""},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    return workers
+
+
+def read_curve(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    train = [line for line in lines if line["split"] == "train"]
+    assert [line["step"] for line in train] == list(range(1, STEPS + 1))
+    results = json.loads((folder / "eval_results.json").read_text())
+    return {
+        "masked_lm_loss": [line["masked_lm_loss"] for line in train],
+        "sentence_order_loss": [line["sentence_order_loss"] for line in train],
+        "gradient_norm": [line["gradient_norm"] for line in train],
+        "loss on held-out records": [results["loss"]],
+    }
+
+
+def print_table(curves):
+    one = curves["one device"]
+    print("\nlargest relative difference from one device")
+    for name, curve in curves.items():
+        parts = [f"{key} {max(abs(np.divide(curve[key], one[key]) - 1)):.1e}" for key in curve]
+        print(f"{name:>20}: {', '.join(parts)}")
+    print("masked_lm_loss of each step")
+    for step, losses in enumerate(
+        zip(*(c["masked_lm_loss"] for c in curves.values()), strict=True), 1
+    ):
+        print(f"{step:>20}: {' '.join(f'{loss:.6f}' for loss in losses)}")
+
+
+def test_curve_is_the_same_on_every_strategy(tmp_path, flags):
+    output_dirs = {
+        "one device": {},
+        "2 mirrored devices": {"distribution_strategy": "mirrored"},
+        "4 micro-batches": {"accumulate_steps": 4},
+    }
+    for name, more in output_dirs.items():
+        run(PretrainingOptions(**flags, **more, output_dir=str(tmp_path / name)))
+    workers = start_workers(
+        {
+            **flags,
+            "distribution_strategy": "multi_worker_mirrored",
+            "output_dir": str(tmp_path / "2 workers"),
+        }
+    )
+    for worker in workers:
+        output, _ = worker.communicate(timeout=200)
+        assert worker.returncode == 0, output
+    curves = {name: read_curve(tmp_path / name) for name in [*output_dirs, "2 workers"]}
+    print_table(curves)
+    # The gradients are clipped, or this would not see where that happens.
+    assert max(curves["one device"]["gradient_norm"]) > 1.0
+    for name, curve in curves.items():
+        for key, values in curves["one device"].items():
+            np.testing.assert_allclose(curve[key], values, rtol=1e-5, err_msg=f"{name}, {key}")
+
+
+def start_long_run(flags, output_dir):
+    return start_workers(
+        {
+            **flags,
+            "distribution_strategy": "multi_worker_mirrored",
+            "output_dir": str(output_dir),
+            "num_train_steps": 10000,
+            "log_steps": 100,
+        }
+    )
+
+
+def wait_for_checkpoint(folder, workers):
+    deadline = time.monotonic() + 150
+    while tf.train.latest_checkpoint(str(folder)) is None:
+        assert all(worker.poll() is None for worker in workers), workers[0].stdout.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):
+    workers = start_long_run(flags, tmp_path / "out")
+    wait_for_checkpoint(tmp_path / "out", workers)
+    workers[1].send_signal(signal.SIGTERM)
+    for worker in workers:
+        output, _ = worker.communicate(timeout=60)
+        assert worker.returncode == 0, output
+        assert "stopped by SIGTERM; the same command goes on" in output.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_death_of_one_worker_ends_the_other_with_one_line(tmp_path, flags):
+    workers = start_long_run(flags, tmp_path / "out")
+    wait_for_checkpoint(tmp_path / "out", workers)
+    workers[1].kill()
+    output, _ = workers[0].communicate(timeout=120)
+    workers[1].communicate()
+    assert workers[0].returncode == 1, output
+    assert "Traceback" not in output
+    assert "start all of them again" in output.splitlines()[-1]

@@ -1,0 +1,179 @@
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from albert_tf.evaluation.squad_answers import (
+    Answers,
+    ScoredAnswer,
+    evaluate_answers,
+    find_null_threshold,
+    rank_answers,
+    write_answers,
+)
+from albert_tf.evaluation.squad_metrics import evaluate_v2
+from albert_tf.evaluation.squad_spans import ScoredSpans
+
+# (example, window, first token, last token, start score, end score); tokens are single characters.
+ROWS = [
+    (0, 10, 3, 3, 1.0, 1.0),
+    (0, 10, 0, 1, 2.0, 3.0),
+    (0, 11, 4, 5, 1.5, 1.5),
+    (0, 11, 6, 7, 2.0, 2.0),
+    (2, 12, 1, 2, -1.0, -2.0),
+]
+CONTEXTS = ["AbcdÉfÉf", "nothing here", " x y"]
+IDS = ["first", "second", "third"]
+# The windows of two examples; the second has none.
+NULLS = [(0, 0.5), (0, -0.5), (2, 4.0)]
+
+
+def make_spans(rows, null_is_span=False):
+    examples, windows, starts, ends, start_scores, end_scores = map(
+        np.array, zip(*rows, strict=True)
+    )
+    null_examples, null_scores = map(np.array, zip(*NULLS, strict=True))
+    return ScoredSpans(
+        **{"examples": examples, "windows": windows, "starts": starts, "ends": ends},
+        **{"start_offsets": starts, "end_offsets": ends + 1},
+        **{"start_scores": start_scores, "end_scores": end_scores},
+        **{"null_examples": null_examples, "null_scores": null_scores},
+        null_is_span=null_is_span,
+    )
+
+
+def rank(rows=ROWS, n_best_size=20, version_2_with_negative=True, null_is_span=False):
+    spans = make_spans(rows, null_is_span)
+    return rank_answers(IDS, CONTEXTS, spans, n_best_size, version_2_with_negative)
+
+
+def test_answers_are_cut_from_the_passage_and_differ():
+    answers = rank()
+    assert [answer.text for answer in answers.nbest["first"]] == ["Ab", "Éf", "d"]
+    assert [answer.text for answer in answers.nbest["third"]] == ["x"]
+    # The better of the two equal texts is kept.
+    assert answers.nbest["first"][1][2:] == (2.0, 2.0)
+
+
+def test_probabilities_are_a_softmax_of_the_list():
+    nbest = rank().nbest["first"]
+    weights = np.exp([5.0, 4.0, 2.0])
+    np.testing.assert_allclose([answer.probability for answer in nbest], weights / weights.sum())
+    assert [answer.text for answer in rank(n_best_size=2).nbest["first"]] == ["Ab", "Éf"]
+    assert rank(n_best_size=1).nbest["first"][0].probability == 1.0
+
+
+@pytest.mark.parametrize(
+    ("version_2", "no_span"),
+    [
+        (True, ScoredAnswer("", 1.0, -1e6, -1e6)),
+        (False, ScoredAnswer("empty", 1.0, 0.0, 0.0)),
+    ],
+)
+def test_a_question_without_a_valid_span(version_2, no_span):
+    answers = rank(version_2_with_negative=version_2)
+    assert answers.nbest["second"] == [no_span]
+    assert list(answers.nbest) == list(answers.null_odds) == IDS
+
+
+def test_null_odds_are_the_lowest_null_score():
+    assert rank().null_odds == {"first": -0.5, "second": 1e6, "third": 4.0}
+
+
+def test_null_odds_of_a_span_are_less_the_best_answer():
+    odds = rank(null_is_span=True).null_odds
+    assert odds == {"first": -0.5 - 5.0, "second": 1e6 + 2e6, "third": 4.0 + 3.0}
+
+
+def test_order_of_windows_and_spans_does_not_matter():
+    tied = [
+        *((0, 11, 6, 6, 1.0, 1.0), (0, 10, 3, 3, 1.0, 1.0), (0, 10, 2, 2, 1.5, 0.5)),
+        *((0, 10, 1, 1, 1.0, 1.0), (0, 10, 1, 2, 1.0, 1.0), (2, 12, 1, 2, 0.0, 0.0)),
+    ]
+    expected = rank(tied)
+    # The earlier window, the better start, the earlier start, the earlier end.
+    assert [answer.text for answer in expected.nbest["first"]] == ["c", "b", "bc", "d", "É"]
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        assert rank([tied[index] for index in rng.permutation(len(tied))]) == expected
+
+
+def test_the_question_at_the_threshold_is_answered():
+    answers = rank()
+    assert answers.predictions() == {"first": "Ab", "second": "", "third": "x"}
+    assert answers.predictions(4.0) == {"first": "Ab", "second": "", "third": "x"}
+    assert answers.predictions(3.9) == {"first": "Ab", "second": "", "third": ""}
+
+
+def random_answers(seed):
+    rng = np.random.default_rng(seed)
+    names = [f"q{index}" for index in range(31)]
+    texts = ["red", "red dog", "blue", "the", ""]
+    golds = {name: [str(rng.choice(texts[:3]))] if rng.random() < 0.6 else [] for name in names}
+    nbest = {name: [ScoredAnswer(str(rng.choice(texts)), 1.0, 0.0, 0.0)] for name in names}
+    return golds, Answers(nbest, {name: float(rng.integers(-4, 5)) for name in names})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_reported_scores_are_those_of_the_written_files(tmp_path, seed):
+    golds, answers = random_answers(seed)
+    threshold = find_null_threshold(golds, answers)
+    write_answers(str(tmp_path), answers, threshold)
+    predictions = json.loads((tmp_path / "predictions.json").read_text())
+    null_odds = json.loads((tmp_path / "null_odds.json").read_text())
+    assert null_odds == answers.null_odds
+    reported = evaluate_answers(golds, answers, threshold)
+    # Once with the threshold applied to the file, once without: it changes nothing.
+    for limit in (threshold, math.inf):
+        of_files = evaluate_v2(golds, predictions, null_odds, limit)
+        for name in ("exact", "f1", "total", "HasAns_f1", "NoAns_exact"):
+            assert of_files[name] == reported[name]
+    # No other threshold gives a better file.
+    for other in range(-6, 6):
+        assert evaluate_answers(golds, answers, other)["f1"] <= reported["f1"] + 1e-9
+
+
+def test_best_threshold_is_that_before_answers_are_taken_back():
+    golds, answers = random_answers(0)
+    before = evaluate_v2(golds, answers.predictions(), answers.null_odds)
+    reported = evaluate_answers(golds, answers, -100.0)
+    for name in ("best_exact", "best_f1_thresh", "pr_f1_ap", "pr_oracle_ap"):
+        assert reported[name] == before[name]
+    assert reported["null_score_diff_threshold"] == -100.0
+    assert reported["HasAns_exact"] == 0.0
+
+
+def test_files_of_version_1(tmp_path):
+    answers = rank(version_2_with_negative=False)
+    write_answers(str(tmp_path), answers, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "nbest_predictions.json",
+        "predictions.json",
+    ]
+    predictions = json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8"))
+    assert predictions == {"first": "Ab", "second": "empty", "third": "x"}
+    nbest = json.loads((tmp_path / "nbest_predictions.json").read_text(encoding="utf-8"))
+    best = nbest["first"][1]
+    assert list(best) == ["text", "probability", "start_log_prob", "end_log_prob"]
+    assert best["text"] == "Éf"
+    assert evaluate_answers({"first": ["ab"], "third": ["y"]}, answers, None) == {
+        "exact_match": 50.0,
+        "f1": 50.0,
+    }
+
+
+def test_spans_of_other_questions_change_nothing():
+    spans = make_spans(ROWS)
+    keep = spans.examples == 0
+    alone = dataclasses.replace(
+        spans,
+        **{
+            name: getattr(spans, name)[keep]
+            for name in ("examples", "windows", "starts", "ends", "start_offsets", "end_offsets")
+        },
+        start_scores=spans.start_scores[keep],
+        end_scores=spans.end_scores[keep],
+    )
+    assert rank_answers(IDS, CONTEXTS, alone, 5, True).nbest["first"] == rank().nbest["first"]

@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+
+from albert_tf.evaluation.squad_thresholds import (
+    apply_threshold,
+    official_best_threshold,
+    precision_recall_curves,
+    search_threshold,
+)
+
+
+def random_questions(seed):
+    """Scores, predictions, null odds, some of them equal, and which questions have an answer."""
+    rng = np.random.default_rng(seed)
+    names = [f"q{index}" for index in rng.permutation(int(rng.integers(2, 30)))]
+    has_answer = {name: bool(rng.integers(0, 2)) for name in names}
+    predictions = {name: "x" if rng.random() < 0.8 else "" for name in names}
+    scores = {
+        name: float(rng.choice([0, 1 / 3, 0.5, 1])) if has_answer[name] else float(not text)
+        for name, text in predictions.items()
+    }
+    null_odds = {name: float(rng.integers(-5, 6)) for name in rng.permutation(names)}
+    return scores, predictions, null_odds, has_answer
+
+
+def total(scores, null_odds, has_answer, threshold):
+    return sum(apply_threshold(scores, null_odds, has_answer, threshold).values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_searched_threshold_is_the_lowest_of_the_best(seed):
+    scores, _, null_odds, has_answer = random_questions(seed)
+    found = search_threshold(scores, null_odds, has_answer)
+    levels = [min(null_odds.values()) - 1, *sorted(set(null_odds.values()))]
+    totals = [total(scores, null_odds, has_answer, level) for level in levels]
+    best = total(scores, null_odds, has_answer, found)
+    assert best == pytest.approx(max(totals), abs=1e-9)
+    below = [value for value, level in zip(totals, levels, strict=True) if level < found]
+    if found in levels:
+        assert max(below) < best - 1e-9
+    else:
+        assert found < levels[1]
+
+
+def official_loop(scores, predictions, null_odds, has_answer):
+    """The official search, one question after the other."""
+    current = best = sum(not has for has in has_answer.values())
+    threshold = 0.0
+    for name in sorted(null_odds, key=null_odds.get):
+        if has_answer[name]:
+            current += scores[name]
+        elif predictions[name]:
+            current -= 1
+        if current > best:
+            best, threshold = current, null_odds[name]
+    return 100.0 * best / len(scores), threshold
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_official_threshold_is_that_of_the_loop_to_the_bit(seed):
+    questions = random_questions(seed)
+    assert official_best_threshold(*questions) == official_loop(*questions)
+
+
+def test_official_and_searched_threshold_are_equal_where_no_odds_are():
+    for seed in range(30):
+        scores, predictions, null_odds, has_answer = random_questions(seed)
+        null_odds = {name: odd + index / 100 for index, (name, odd) in enumerate(null_odds.items())}
+        best, official = official_best_threshold(scores, predictions, null_odds, has_answer)
+        found = search_threshold(scores, null_odds, has_answer)
+        achieved = 100 * total(scores, null_odds, has_answer, found) / len(scores)
+        assert achieved == pytest.approx(best, abs=1e-9)
+        assert found == official or found < min(null_odds.values())
+
+
+def test_where_answering_none_is_best_the_threshold_is_below_all():
+    odds = {"a": -3.0, "b": -2.0}
+    found = search_threshold({"a": 0.0, "b": 0.0}, odds, {"a": False, "b": False})
+    assert found < -3.0
+    assert found == pytest.approx(-3.0)
+
+
+def test_a_threshold_does_not_part_equal_odds():
+    scores = {"right": 1.0, "wrong": 0.0, "wrong too": 0.0}
+    has_answer = {"right": True, "wrong": False, "wrong too": False}
+    odds = {"right": 1.0, "wrong": 1.0, "wrong too": 1.0}
+    predictions = dict.fromkeys(scores, "x")
+    assert official_best_threshold(scores, predictions, odds, has_answer) == (100.0, 1.0)
+    assert search_threshold(scores, odds, has_answer) < 1.0
+
+
+def test_the_questions_at_the_threshold_stay_answered():
+    scores = {"a": 0.25, "b": 0.5, "c": 0.75}
+    has_answer = dict.fromkeys(scores, True)
+    assert apply_threshold(scores, {"a": 0.0, "b": 1.0, "c": 2.0}, has_answer, 1.0) == {
+        "a": 0.25,
+        "b": 0.5,
+        "c": 0.0,
+    }
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_average_precision_is_the_area_under_the_steps(seed):
+    exact, _, null_odds, has_answer = random_questions(seed)
+    answerable = sum(has_answer.values())
+    curves = precision_recall_curves(exact, exact, null_odds, has_answer)
+    if not answerable:
+        assert curves == {}
+        return
+    perfect = dict.fromkeys(exact, 1.0)
+    for kind, scores in (("exact", exact), ("oracle", perfect)):
+        area, recall = 0.0, 0.0
+        for threshold in sorted(set(null_odds.values())):
+            answered = [name for name, odd in null_odds.items() if odd <= threshold]
+            right = sum(scores[name] for name in answered if has_answer[name])
+            area += right / len(answered) * (right / answerable - recall)
+            recall = right / answerable
+        assert curves[kind].average == pytest.approx(100 * area, abs=1e-9)
+        assert curves[kind].recalls[-1] == pytest.approx(recall)
+        assert len(curves[kind].recalls) == 1 + len(set(null_odds.values()))
+
+
+def test_ranking_all_answerable_questions_first_is_perfect():
+    has_answer = {"a": True, "b": True, "c": False}
+    curves = precision_recall_curves({}, {}, {"c": 3.0, "a": 1.0, "b": 2.0}, has_answer)
+    assert curves["oracle"].average == pytest.approx(100.0)
+    assert curves["exact"].average == 0.0
