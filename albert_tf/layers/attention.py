@@ -57,20 +57,34 @@ class SelfAttention(keras.layers.Layer):
         for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
             layer.build(input_shape)
 
-    def call(self, hidden_states, attention_bias, training=None):
+    def read_weights(self) -> dict[str, common.DenseWeights]:
+        """Returns what `call` multiplies with, see `common.read_weights`."""
+        return {
+            "query": common.read_weights(self.query),
+            "key": common.read_weights(self.key),
+            "value": common.read_weights(self.value),
+            "output": common.read_weights(self.output_dense),
+        }
+
+    def call(self, hidden_states, attention_bias, weights=None, training=None):
         """Lets each position look at those of its sequence.
 
         Args:
             hidden_states: float (B, S, H).
             attention_bias: float (B, 1, 1, S), added to the scores: 0 where a key may be seen.
+            weights: of `read_weights`, where it was called already in this step.
             training: whether dropout is active.
 
         Returns:
             float (B, S, H).
         """
-        query = self._split_heads(self.query(hidden_states))
-        key = self._split_heads(self.key(hidden_states))
-        value = self._split_heads(self.value(hidden_states))
+        weights = weights or self.read_weights()
+        shape = ops.shape(hidden_states)
+        rows = common.as_rows(hidden_states)  # (B * S, H)
+        query, key, value = (
+            self._split_heads(common.apply_dense(rows, weights[name]), shape[1])
+            for name in ("query", "key", "value")
+        )
         scale = 1.0 / math.sqrt(self.hidden_size // self.num_heads)
         scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S, S)
         # float32, because neighbouring scores are one number in 16 bits.
@@ -79,17 +93,18 @@ class SelfAttention(keras.layers.Layer):
         probabilities = ops.cast(probabilities, self.compute_dtype)
         probabilities = self.probability_dropout(probabilities, training=training)
         context = self._join_heads(ops.matmul(probabilities, value))
-        output = self.output_dropout(self.output_dense(context), training=training)
-        return self.layer_norm(hidden_states + output)
+        output = common.apply_dense(context, weights["output"])
+        output = self.layer_norm(rows + self.output_dropout(output, training=training))
+        return ops.reshape(output, shape)
 
-    def _split_heads(self, x):
+    def _split_heads(self, rows, length):
         head_size = self.hidden_size // self.num_heads
-        x = ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads, head_size))  # (B, S, N, D)
+        x = ops.reshape(rows, (-1, length, self.num_heads, head_size))  # (B, S, N, D)
         return ops.transpose(x, (0, 2, 1, 3))  # (B, N, S, D)
 
     def _join_heads(self, x):
         x = ops.transpose(x, (0, 2, 1, 3))  # (B, S, N, D)
-        return ops.reshape(x, (-1, ops.shape(x)[1], self.hidden_size))  # (B, S, H)
+        return ops.reshape(x, (-1, self.hidden_size))  # (B * S, H)
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -5,6 +5,12 @@ import random
 from collections.abc import Callable
 
 import keras
+from keras import ops
+
+from albert_tf.layers.fast_gradients import normalize, tanh_gelu
+
+# Kernel and bias of a dense layer, in the dtype it computes in.
+DenseWeights = tuple[keras.KerasTensor, keras.KerasTensor]
 
 # Of the original's layer norms, all of them.
 LAYER_NORM_EPSILON = 1e-12
@@ -45,11 +51,50 @@ def dense(
     )
 
 
-def layer_norm(layer: keras.Layer) -> keras.layers.LayerNormalization:
-    """Returns a layer norm of the last axis with the precision of `layer`."""
-    return keras.layers.LayerNormalization(
-        epsilon=LAYER_NORM_EPSILON, name="layer_norm", dtype=layer.dtype_policy
+def read_weights(layer: keras.layers.Dense) -> DenseWeights:
+    """Returns kernel and bias in the dtype that the layer computes in.
+
+    In mixed precision each reading of a variable is a cast, and the cast's gradient another one, so
+    what is applied several times in a step is read once.
+    """
+    return (
+        ops.cast(layer.kernel, layer.compute_dtype),
+        ops.cast(layer.bias, layer.compute_dtype),
     )
+
+
+def apply_dense(x: keras.KerasTensor, weights: DenseWeights) -> keras.KerasTensor:
+    """Maps rows (T, in) to (T, out).
+
+    On a matrix, unlike on (B, S, in), TensorFlow makes one operator of the product and its bias.
+    """
+    kernel, bias = weights
+    return ops.add(ops.matmul(x, kernel), bias)
+
+
+def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
+    """Reshapes (..., width) to (T, width)."""
+    return ops.reshape(x, (-1, x.shape[-1]))
+
+
+class LayerNorm(keras.layers.Layer):
+    """Layer norm of the last axis; its variables stay float32 in mixed precision."""
+
+    def build(self, input_shape):
+        """Makes `gamma` and `beta`, as wide as the last axis of `input_shape`."""
+        width = (input_shape[-1],)
+        self.gamma = self.add_weight(shape=width, initializer="ones", name="gamma", autocast=False)
+        self.beta = self.add_weight(shape=width, initializer="zeros", name="beta", autocast=False)
+
+    def call(self, inputs):
+        """Normalises float (..., width)."""
+        normalized = normalize(inputs, LAYER_NORM_EPSILON)
+        return ops.cast(normalized * self.gamma + self.beta, self.compute_dtype)
+
+
+def layer_norm(layer: keras.Layer) -> LayerNorm:
+    """Returns a layer norm of the last axis with the precision of `layer`."""
+    return LayerNorm(name="layer_norm", dtype=layer.dtype_policy)
 
 
 def dropout(rate: float, seeds: SeedStream, name: str, layer: keras.Layer) -> keras.layers.Dropout:
@@ -57,11 +102,18 @@ def dropout(rate: float, seeds: SeedStream, name: str, layer: keras.Layer) -> ke
     return keras.layers.Dropout(rate, seed=seeds.next(), name=name, dtype=layer.dtype_policy)
 
 
-def activation(name: str) -> Callable:
+def activation(name: str, training: bool | None = None) -> Callable:
     """Returns the activation of a config's `hidden_act`.
 
     `gelu` is the tanh form (the original's), `gelu_erf` the exact one (https://arxiv.org/abs/1606.08415).
+
+    Args:
+        name: of the activation.
+        training: whether its gradient will be taken; where it will not, TensorFlow's own operators
+            fuse with the product before them.
     """
+    if training and name == "gelu":
+        return tanh_gelu
     if name in ("gelu", "gelu_erf"):
         return functools.partial(keras.ops.gelu, approximate=name == "gelu")
     return keras.activations.get(name)

@@ -21,6 +21,8 @@ class FactorizedEmbedding(keras.layers.Layer):
         max_position_embeddings: the longest S.
         type_vocab_size: number of segments.
         dropout: rate after the layer norm.
+        use_one_hot: whether rows are looked up by a product with one-hot vectors, which suits TPUs,
+            and not by a gather.
         initializer_range: standard deviation of the starting values.
         seed: of starting values and dropout.
     """
@@ -33,6 +35,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         max_position_embeddings: int = 512,
         type_vocab_size: int = 2,
         dropout: float = 0.0,
+        use_one_hot: bool = False,
         initializer_range: float = 0.02,
         seed: int | None = None,
         **kwargs,
@@ -45,6 +48,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.max_position_embeddings = max_position_embeddings
         self.type_vocab_size = type_vocab_size
         self.dropout = dropout
+        self.use_one_hot = use_one_hot
         self.initializer_range = initializer_range
         self.seed = seed
 
@@ -99,14 +103,19 @@ class FactorizedEmbedding(keras.layers.Layer):
             )
         length = ops.shape(input_ids)[1]
         embeddings = (
-            ops.take(self.word_embeddings, input_ids, axis=0)
+            self._look_up(self.word_embeddings, input_ids)
             + self.position_embeddings[:length]
-            + ops.take(self.segment_embeddings, segment_ids, axis=0)
+            + self._look_up(self.segment_embeddings, segment_ids)
         )  # (B, S, E)
         embeddings = self.output_dropout(self.layer_norm(embeddings), training=training)
         if self.projection is None:
             return embeddings, embeddings
         return embeddings, self.projection(embeddings)
+
+    def _look_up(self, table, ids):
+        if self.use_one_hot:
+            return ops.matmul(ops.one_hot(ids, table.shape[0], dtype=self.compute_dtype), table)
+        return ops.take(table, ids, axis=0)
 
     def get_config(self):
         """Returns the arguments of the constructor."""
@@ -118,6 +127,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             "max_position_embeddings": self.max_position_embeddings,
             "type_vocab_size": self.type_vocab_size,
             "dropout": self.dropout,
+            "use_one_hot": self.use_one_hot,
             "initializer_range": self.initializer_range,
             "seed": self.seed,
         }

@@ -2,6 +2,7 @@
 
 import keras
 
+from albert_tf.layers import common
 from albert_tf.layers.attention import SelfAttention
 from albert_tf.layers.feed_forward import FeedForward
 
@@ -23,16 +24,35 @@ class EncoderLayer(keras.layers.Layer):
         self.attention = attention
         self.feed_forward = feed_forward
 
+    @property
+    def dropouts(self) -> list[keras.layers.Dropout]:
+        """The dropout layers of both halves."""
+        return [
+            self.attention.probability_dropout,
+            self.attention.output_dropout,
+            self.feed_forward.output_dropout,
+        ]
+
     def build(self, input_shape):
         """Makes the variables of halves that have none yet; `input_shape` is (B, S, H)."""
         for half in (self.attention, self.feed_forward):
             if not half.built:
                 half.build(input_shape)
 
-    def call(self, hidden_states, attention_bias, training=None):
+    def read_weights(self) -> dict[str, dict[str, common.DenseWeights]]:
+        """Returns what `call` multiplies with, see `common.read_weights`."""
+        return {
+            "attention": self.attention.read_weights(),
+            "feed_forward": self.feed_forward.read_weights(),
+        }
+
+    def call(self, hidden_states, attention_bias, weights=None, training=None):
         """Maps hidden states (B, S, H) to (B, S, H); see `SelfAttention.call` for the arguments."""
-        hidden_states = self.attention(hidden_states, attention_bias, training=training)
-        return self.feed_forward(hidden_states, training=training)
+        weights = weights or self.read_weights()
+        hidden_states = self.attention(
+            hidden_states, attention_bias, weights["attention"], training=training
+        )
+        return self.feed_forward(hidden_states, weights["feed_forward"], training=training)
 
     def get_config(self):
         """Returns the arguments of the constructor."""

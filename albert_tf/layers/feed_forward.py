@@ -1,6 +1,7 @@
 """The second half of the block: H -> F -> H, residual, layer norm."""
 
 import keras
+from keras import ops
 
 from albert_tf.layers import common
 
@@ -45,7 +46,6 @@ class FeedForward(keras.layers.Layer):
         self.output_dense = common.dense(hidden_size, initializer_range, seeds, "output", self)
         self.layer_norm = common.layer_norm(self)
         self.output_dropout = common.dropout(dropout, seeds, "output_dropout", self)
-        self._activate = common.activation(activation)
 
     def build(self, input_shape):
         """Makes the variables; `input_shape` is (B, S, H)."""
@@ -53,19 +53,31 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((*input_shape[:-1], self.intermediate_size))
         self.layer_norm.build(input_shape)
 
-    def call(self, hidden_states, training=None):
+    def read_weights(self) -> dict[str, common.DenseWeights]:
+        """Returns what `call` multiplies with, see `common.read_weights`."""
+        return {
+            "intermediate": common.read_weights(self.intermediate),
+            "output": common.read_weights(self.output_dense),
+        }
+
+    def call(self, hidden_states, weights=None, training=None):
         """Transforms each position alone.
 
         Args:
             hidden_states: float (B, S, H).
+            weights: of `read_weights`, where it was called already in this step.
             training: whether dropout is active.
 
         Returns:
             float (B, S, H).
         """
-        output = self.output_dense(self._activate(self.intermediate(hidden_states)))
-        output = self.output_dropout(output, training=training)
-        return self.layer_norm(hidden_states + output)
+        weights = weights or self.read_weights()
+        rows = common.as_rows(hidden_states)  # (B * S, H)
+        activate = common.activation(self.activation, training)
+        intermediate = activate(common.apply_dense(rows, weights["intermediate"]))  # (B * S, F)
+        output = common.apply_dense(intermediate, weights["output"])
+        output = self.layer_norm(rows + self.output_dropout(output, training=training))
+        return ops.reshape(output, ops.shape(hidden_states))
 
     def get_config(self):
         """Returns the arguments of the constructor."""

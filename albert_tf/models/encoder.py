@@ -8,6 +8,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import EncoderLayer, FactorizedEmbedding, FeedForward, Pooler, SelfAttention
 from albert_tf.layers.common import SeedStream
+from albert_tf.models.rematerialization import rematerialize
 
 # BERT's: what is added to the attention score of a position that is masked out.
 _MASKED_SCORE = -10000.0
@@ -21,6 +22,9 @@ class AlbertEncoder(keras.Model):
         config: sizes, sharing, dropout.
         with_pooler: whether there is a pooler; some checkpoints of others have none. Without it there
             is no `pooled_output`, nor a model that needs one.
+        remat: whether training keeps the input of each application of a block alone, and computes the
+            rest anew in the backward pass.
+        use_one_hot_embeddings: whether embeddings are looked up by products, which suits TPUs.
         seed: of starting values and dropout; None draws it from the operating system.
     """
 
@@ -28,6 +32,8 @@ class AlbertEncoder(keras.Model):
         self,
         config: AlbertConfig,
         with_pooler: bool = True,
+        remat: bool = False,
+        use_one_hot_embeddings: bool = False,
         seed: int | None = None,
         name: str = "albert_encoder",
         **kwargs,
@@ -36,6 +42,8 @@ class AlbertEncoder(keras.Model):
         # Config
         self.config = config
         self.with_pooler = with_pooler
+        self.remat = remat
+        self.use_one_hot_embeddings = use_one_hot_embeddings
         self.seed = seed
 
         # Layers
@@ -47,6 +55,7 @@ class AlbertEncoder(keras.Model):
             max_position_embeddings=config.max_position_embeddings,
             type_vocab_size=config.type_vocab_size,
             dropout=config.hidden_dropout_prob,
+            use_one_hot=use_one_hot_embeddings,
             initializer_range=config.initializer_range,
             seed=seeds.next(),
             name="embedding",
@@ -161,9 +170,10 @@ class AlbertEncoder(keras.Model):
         attention_bias = attention_bias[:, None, None, :]  # (B, 1, 1, S)
 
         embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
+        apply = self._make_apply(training)
         encoder_outputs = []
         for index in self.block_order:
-            hidden_states = self.blocks[index](hidden_states, attention_bias, training=training)
+            hidden_states = apply(index, hidden_states, attention_bias)
             encoder_outputs.append(hidden_states)
         outputs = {
             "sequence_output": hidden_states,
@@ -174,12 +184,21 @@ class AlbertEncoder(keras.Model):
             outputs["pooled_output"] = self.pooler(hidden_states)
         return outputs
 
+    def _make_apply(self, training: bool | None) -> Callable:
+        """Returns what applies the block of an index to hidden states and attention bias."""
+        if self.remat and training:
+            return lambda index, *inputs: rematerialize(self.blocks[index])(*inputs)
+        weights = [block.read_weights() for block in self.blocks]
+        return lambda index, *inputs: self.blocks[index](*inputs, weights[index], training=training)
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "config": self.config.to_dict(),
             "with_pooler": self.with_pooler,
+            "remat": self.remat,
+            "use_one_hot_embeddings": self.use_one_hot_embeddings,
             "seed": self.seed,
         }
 

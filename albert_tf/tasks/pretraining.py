@@ -82,6 +82,14 @@ class PretrainingOptions(TrainingOptions, MaskingOptions):
         "one_device",
     )
     max_eval_steps: int = option("Evaluation steps at most.", 100)
+    remat: bool = option(
+        "Whether each block's activations are computed anew in the backward pass, to save memory.",
+        False,
+    )
+    use_one_hot_embeddings: bool = option(
+        "Whether embeddings are looked up by products with one-hot vectors, which suits TPUs.",
+        False,
+    )
     shuffle_buffer: int = option("Records held to draw the next one from.", 10000)
 
     def __post_init__(self):
@@ -221,11 +229,20 @@ def _check_vocabulary(paths: list[str], spec: RecordSpec, tokenizer: Tokenizer) 
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evaluator:
     seed, dtype = options.random_seed, options.mixed_precision
     sentence_head = options.sentence_objective != "none"
+
+    def make_model() -> AlbertPretrainer:
+        encoder = AlbertEncoder(
+            config,
+            remat=options.remat,
+            use_one_hot_embeddings=options.use_one_hot_embeddings,
+            seed=seed,
+            dtype=dtype,
+        )
+        return AlbertPretrainer(encoder, sentence_head, seed + 1, dtype=dtype)
+
     return make_evaluator(
         options,
-        lambda: AlbertPretrainer(
-            AlbertEncoder(config, seed=seed, dtype=dtype), sentence_head, seed + 1, dtype=dtype
-        ),
+        make_model,
         PretrainingLoss(sentence_head),
         options.num_train_steps,
         options.warmup_steps,

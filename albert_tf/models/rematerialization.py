@@ -1,0 +1,29 @@
+"""Memory for time: a block that keeps its input alone, and is computed anew in the backward pass."""
+
+from collections.abc import Callable
+
+import keras
+
+from albert_tf.layers import EncoderLayer
+
+
+def rematerialize(block: EncoderLayer) -> Callable:
+    """Returns one application of a block in training, for one use.
+
+    The seeds of its dropout are drawn here, once: a dropout layer draws a new one each time it is
+    called, and the second computation has to drop what the first one dropped.
+
+    Args:
+        block: the block; applied anew in the backward pass, so it reads its weights by itself.
+
+    Returns:
+        What maps hidden states (B, S, H) and attention bias (B, 1, 1, S) to hidden states.
+    """
+    generators = [layer.seed_generator for layer in block.dropouts if layer.rate > 0]
+    seeds = [(generator.state, generator.next()) for generator in generators]
+
+    def apply(hidden_states, attention_bias):
+        with keras.StatelessScope(seeds):
+            return block(hidden_states, attention_bias, training=True)
+
+    return keras.remat(apply)

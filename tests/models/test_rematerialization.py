@@ -1,0 +1,98 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.models import AlbertEncoder
+from tests.helpers import random_inputs, tiny_config
+
+DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
+
+
+def make_encoder(remat, **config):
+    return AlbertEncoder(tiny_config(**DROPOUT, **config), remat=remat, seed=1)
+
+
+def loss_and_gradients(encoder, inputs):
+    with tf.GradientTape() as tape:
+        outputs = encoder(inputs, training=True)
+        loss = tf.reduce_sum(outputs["sequence_output"] ** 3) + tf.reduce_sum(
+            outputs["pooled_output"]
+        )
+    gradients = tape.gradient(loss, encoder.trainable_variables)
+    return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+@pytest.mark.parametrize("run", [lambda f: f, tf.function], ids=["eager", "graph"])
+@pytest.mark.parametrize("sharing", ["all", "ffn"])
+def test_gradients_are_those_without_and_dropout_goes_on(run, sharing):
+    inputs = random_inputs()
+    losses, gradients = {}, {}
+    for remat in (False, True):
+        encoder = make_encoder(remat, sharing=sharing)
+        step = run(lambda encoder=encoder: loss_and_gradients(encoder, inputs))
+        steps = [step() for _ in range(2)]
+        losses[remat] = [float(loss) for loss, _ in steps]
+        gradients[remat] = steps[1][1]
+    # A second step drops other units, the same ones with and without.
+    assert abs(losses[True][0] - losses[True][1]) > 1e-2
+    np.testing.assert_allclose(losses[True], losses[False], rtol=1e-6)
+    scale = max(np.abs(expected).max() for expected in gradients[False])
+    for ours, expected in zip(gradients[True], gradients[False], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-6 * scale)
+
+
+def kept_numbers(remat, layers):
+    """Counts the numbers that the backward pass takes from the forward pass, weights left out."""
+    encoder = make_encoder(remat, num_hidden_layers=layers)
+    inputs = random_inputs()
+    forward_operations = []
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(encoder(inputs, training=True)["sequence_output"])
+        forward_operations.extend(tf.compat.v1.get_default_graph().get_operations())
+        return tape.gradient(loss, encoder.trainable_variables)
+
+    operations = step.get_concrete_function().graph.get_operations()
+    forward = {operation.name for operation in forward_operations}
+    kept = {
+        tensor.name: tensor.shape.num_elements()
+        for operation in operations
+        if operation.name not in forward
+        for tensor in operation.inputs
+        if tensor.op.name in forward
+        and tensor.dtype == tf.float32
+        and tensor.op.type not in ("Const", "ReadVariableOp")
+    }
+    return sum(kept.values())
+
+
+def test_each_layer_keeps_its_input_alone():
+    # (B, S, H) of `random_inputs` and `tiny_config`
+    activation = 3 * 11 * 48
+    more_layers = {
+        remat: kept_numbers(remat, 7) - kept_numbers(remat, 4) for remat in (False, True)
+    }
+    assert more_layers[True] <= 3 * 1.1 * activation
+    assert more_layers[False] > 3 * 8 * activation
+
+
+def test_one_hot_look_ups_give_the_same():
+    encoders = [
+        AlbertEncoder(tiny_config(), use_one_hot_embeddings=one_hot, seed=1)
+        for one_hot in (False, True)
+    ]
+    inputs = random_inputs()
+    outputs = [loss_and_gradients(encoder, inputs) for encoder in encoders]
+    np.testing.assert_allclose(outputs[1][0], outputs[0][0], rtol=1e-6)
+    for ours, expected in zip(outputs[1][1], outputs[0][1], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("option", ["remat", "use_one_hot_embeddings"])
+def test_option_is_in_the_keras_file(tmp_path, option):
+    encoder = AlbertEncoder(tiny_config(), **{option: True}, seed=1)
+    encoder.save(tmp_path / "encoder.keras")
+    assert getattr(keras.models.load_model(tmp_path / "encoder.keras"), option) is True
