@@ -38,7 +38,7 @@ _SETTINGS = {
             initializer_range=0.05,
         ),
         train_batch_size=32,
-        learning_rate=0.00176,
+        learning_rate=0.002,
     ),
     "small": Setting(
         AlbertConfig(
@@ -53,7 +53,7 @@ _SETTINGS = {
             initializer_range=0.035,
         ),
         train_batch_size=32,
-        learning_rate=0.00176,
+        learning_rate=0.002,
     ),
 }
 _LEAST_SENTENCE_ORDER_ACCURACY = 0.6
