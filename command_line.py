@@ -68,7 +68,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
         values = list(typing.get_args(kind))
         flags.DEFINE_enum(name, default, values, description)
     elif origin is tuple:
-        flags.DEFINE_list(name, default, description)
+        flags.DEFINE_list(name, None if default is None else list(default), description)
     else:
         define = {
             bool: flags.DEFINE_bool,

@@ -17,6 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertConditionalSpanLabeler,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -28,6 +29,7 @@ from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 __all__ = [
     "AdamWeightDecay",
     "AlbertClassifier",
+    "AlbertConditionalSpanLabeler",
     "AlbertConfig",
     "AlbertEncoder",
     "AlbertMultipleChoice",

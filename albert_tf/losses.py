@@ -6,6 +6,7 @@ the whole batch. The parts' losses then add up to the loss of the whole batch, a
 gradients, however it was cut.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -35,10 +36,11 @@ class PretrainingLoss:
         self._sentence_objective = sentence_objective
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominators: predictions and sequences."""
+        """Returns what `batch` adds to the denominators: predictions and sequences; and its tokens."""
         return {
             "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
             "sequences": _rows(batch["next_sentence_labels"]),
+            "tokens": tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32)),
         }
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -74,8 +76,24 @@ class PretrainingLoss:
             means |= {"sentence_order_loss": loss, "sentence_order_accuracy": accuracy}
         return means
 
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns the sum of the losses as `loss`, and `perplexity`, e to the masked-LM loss."""
+        losses = [value for name, value in metrics.items() if name.endswith("_loss")]
+        # Above 709 the exponential is no float64.
+        perplexity = math.exp(min(metrics["masked_lm_loss"], 700.0))
+        return {"loss": sum(losses), "perplexity": perplexity}
 
-class ClassificationLoss:
+
+class _OneLoss:
+    """A loss that is its own metric."""
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns nothing: `loss` is there."""
+        del metrics
+        return {}
+
+
+class ClassificationLoss(_OneLoss):
     """Mean cross-entropy of one label an example."""
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -103,7 +121,7 @@ class ClassificationLoss:
         return {"loss": loss, "accuracy": accuracy}
 
 
-class RegressionLoss:
+class RegressionLoss(_OneLoss):
     """Mean squared error of one score an example."""
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -130,8 +148,61 @@ class RegressionLoss:
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 
+class SpanLoss:
+    """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`."""
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns what `batch` adds to the denominator: windows."""
+        return {"windows": _rows(batch["start_positions"])}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the batch's share of the loss, a float32 scalar.
+
+        Args:
+            means: `metrics` of the batch.
+            weights: sums of `weights` over the whole batch.
+        """
+        return means["loss"].total / weights["windows"]
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns the loss of the batch as a mean in two parts.
+
+        Args:
+            batch: `start_positions` and `end_positions`, int (B,).
+            outputs: `start_logits` and `end_logits`, float (B, S).
+        """
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=batch[f"{end}_positions"], logits=outputs[f"{end}_logits"]
+            )
+            for end in ("start", "end")
+        ]
+        return {"loss": Mean(0.5 * tf.reduce_sum(losses), _rows(batch["start_positions"]))}
+
+
+class ConditionalSpanLoss(SpanLoss):
+    """`SpanLoss` plus half the cross-entropy of answerability, as in `run_squad_v2.py`."""
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns the loss of the batch as a mean in two parts.
+
+        Args:
+            batch: `start_positions`, `end_positions` and `is_impossible`, int (B,).
+            outputs: `start_log_probs` and `end_log_probs`, float (B, S), and `cls_logits`, float (B,).
+        """
+        log_probs = [
+            tf.gather(outputs[f"{end}_log_probs"], batch[f"{end}_positions"], batch_dims=1)
+            for end in ("start", "end")
+        ]
+        answerability = tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(batch["is_impossible"], tf.float32), logits=outputs["cls_logits"]
+        )
+        total = 0.5 * (tf.reduce_sum(answerability) - tf.reduce_sum(log_probs))
+        return {"loss": Mean(total, _rows(answerability))}
+
+
 def batch_loss(
-    loss: PretrainingLoss | ClassificationLoss | RegressionLoss, batch: Batch, outputs
+    loss: PretrainingLoss | ClassificationLoss | RegressionLoss | SpanLoss, batch: Batch, outputs
 ) -> tf.Tensor:
     """Returns the loss of a batch that is whole, a float32 scalar."""
     return loss.total(loss.metrics(batch, outputs), loss.weights(batch))

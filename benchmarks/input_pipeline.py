@@ -23,6 +23,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.dynamic_masking import DynamicMasker
 from albert_tf.data.input_pipeline import pretraining_batches
 from albert_tf.data.masking import MaskingRule
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.errors import InputError
 from albert_tf.losses import PretrainingLoss
@@ -96,7 +98,8 @@ def _read_batches(
         "dynamic": (unmasked_record(length), DynamicMasker(tokenizer, MaskingRule(predictions))),
     }[masking]
     path = os.path.join(folder, masking)
-    return pretraining_batches([path], spec.parse, batch_size, _SHUFFLE_BUFFER, _SEED, mask=mask)
+    order = RecordOrder(RecordFiles([path]), batch_size, _SHUFFLE_BUFFER, _SEED)
+    return pretraining_batches(order, spec.parse, mask=mask)
 
 
 def _write_records(options: InputPipelineOptions, folder: str, masking: str) -> None:

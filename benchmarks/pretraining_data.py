@@ -17,7 +17,6 @@ import itertools
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +33,7 @@ from albert_tf.data.records import pretraining_record, write_records
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.data.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.tokenization import load_tokenizer
+from benchmarks.processes import Usage, watch
 from benchmarks.tables import markdown_table
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -66,73 +66,6 @@ HEADER = [
     "load",
 ]
 
-# The script starts a server, which the workers are forked from.
-_WORKER_DEPTH = 2
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_SECONDS_BETWEEN_SAMPLES = 0.2
-
-
-@dataclasses.dataclass
-class Usage:
-    """What a tree of processes used, by samples.
-
-    Attributes:
-        cpu_seconds: process -> user and system time.
-        peak_mib: largest sum of all processes' memory.
-        worker_mib: largest memory of one worker, without what it shares with others: the imports.
-    """
-
-    cpu_seconds: dict[int, float] = dataclasses.field(default_factory=dict)
-    peak_mib: float = 0.0
-    worker_mib: float = 0.0
-
-    def sample(self, root: int) -> None:
-        """Looks at a process and all that descend from it."""
-        total = 0.0
-        for process, depth in _tree(root).items():
-            try:
-                fields = _stat_fields(process)
-                self.cpu_seconds[process] = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
-                shared, own = _memory_mib(process)
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has just ended
-            total += shared + own
-            if depth == _WORKER_DEPTH:
-                self.worker_mib = max(self.worker_mib, own)
-        self.peak_mib = max(self.peak_mib, total)
-
-
-def _stat_fields(process: int) -> list[str]:
-    """Returns the fields of /proc/<process>/stat from the third, the state, on."""
-    return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-
-
-def _tree(root: int) -> dict[int, int]:
-    """Returns a process and all that descend from it, each with its depth."""
-    parents = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int(_stat_fields(int(entry.name))[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-    depths, level = {root: 0}, [root]
-    while level:
-        level = [child for child, parent in parents.items() if parent in level]
-        depths |= dict.fromkeys(level, depths[parents[level[0]]] + 1) if level else {}
-    return depths
-
-
-def _memory_mib(process: int) -> tuple[float, float]:
-    """Returns a process' share of the memory that it shares, and its own."""
-    kib = {"Pss:": 0, "Private_Clean:": 0, "Private_Dirty:": 0}
-    for line in pathlib.Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-        name, value, *_ = line.split()
-        if name in kib:
-            kib[name] = int(value)
-    own = kib["Private_Clean:"] + kib["Private_Dirty:"]
-    return (kib["Pss:"] - own) / 1024, own / 1024
-
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
@@ -148,27 +81,12 @@ class Measurement:
     seconds: float
     usage: Usage
 
-    @property
-    def all_cpu_seconds(self) -> float:
-        """Of all processes."""
-        return sum(self.usage.cpu_seconds.values())
-
 
 def measure(flags: list[str]) -> Measurement:
     """Runs `create_pretraining_data.py` into a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        usage = Usage()
-        start = time.monotonic()
         command = [sys.executable, str(ROOT / "create_pretraining_data.py"), *flags]
-        process = subprocess.Popen(
-            [*command, f"--output_file={folder}/out.tfrecord"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while process.poll() is None:
-            usage.sample(process.pid)
-            time.sleep(_SECONDS_BETWEEN_SAMPLES)
-        seconds = time.monotonic() - start
+        seconds, usage = watch([*command, f"--output_file={folder}/out.tfrecord"])
         stats = json.loads(pathlib.Path(folder, "out.stats.json").read_text())
     lengths = stats["counts"]["lengths"]
     tokens = sum(int(length) * count for length, count in lengths.items())
@@ -276,8 +194,8 @@ def main() -> int:
             (rate, ",.0f"),
             (faster, ".1f"),
             (measured.seconds, ".1f"),
-            (measured.all_cpu_seconds, ".1f"),
-            (measured.tokens / measured.all_cpu_seconds, ",.0f"),
+            (measured.usage.all_cpu_seconds, ".1f"),
+            (measured.tokens / measured.usage.all_cpu_seconds, ",.0f"),
             (measured.usage.peak_mib, ".0f"),
             (measured.usage.worker_mib, ".0f"),
             (os.getloadavg()[0], ".1f"),

@@ -79,6 +79,8 @@ _HEADS = [
     *_dense(MODEL + "sentence_order_head/dense", "sop_classifier.classifier"),
     *_dense(MODEL + "head/dense", "classifier"),
     *_dense(MODEL + "span_head/dense", "qa_outputs"),
+    # They have no such head; the name says what is missing.
+    row(MODEL + "(conditional_span_head/.+)", r"\1"),
 ]
 _BARE = [*_encoder_rows(""), *_HEADS]
 _WITH_HEADS = [*_encoder_rows(ENCODER), *_HEADS]
@@ -204,10 +206,10 @@ def make_model(config: AlbertConfig, reader: FolderReader, layout: Layout) -> ke
 
 def _config_of(model: keras.Model) -> HuggingFaceConfig:
     """Returns what the `config.json` of a model says."""
-    config = HuggingFaceConfig(
-        getattr(model, "encoder", model).config,
-        next(name for name, one in _ARCHITECTURES.items() if one.matches(model)),
-    )
+    name = next((name for name, one in _ARCHITECTURES.items() if one.matches(model)), None)
+    if name is None:
+        raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
+    config = HuggingFaceConfig(getattr(model, "encoder", model).config, name)
     if isinstance(model, AlbertClassifier):
         config = dataclasses.replace(config, num_labels=model.num_classes)
     if isinstance(model, AlbertClassifier | AlbertMultipleChoice):

@@ -14,6 +14,7 @@ from albert_tf.conversion.hugging_face_reader import FolderReader, is_bare, is_f
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertConditionalSpanLabeler,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -92,6 +93,8 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
         return AlbertMultipleChoice(encoder)
     if holds("albert_span_labeler/span_head/dense/bias"):
         return AlbertSpanLabeler(encoder)
+    if holds("albert_conditional_span_labeler/conditional_span_head/start_logits/bias"):
+        return AlbertConditionalSpanLabeler(encoder)
     return encoder
 
 

@@ -26,6 +26,7 @@ from albert_tf.training.checkpoint_files import (
 from albert_tf.training.checkpoints import variables_by_path
 
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
+_CONDITIONAL = MODEL + r"conditional_span_head/"
 _SHARED = r"bert/encoder/layer_shared/"
 
 _AROUND_THE_BLOCKS = [
@@ -48,6 +49,12 @@ _AROUND_THE_BLOCKS = [
     row(MODEL + r"head/dense/bias", r"output_bias"),
     row(MODEL + r"span_head/dense/kernel", r"cls/squad/output_weights", transposed=True),
     row(MODEL + r"span_head/dense/bias", r"cls/squad/output_bias"),
+    row(_CONDITIONAL + r"start_logits/(.+)", r"start_logits/dense/\1"),
+    row(_CONDITIONAL + r"end_hidden/(.+)", r"end_logits/dense_0/\1"),
+    row(_CONDITIONAL + r"layer_norm/(.+)", r"end_logits/LayerNorm/\1"),
+    row(_CONDITIONAL + r"end_logits/(.+)", r"end_logits/dense_1/\1"),
+    row(_CONDITIONAL + r"answer_hidden/(.+)", r"answer_class/dense_0/\1"),
+    row(_CONDITIONAL + r"answer_logits/(.+)", r"answer_class/dense_1/\1"),
 ]
 _ORIGINAL = [
     *_AROUND_THE_BLOCKS,

@@ -56,6 +56,7 @@ _ROWS = [
     _row(r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
     # No such heads are exported; the names say what is missing.
     _row(r"(sentence_order_head|head|span_head)/dense/(.+)", r"\1/dense/\2"),
+    _row(r"(conditional_span_head/.+)", r"\1"),
 ]
 # Its first axis counts the heads.
 _HEADS = _SELF_ATTENTION + "query/bias"

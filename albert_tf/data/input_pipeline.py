@@ -6,22 +6,20 @@ of (seed, n): a run that resumes at step n starts with batch n and prepares none
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.features import Features
-from albert_tf.data.records import list_records
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import InputError
 
 # How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
 # leave less to chance. On SST-2 in batches of 32 the padding is 17 % of the real tokens with 16,
 # 6 % with 64, 4 % with 128.
 _POOL_BATCHES = 64
-
-# How many record files are read in turn. A constant, because it decides the order of the records.
-_OPEN_FILES = 16
 
 Parse = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 # A parsed batch and a seed, integers (2,) -> the batch with masks.
@@ -194,13 +192,7 @@ def _sort_by_length(batches: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def pretraining_batches(
-    files: Sequence[str],
-    parse: Parse,
-    batch_size: int,
-    shuffle_buffer: int,
-    seed: int,
-    start_step: int = 0,
-    mask: Mask | None = None,
+    order: RecordOrder, parse: Parse, start_step: int = 0, mask: Mask | None = None
 ) -> tf.data.Dataset:
     """Returns full, shuffled batches of records without end.
 
@@ -209,44 +201,29 @@ def pretraining_batches(
     would have seen.
 
     Args:
-        files: TFRecord files that `albert_tf.data.records.check_records` accepts.
+        order: of the records; its seed decides the masks too.
         parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
-        batch_size: B, of all replicas together.
-        shuffle_buffer: records that are held to draw the next one from.
-        seed: decides the order and the masks.
         start_step: number of the first batch to return, from 0; those before are read, not parsed.
         mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
-    records = (
-        list_records(files)
-        .shuffle(len(files), seed)
-        .interleave(
-            tf.data.TFRecordDataset,
-            cycle_length=_OPEN_FILES,
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
-        .shuffle(shuffle_buffer, seed)
-        .repeat()
-        .batch(batch_size, drop_remainder=True)
-    )
-    return _prepared(records, parse, mask, seed, start_step)
+    return _prepared(order.batches(), parse, mask, order.seed, start_step)
 
 
 def pretraining_evaluation_batches(
-    files: Sequence[str], parse: Parse, batch_size: int, seed: int = 0, mask: Mask | None = None
+    files: RecordFiles, parse: Parse, batch_size: int, seed: int = 0, mask: Mask | None = None
 ) -> tf.data.Dataset:
     """Returns each record once, in order; the last batch may be smaller.
 
     Masks made here are the same ones each time.
 
     Args:
-        files: TFRecord files that `albert_tf.data.records.check_records` accepts.
+        files: what is read, without what is left out.
         parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
         batch_size: B.
         seed: decides the masks, with the number of the batch.
         mask: masks a batch, `DynamicMasker`; None for records that have masks.
     """
-    records = list_records(files).flat_map(tf.data.TFRecordDataset).batch(batch_size)
+    records = files.as_dataset().flat_map(files.read).batch(batch_size)
     return _prepared(records, parse, mask, seed)
 
 

@@ -280,7 +280,8 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
     """
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+    # TensorFlow puts a record that it cannot parse into the message, which then need not be text.
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
         for path in paths:
             check_records(path, spec, limit=None)
         raise

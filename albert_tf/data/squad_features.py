@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.data.features import check_max_seq_length
 from albert_tf.data.squad import SquadExample
@@ -199,14 +198,17 @@ def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     Returns:
         int (tokens,), the number of a window.
     """
-    if not len(starts):
-        return np.zeros(0, np.int64)
-    tokens = np.arange(ends[-1])
-    left = tokens - starts[:, None]  # (windows, tokens)
-    right = ends[:, None] - 1 - tokens
-    context = np.minimum(left, right)
-    score = context + _LENGTH_WEIGHT * (ends - starts)[:, None]
-    return np.where(context < 0, -np.inf, score).argmax(axis=0)
+    tokens = ends.max(initial=0)
+    best = np.zeros(tokens, np.int64)
+    best_scores = np.full(tokens, -np.inf)
+    # Not all windows and all tokens at once: a passage may be as long as a book.
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        left = np.arange(end - start)
+        scores = np.minimum(left, left[::-1]) + _LENGTH_WEIGHT * (end - start)
+        better = start + np.flatnonzero(scores > best_scores[start:end])
+        best[better] = number
+        best_scores[better] = scores[better - start]
+    return best
 
 
 def _find_answer(example: SquadExample, passage: _Passage) -> tuple[int, int] | None:
@@ -229,18 +231,3 @@ def _label(
     if start <= first and last < end:
         return first - start + offset, last - start + offset, 0
     return 0, 0, 1
-
-
-def add_p_mask(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Adds `p_mask` to a batch of windows: 1 where no answer can begin or end, 0 elsewhere.
-
-    An answer is made of tokens of the passage; [CLS] stands for none.
-
-    Args:
-        batch: `segment_ids`, int32 (B, S), and more.
-    """
-    segments = batch["segment_ids"]
-    # The token after the last of the passage is its [SEP], of the same segment.
-    is_passage = segments * tf.pad(segments, [[0, 0], [0, 1]])[:, 1:]
-    is_cls = tf.one_hot(tf.zeros_like(segments[:, 0]), tf.shape(segments)[1], dtype=tf.int32)
-    return {**batch, "p_mask": 1 - is_passage - is_cls}

@@ -225,26 +225,23 @@ def read_windows(paths: Sequence[str], max_seq_length: int) -> SquadWindows:
 
 
 def _read(paths: Sequence[str], spec: RecordSpec) -> dict[str, np.ndarray]:
-    """Returns each feature of all records, without padding; `lengths` and `first_lengths` besides."""
+    """Returns each feature of all records without padding, lengths in place of mask and segments."""
     records = list_records(paths).flat_map(tf.data.TFRecordDataset).batch(_RECORDS_AT_ONCE)
     batches = records.map(spec.parse, num_parallel_calls=tf.data.AUTOTUNE).as_numpy_iterator()
     with explain_bad_records(paths, spec):
-        parts = [_without_padding(batch, spec) for batch in batches]
-    return {
-        name: np.concatenate([np.zeros(0, np.int32), *(part[name] for part in parts)])
-        for name in ("lengths", "first_lengths", *(feature.name for feature in spec.features))
-    }
+        parts = [_without_padding(batch) for batch in batches]
+    # So that files without records have each column, too.
+    nothing = {feature.name: np.zeros((0, *feature.shape), np.int32) for feature in spec.features}
+    parts.insert(0, _without_padding(nothing))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _without_padding(batch: dict[str, np.ndarray], spec: RecordSpec) -> dict[str, np.ndarray]:
-    mask = batch["input_mask"].astype(bool)  # (B, S)
+def _without_padding(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    mask = batch.pop("input_mask").astype(bool)  # (B, S)
     lengths = mask.sum(axis=1, dtype=np.int32)
-    columns = {
-        feature.name: batch[feature.name][mask] if feature.shape else batch[feature.name]
-        for feature in spec.features
-    }
-    in_passage = batch["segment_ids"].sum(axis=1, dtype=np.int32)
-    return columns | {"lengths": lengths, "first_lengths": lengths - in_passage}
+    first_lengths = lengths - batch.pop("segment_ids").sum(axis=1, dtype=np.int32)
+    columns = {name: array[mask] if array.ndim == 2 else array for name, array in batch.items()}
+    return columns | {"lengths": lengths, "first_lengths": first_lengths}
 
 
 def _to_features(columns: dict[str, np.ndarray]) -> Features:

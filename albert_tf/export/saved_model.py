@@ -7,6 +7,8 @@ The labels' names are in the output `label`, and one a line in `assets/labels.tx
 """
 
 import contextlib
+import dataclasses
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +16,22 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.export import warmup
+from albert_tf.export.question_answering import AnswerRule, AnswerTextModel
 from albert_tf.export.signatures import (
     ChoiceTextModel,
     IdsModel,
     TextModel,
+    all_outputs,
     class_outputs,
     score_outputs,
 )
-from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertMultipleChoice,
+    AlbertSpanLabeler,
+)
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
 
@@ -125,12 +135,44 @@ def export_multiple_choice(
         )
 
 
+def export_question_answering(
+    model: AlbertSpanLabeler | AlbertConditionalSpanLabeler,
+    tokenizer: AlbertTokenizer,
+    export_dir: str,
+    rule: AnswerRule,
+) -> dict[str, str]:
+    """Writes SavedModels that take `question` and `context`, or the ids of windows.
+
+    Args:
+        model: the model.
+        tokenizer: what the model was trained with.
+        export_dir: folder of the models' folders.
+        rule: of the text model; it is in `assets/answer_rule.json` of both.
+
+    Returns:
+        The written folders: `ids` and `text`.
+
+    Raises:
+        InputError: the file system refuses.
+    """
+    content = json.dumps(dataclasses.asdict(rule), indent=2) + "\n"
+    with _asset_file("answer_rule.json", content) as rule_file:
+        ids_model = IdsModel(model, all_outputs, rule_file)
+        return _export(
+            ids_model, lambda: AnswerTextModel(ids_model, tokenizer, rule), tokenizer, export_dir
+        )
+
+
+def _labels_file(labels: Sequence[str]) -> contextlib.AbstractContextManager[str]:
+    return _asset_file("labels.txt", "".join(f"{label}\n" for label in labels))
+
+
 @contextlib.contextmanager
-def _labels_file(labels: Sequence[str]) -> Iterator[str]:
-    """Gives the name of a file that holds the labels for as long as a SavedModel is written."""
+def _asset_file(name: str, content: str) -> Iterator[str]:
+    """Gives the path of a file with some content for as long as a SavedModel is written."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "labels.txt")
-        files.write_text(path, "".join(f"{label}\n" for label in labels))
+        path = os.path.join(folder, name)
+        files.write_text(path, content)
         yield path
 
 
@@ -153,6 +195,9 @@ def _export(
         for name, module in modules.items():
             incomplete = stack.enter_context(files.write_atomically(paths[name]))
             tf.saved_model.save(module, incomplete, signatures=module.signature)
+            if warmup.is_available():
+                requests = warmup.sample_requests(module.signature)
+                warmup.write_warmup_requests(incomplete, module.signature, requests)
     return paths
 
 

@@ -5,18 +5,20 @@ restore variables that only a Keras 3 model leads to, and tracking both would wr
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from albert_tf.export.checks import check_ids
 from albert_tf.export.packing import pack_choices, pack_inputs
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
 
-# The model's logits -> what the exported model gives.
-Outputs = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+# What the model gives, such as logits -> what the exported model gives.
+Outputs = Callable[[Any], dict[str, tf.Tensor]]
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -40,25 +42,31 @@ def score_outputs(logits: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"score": logits[:, 0]}
 
 
+def all_outputs(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Gives what the model gives."""
+    return dict(outputs)
+
+
 class IdsModel(tf.Module):
     """Ids in, predictions out; its SavedModel needs TensorFlow alone.
 
     Args:
         model: maps ids to logits.
         outputs: what to give of the logits.
-        labels_file: a file with the labels' names, one a line, that goes along; None without labels.
+        asset_file: a file that goes along, such as the labels' names; None for none.
     """
 
-    def __init__(self, model: keras.Model, outputs: Outputs, labels_file: str | None = None):
+    def __init__(self, model: keras.Model, outputs: Outputs, asset_file: str | None = None):
         super().__init__()
         self.weights = [variable.value for variable in model.weights]
-        if labels_file is not None:
-            self.labels = tf.saved_model.Asset(labels_file)
+        if asset_file is not None:
+            self.asset = tf.saved_model.Asset(asset_file)
 
         # The closure keeps the Keras model out of what the module tracks.
         @tf.function
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
+            input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
             inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             return outputs(model(inputs, training=False))
 

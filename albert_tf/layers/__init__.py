@@ -1,6 +1,7 @@
 """The layers of ALBERT, in `keras.ops` alone."""
 
 from albert_tf.layers.attention import SelfAttention
+from albert_tf.layers.conditional_span_head import ConditionalSpanHead, make_p_mask
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.encoder_layer import EncoderLayer
 from albert_tf.layers.feed_forward import FeedForward
@@ -9,6 +10,7 @@ from albert_tf.layers.pooled_heads import PooledClassificationHead, Pooler
 from albert_tf.layers.span_head import SpanHead
 
 __all__ = [
+    "ConditionalSpanHead",
     "EncoderLayer",
     "FactorizedEmbedding",
     "FeedForward",
@@ -17,4 +19,5 @@ __all__ = [
     "Pooler",
     "SelfAttention",
     "SpanHead",
+    "make_p_mask",
 ]

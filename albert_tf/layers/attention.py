@@ -57,33 +57,22 @@ class SelfAttention(keras.layers.Layer):
         for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
             layer.build(input_shape)
 
-    def read_weights(self) -> dict[str, common.DenseWeights]:
-        """Returns what `call` multiplies with, see `common.read_weights`."""
-        return {
-            "query": common.read_weights(self.query),
-            "key": common.read_weights(self.key),
-            "value": common.read_weights(self.value),
-            "output": common.read_weights(self.output_dense),
-        }
-
-    def call(self, hidden_states, attention_bias, weights=None, training=None):
+    def call(self, hidden_states, attention_bias, training=None):
         """Lets each position look at those of its sequence.
 
         Args:
             hidden_states: float (B, S, H).
             attention_bias: float (B, 1, 1, S), added to the scores: 0 where a key may be seen.
-            weights: of `read_weights`, where it was called already in this step.
             training: whether dropout is active.
 
         Returns:
             float (B, S, H).
         """
-        weights = weights or self.read_weights()
         shape = ops.shape(hidden_states)
         rows = common.as_rows(hidden_states)  # (B * S, H)
         query, key, value = (
-            self._split_heads(common.apply_dense(rows, weights[name]), shape[1])
-            for name in ("query", "key", "value")
+            self._split_heads(projection(rows), shape[1])
+            for projection in (self.query, self.key, self.value)
         )
         scale = 1.0 / math.sqrt(self.hidden_size // self.num_heads)
         scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S, S)
@@ -93,7 +82,7 @@ class SelfAttention(keras.layers.Layer):
         probabilities = ops.cast(probabilities, self.compute_dtype)
         probabilities = self.probability_dropout(probabilities, training=training)
         context = self._join_heads(ops.matmul(probabilities, value))
-        output = common.apply_dense(context, weights["output"])
+        output = self.output_dense(context)
         output = self.layer_norm(rows + self.output_dropout(output, training=training))
         return ops.reshape(output, shape)
 

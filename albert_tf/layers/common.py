@@ -9,9 +9,6 @@ from keras import ops
 
 from albert_tf.layers.fast_gradients import normalize, tanh_gelu
 
-# Kernel and bias of a dense layer, in the dtype it computes in.
-DenseWeights = tuple[keras.KerasTensor, keras.KerasTensor]
-
 # Of the original's layer norms, all of them.
 LAYER_NORM_EPSILON = 1e-12
 
@@ -40,40 +37,28 @@ def truncated_normal(stddev: float, seeds: SeedStream) -> keras.initializers.Ini
 
 
 def dense(
-    units: int, stddev: float, seeds: SeedStream, name: str, layer: keras.Layer
+    units: int,
+    stddev: float,
+    seeds: SeedStream,
+    name: str,
+    layer: keras.Layer,
+    use_bias: bool = True,
 ) -> keras.layers.Dense:
     """Returns a dense layer with ALBERT's starting values and the precision of `layer`."""
     return keras.layers.Dense(
         units,
+        use_bias=use_bias,
         kernel_initializer=truncated_normal(stddev, seeds),
         name=name,
         dtype=layer.dtype_policy,
     )
 
 
-def read_weights(layer: keras.layers.Dense) -> DenseWeights:
-    """Returns kernel and bias in the dtype that the layer computes in.
-
-    In mixed precision each reading of a variable is a cast, and the cast's gradient another one, so
-    what is applied several times in a step is read once.
-    """
-    return (
-        ops.cast(layer.kernel, layer.compute_dtype),
-        ops.cast(layer.bias, layer.compute_dtype),
-    )
-
-
-def apply_dense(x: keras.KerasTensor, weights: DenseWeights) -> keras.KerasTensor:
-    """Maps rows (T, in) to (T, out).
-
-    On a matrix, unlike on (B, S, in), TensorFlow makes one operator of the product and its bias.
-    """
-    kernel, bias = weights
-    return ops.add(ops.matmul(x, kernel), bias)
-
-
 def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
-    """Reshapes (..., width) to (T, width)."""
+    """Reshapes (..., width) to (T, width).
+
+    On a matrix, unlike on (B, S, width), TensorFlow makes one operator of a product and its bias.
+    """
     return ops.reshape(x, (-1, x.shape[-1]))
 
 

@@ -2,7 +2,6 @@
 
 import keras
 
-from albert_tf.layers import common
 from albert_tf.layers.attention import SelfAttention
 from albert_tf.layers.feed_forward import FeedForward
 
@@ -39,20 +38,10 @@ class EncoderLayer(keras.layers.Layer):
             if not half.built:
                 half.build(input_shape)
 
-    def read_weights(self) -> dict[str, dict[str, common.DenseWeights]]:
-        """Returns what `call` multiplies with, see `common.read_weights`."""
-        return {
-            "attention": self.attention.read_weights(),
-            "feed_forward": self.feed_forward.read_weights(),
-        }
-
-    def call(self, hidden_states, attention_bias, weights=None, training=None):
+    def call(self, hidden_states, attention_bias, training=None):
         """Maps hidden states (B, S, H) to (B, S, H); see `SelfAttention.call` for the arguments."""
-        weights = weights or self.read_weights()
-        hidden_states = self.attention(
-            hidden_states, attention_bias, weights["attention"], training=training
-        )
-        return self.feed_forward(hidden_states, weights["feed_forward"], training=training)
+        hidden_states = self.attention(hidden_states, attention_bias, training=training)
+        return self.feed_forward(hidden_states, training=training)
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -18,7 +18,9 @@ _CUBIC = 0.044715 * _LINEAR
 
 @ops.custom_gradient
 def tanh_gelu(x):
-    """The tanh form of gelu; keeps one tensor, the derivative.
+    """The tanh form of gelu, computed in float32; keeps one tensor, the derivative.
+
+    TensorFlow's sigmoid takes four times as long in bfloat16 as in float32.
 
     Args:
         x: float, any shape.
@@ -26,15 +28,17 @@ def tanh_gelu(x):
     Returns:
         float, shape and dtype of `x`.
     """
-    square = ops.square(x)
-    gate = ops.sigmoid(x * (_LINEAR + _CUBIC * square))
-    output = x * gate
+    exact = ops.cast(x, "float32")
+    square = ops.square(exact)
+    gate = ops.sigmoid(exact * (_LINEAR + _CUBIC * square))
+    output = exact * gate
     derivative = gate + (output - output * gate) * (_LINEAR + 3.0 * _CUBIC * square)
+    derivative = ops.cast(derivative, x.dtype)
 
     def gradient(upstream):
         return upstream * derivative
 
-    return output, gradient
+    return ops.cast(output, x.dtype), gradient
 
 
 def normalize(x: keras.KerasTensor, epsilon: float) -> keras.KerasTensor:

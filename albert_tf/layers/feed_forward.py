@@ -53,29 +53,20 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((*input_shape[:-1], self.intermediate_size))
         self.layer_norm.build(input_shape)
 
-    def read_weights(self) -> dict[str, common.DenseWeights]:
-        """Returns what `call` multiplies with, see `common.read_weights`."""
-        return {
-            "intermediate": common.read_weights(self.intermediate),
-            "output": common.read_weights(self.output_dense),
-        }
-
-    def call(self, hidden_states, weights=None, training=None):
+    def call(self, hidden_states, training=None):
         """Transforms each position alone.
 
         Args:
             hidden_states: float (B, S, H).
-            weights: of `read_weights`, where it was called already in this step.
             training: whether dropout is active.
 
         Returns:
             float (B, S, H).
         """
-        weights = weights or self.read_weights()
         rows = common.as_rows(hidden_states)  # (B * S, H)
         activate = common.activation(self.activation, training)
-        intermediate = activate(common.apply_dense(rows, weights["intermediate"]))  # (B * S, F)
-        output = common.apply_dense(intermediate, weights["output"])
+        intermediate = activate(self.intermediate(rows))  # (B * S, F)
+        output = self.output_dense(intermediate)
         output = self.layer_norm(rows + self.output_dropout(output, training=training))
         return ops.reshape(output, ops.shape(hidden_states))
 

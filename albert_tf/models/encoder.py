@@ -170,10 +170,13 @@ class AlbertEncoder(keras.Model):
         attention_bias = attention_bias[:, None, None, :]  # (B, 1, 1, S)
 
         embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
-        apply = self._make_apply(training)
         encoder_outputs = []
         for index in self.block_order:
-            hidden_states = apply(index, hidden_states, attention_bias)
+            block = self.blocks[index]
+            if self.remat and training:
+                hidden_states = rematerialize(block)(hidden_states, attention_bias)
+            else:
+                hidden_states = block(hidden_states, attention_bias, training=training)
             encoder_outputs.append(hidden_states)
         outputs = {
             "sequence_output": hidden_states,
@@ -183,13 +186,6 @@ class AlbertEncoder(keras.Model):
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(hidden_states)
         return outputs
-
-    def _make_apply(self, training: bool | None) -> Callable:
-        """Returns what applies the block of an index to hidden states and attention bias."""
-        if self.remat and training:
-            return lambda index, *inputs: rematerialize(self.blocks[index])(*inputs)
-        weights = [block.read_weights() for block in self.blocks]
-        return lambda index, *inputs: self.blocks[index](*inputs, weights[index], training=training)
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -14,7 +14,7 @@ def rematerialize(block: EncoderLayer) -> Callable:
     called, and the second computation has to drop what the first one dropped.
 
     Args:
-        block: the block; applied anew in the backward pass, so it reads its weights by itself.
+        block: the block.
 
     Returns:
         What maps hidden states (B, S, H) and attention bias (B, 1, 1, S) to hidden states.

@@ -73,13 +73,18 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         rate = ops.cast(learning_rate, variable.dtype)
         if not self._is_excluded[index]:
             update = update + self.weight_decay_rate * variable
-            rate = rate * self.trust_ratio(variable, update)
+            rate = rate * self.trust_ratio(index, variable, update)
         self.assign_sub(variable, rate * update)
 
-    def trust_ratio(self, variable, update):
+    def trust_ratio(self, index, variable, update):
         """Returns the factor on the learning rate of a variable that is not excluded; here 1."""
-        del variable, update
+        del index, variable, update
         return 1.0
+
+    @property
+    def trust_ratios(self) -> dict[str, keras.Variable]:
+        """The trust ratios of the last update, float32 (), by the path of the variable; here none."""
+        return {}
 
     def get_config(self):
         """Returns the arguments of the constructor."""

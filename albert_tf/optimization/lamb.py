@@ -25,9 +25,28 @@ class Lamb(AdamWeightDecay):
     def __init__(self, learning_rate, name: str = "lamb", **kwargs):
         super().__init__(learning_rate, name=name, **kwargs)
 
-    def trust_ratio(self, variable, update):
-        """Returns |variable| / |update|, or 1 where a norm is 0."""
+    def build(self, variables):
+        """Makes both moments of each variable, and what keeps its trust ratio."""
+        if self.built:
+            return
+        super().build(variables)
+        self._trust_ratios = {
+            index: self.add_variable((), name=f"{variable.path.replace('/', '_')}_trust_ratio")
+            for index, variable in enumerate(variables)
+            if not self._is_excluded[index]
+        }
+        self._paths = [variable.path for variable in variables]
+
+    @property
+    def trust_ratios(self) -> dict[str, keras.Variable]:
+        """The trust ratios of the last update, float32 (), by the path of the variable."""
+        return {self._paths[index]: ratio for index, ratio in self._trust_ratios.items()}
+
+    def trust_ratio(self, index, variable, update):
+        """Returns |variable| / |update|, or 1 where a norm is 0, and keeps it."""
         variable_norm = ops.norm(variable)
         update_norm = ops.norm(update)
         both = ops.logical_and(variable_norm > 0, update_norm > 0)
-        return ops.where(both, variable_norm / ops.where(both, update_norm, 1.0), 1.0)
+        ratio = ops.where(both, variable_norm / ops.where(both, update_norm, 1.0), 1.0)
+        self.assign(self._trust_ratios[index], ratio)
+        return ratio

@@ -1,19 +1,14 @@
 """Fine-tuning on texts: trains, evaluates, predicts and exports on GLUE, RACE and users' own files."""
 
-import dataclasses
-import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint, stored_shape
-from albert_tf.data.input_pipeline import evaluation_batches, restore_order, training_batches
-from albert_tf.errors import InputError
+from albert_tf.conversion import load_checkpoint
+from albert_tf.data.input_pipeline import evaluation_batches, restore_order
 from albert_tf.evaluation.glue_metrics import compute_metrics
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import prediction_files
@@ -24,36 +19,21 @@ from albert_tf.tasks.classification_data import (
     read_data,
     write_head,
 )
-from albert_tf.tasks.classification_options import (
-    SPM_MODEL_FILE,
-    VOCAB_FILE,
-    ClassificationOptions,
-    complete,
-)
+from albert_tf.tasks.classification_options import ClassificationOptions, complete
 from albert_tf.tasks.common import (
     check_output_dir,
     check_vocab_size,
-    has_checkpoint,
     load_config,
-    make_evaluator,
-    make_plan,
     start_devices,
-    start_or_resume,
     write_results,
 )
+from albert_tf.tasks.fine_tuning import fine_tune, make_fine_tuner, prepare_folder
 from albert_tf.tasks.kinds import KINDS
-from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.line_prediction import predict_lines
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import (
-    Evaluator,
-    Trainer,
-    TrainingPlan,
-    best_checkpoint,
-    train,
-)
+from albert_tf.training import Evaluator, best_checkpoint
 
 
 def run(options: ClassificationOptions) -> dict[str, float]:
@@ -94,29 +74,15 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
 
 
 def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: Data) -> Evaluator:
-    seed, dtype = options.random_seed, options.mixed_precision
     kind = KINDS[data.head.kind]
 
-    def make_model() -> keras.Model:
-        encoder = AlbertEncoder(config, seed=seed, dtype=dtype)
-        return kind.make_model(data.head, encoder, options.classifier_dropout, seed + 1, dtype)
+    def make_model(encoder: AlbertEncoder, seed: int) -> keras.Model:
+        dropout, dtype = options.classifier_dropout, options.mixed_precision
+        return kind.make_model(data.head, encoder, dropout, seed, dtype)
 
-    num_train_steps = _count_train_steps(options, data)
-    warmup_steps = options.warmup_steps
-    if warmup_steps is None:
-        warmup_steps = int(num_train_steps * options.warmup_proportion)
-    return make_evaluator(options, make_model, kind.loss, num_train_steps, warmup_steps)
-
-
-def _count_train_steps(options: ClassificationOptions, data: Data) -> int:
-    """Returns how many updates the training has; 0 where there is none."""
-    if not options.do_train:
-        return 0
-    if options.num_train_steps is not None:
-        return options.num_train_steps
-    (train_set,) = data.sets["train"]
-    examples = len(train_set.features) * options.num_train_epochs
-    return max(1, round(examples / options.train_batch_size))
+    train_sets = data.sets.get("train", [])
+    num_examples = sum(len(train_set.features) for train_set in train_sets)
+    return make_fine_tuner(options, config, make_model, kind.loss, num_examples)
 
 
 class _Run:
@@ -139,31 +105,19 @@ class _Run:
         options, trainer = self.options, self.evaluator
         dev_sets = self.data.sets.get("dev")
         main_set = dev_sets[0].name if dev_sets else ""
-        plan = make_plan(
-            options,
-            self.data.task.name,
-            _count_train_steps(options, self.data),
-            best_metric=_prefix(main_set) + self.data.task.metrics[0],
-            higher_is_better=True,
-        )
+        metric = self.data.task.metrics[0]
         (train_set,) = self.data.sets["train"]
-        batches_from = functools.partial(
-            training_batches,
-            train_set.features,
-            options.train_batch_size,
-            options.random_seed,
-            fixed_length=fixed_length(options),
-        )
-        start_or_resume(options, config, trainer, _starting_part(options, trainer.model))
-        if options.export_dir:
-            # So that hours of training do not end at a folder that cannot be made.
-            files.make_directory(options.export_dir, "export_dir")
+        prepare_folder(options, config, trainer, tokenizer, trainer.model.head.dense.bias)
         write_head(options, self.data.head)
-        _copy_vocabulary(options, tokenizer)
-        evaluate = (lambda: self._evaluate()[0]) if dev_sets else None
-        _train_until_no_better(options, trainer, plan, batches_from, evaluate)
-        if path := draw_learning_curve(options.output_dir, self.data.task.metrics[0]):
-            print(f"learning curve in {path}")
+        fine_tune(
+            options,
+            trainer,
+            train_set.features,
+            self.data.task.name,
+            metric,
+            best_metric=_prefix(main_set) + metric,
+            evaluate=(lambda: self._evaluate()[0]) if dev_sets else None,
+        )
 
     def evaluate_best(self) -> dict[str, float]:
         """Evaluates the model as it is and writes metrics, predictions and confusion matrices."""
@@ -225,61 +179,3 @@ class _Run:
 def _prefix(set_name: str) -> str:
     """What the names of a set's metrics begin with."""
     return f"{set_name}_" if set_name else ""
-
-
-def _train_until_no_better(
-    options: ClassificationOptions,
-    trainer: Trainer,
-    plan: TrainingPlan,
-    batches_from: Callable[[int], tf.data.Dataset],
-    evaluate: Callable[[], dict[str, float]] | None,
-) -> None:
-    """Trains to the end of the plan or, with early stopping, until evaluations bring nothing better."""
-    patience = options.early_stopping_evaluations
-    if patience is None or evaluate is None:
-        train(trainer, plan, batches_from, evaluate)
-        return
-    every = plan.save_checkpoints_steps
-    while not _brought_nothing_better(trainer.step, plan, patience * every):
-        end = min(trainer.step - trainer.step % every + every, plan.num_train_steps)
-        train(trainer, dataclasses.replace(plan, num_train_steps=end), batches_from, evaluate)
-        if trainer.step >= plan.num_train_steps:
-            return
-
-
-def _brought_nothing_better(step: int, plan: TrainingPlan, patience_steps: int) -> bool:
-    best = plan.best.metrics
-    if best is None or step - best["step"] < patience_steps:
-        return False
-    print(f"stopped at step {step}: no evaluation was better since step {best['step']}")
-    return True
-
-
-def _starting_part(options: ClassificationOptions, model: keras.Model) -> keras.Model:
-    """Returns what `--init_checkpoint` is read into: the model, or its encoder where it has no head.
-
-    Raises:
-        InputError: it has a head of another number of classes.
-    """
-    if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
-        return model.encoder
-    bias = model.head.dense.bias
-    try:
-        shape = stored_shape(options.init_checkpoint, bias.path)
-    except InputError as error:
-        raise InputError(f"--init_checkpoint: {error}") from error
-    if shape is None:
-        return model.encoder
-    if shape != tuple(bias.shape):
-        raise InputError(
-            f"--init_checkpoint={options.init_checkpoint}: has a head with {shape[0]} outputs; this "
-            f"task has {bias.shape[0]}; --reset_head starts the head anew"
-        )
-    return model
-
-
-def _copy_vocabulary(options: ClassificationOptions, tokenizer: Tokenizer) -> None:
-    """Puts the vocabulary beside the checkpoints, so that prediction needs the folder alone."""
-    name = SPM_MODEL_FILE if options.spm_model_file else VOCAB_FILE
-    content = files.read_bytes(tokenizer.vocabulary_file)
-    files.write_bytes(os.path.join(options.output_dir, name), content)

@@ -194,7 +194,10 @@ def make_plan(
         log_steps=options.log_steps,
         steps_per_loop=options.steps_per_loop,
         keep_checkpoint_max=options.keep_checkpoint_max,
+        keep_checkpoint_every_n_hours=options.keep_checkpoint_every_n_hours,
         max_bad_steps=options.max_bad_steps,
+        spike_threshold=options.spike_threshold,
+        on_spike=options.on_spike,
         best_metric=best_metric,
         higher_is_better=higher_is_better,
     )

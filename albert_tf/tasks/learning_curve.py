@@ -1,4 +1,4 @@
-"""A picture of a run: loss and metric over the steps."""
+"""A picture of a run: losses and metrics over the steps."""
 
 import json
 import os
@@ -9,15 +9,15 @@ _METRICS_FILE = "metrics.jsonl"
 _CURVE_FILE = "learning_curve.png"
 
 
-def draw_learning_curve(output_dir: str, metric: str) -> str | None:
+def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
     """Draws `learning_curve.png` of what a run reported to `metrics.jsonl`.
 
     Args:
         output_dir: the run's folder.
-        metric: what is drawn beside the losses, where it was evaluated.
+        *metrics: what is drawn beside the losses, where it was reported: names, or their last words.
 
     Returns:
-        the file; None without matplotlib, which no other part of fine-tuning needs.
+        the file; None without matplotlib, which no other part of a run needs.
     """
     try:
         from matplotlib.figure import Figure
@@ -25,18 +25,19 @@ def draw_learning_curve(output_dir: str, metric: str) -> str | None:
         return None
     lines = files.read_lines(os.path.join(output_dir, _METRICS_FILE))
     reports = [json.loads(line) for _, line in lines]
-    figure = Figure(figsize=(8, 3.5), layout="constrained")
-    losses, values = figure.subplots(1, 2)
+    kinds = ("loss", *metrics)
+    figure = Figure(figsize=(4 * len(kinds), 3.5), layout="constrained")
+    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
     for split in ("train", "eval"):
         of_split = [report for report in reports if report["split"] == split]
-        for axes, suffix in ((losses, "loss"), (values, metric)):
+        for axes, suffix in zip(panels, kinds, strict=True):
             for name in sorted({name for report in of_split for name in report}):
                 if name == suffix or name.endswith(f"_{suffix}"):
                     points = [
                         (report["step"], report[name]) for report in of_split if name in report
                     ]
                     axes.plot(*zip(*points, strict=True), ".-", label=f"{split} {name}")
-    for axes in (losses, values):
+    for axes in panels:
         axes.set_xlabel("step")
         if axes.lines:
             axes.legend()

@@ -96,3 +96,7 @@ PAPER: Mapping[str, Recipe] = {
     "wnli": Recipe(2e-5, 16, 0.1, 0.1, 2000, 250, 512),
     "race": Recipe(2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
 }
+
+# The same table.
+PAPER_SQUAD_V1 = Recipe(5e-5, 48, 0.0, 0.1, 3649, 365, 384)
+PAPER_SQUAD_V2 = Recipe(3e-5, 48, 0.0, 0.1, 8144, 814, 512)

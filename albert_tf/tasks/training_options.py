@@ -33,8 +33,20 @@ class TrainingOptions:
     start_warmup_step: int = option("Update at which the warm-up starts.", 0)
     save_checkpoints_steps: int = option("Updates between evaluations and checkpoints.", 1000)
     keep_checkpoint_max: int = option("How many of the newest checkpoints stay.", 5)
+    keep_checkpoint_every_n_hours: float | None = option(
+        "Of the older checkpoints, one stays for each time as long as this; without it none.", None
+    )
     max_bad_steps: int = option(
         "Steps in a row that may be skipped because a gradient is not finite.", 10
+    )
+    spike_threshold: float | None = option(
+        "A loss above the median of the last hundred by this factor is a spike; without it none is.",
+        None,
+    )
+    on_spike: Literal["log", "rewind"] = option(
+        "What to do about a spike: log it, or also go back to the newest checkpoint and on with the "
+        "batches after the spike's.",
+        "log",
     )
     log_steps: int = option("Updates between reports of the training's metrics.", 100)
     distribution_strategy: Literal["one_device", "mirrored", "tpu"] = option(
@@ -78,6 +90,10 @@ class TrainingOptions:
         ):
             check_range(self, name, 0)
         check_range(self, "dropout", 0, 1)
+        check_range(self, "spike_threshold", 1)
+        check_range(self, "keep_checkpoint_every_n_hours", 0)
+        if self.on_spike == "rewind" and self.spike_threshold is None:
+            raise FlagError("--on_spike=rewind: expected --spike_threshold; received none")
         check_range(self, "max_seq_length", 5)  # [CLS] a [SEP] b [SEP]
         on_tpu = self.distribution_strategy == "tpu"
         if on_tpu != (self.tpu is not None):

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import keras
 
 from albert_tf import files
-from albert_tf.tasks.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning_options import FineTuningOptions
 
 _RESULTS_FILE = "trials.json"
 
 
 def run_trials(
-    options: ClassificationOptions, run: Callable[[ClassificationOptions], dict[str, float]]
+    options: FineTuningOptions, run: Callable[[FineTuningOptions], dict[str, float]]
 ) -> dict[str, float]:
     """Runs `--num_trials` trainings, each in `trial-<n>` below `--output_dir`.
 

@@ -1,7 +1,8 @@
 """Steps, replicas, checkpoints: training that knows nothing of ALBERT."""
 
 from albert_tf.training.evaluator import Evaluator
-from albert_tf.training.loop import TrainingPlan, best_checkpoint, resume, train
+from albert_tf.training.loop import best_checkpoint, best_metrics, resume, train
+from albert_tf.training.plan import TrainingPlan
 from albert_tf.training.strategy import make_deterministic, make_strategy
 from albert_tf.training.trainer import Trainer
 
@@ -10,6 +11,7 @@ __all__ = [
     "Trainer",
     "TrainingPlan",
     "best_checkpoint",
+    "best_metrics",
     "make_deterministic",
     "make_strategy",
     "resume",

@@ -5,6 +5,7 @@ in a list; it would leave out the blocks of an encoder without a word. So the ch
 from each variable's path to the variable.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -47,17 +48,27 @@ class Checkpoints:
         directory: the folder.
         variables: what to save and restore, by path.
         max_to_keep: how many; the oldest are removed.
+        keep_every_n_hours: of the oldest, one stays for each time as long as this; None keeps none.
     """
 
-    def __init__(self, directory: str, variables: Variables, max_to_keep: int):
+    def __init__(
+        self,
+        directory: str,
+        variables: Variables,
+        max_to_keep: int,
+        keep_every_n_hours: float | None = None,
+    ):
         self._variables = variables
         values = {path: variable.value for path, variable in variables.items()}
-        self._manager = tf.train.CheckpointManager(
+        self._make_manager = functools.partial(
+            tf.train.CheckpointManager,
             tf.train.Checkpoint(**{VARIABLES: values}),
             directory,
             max_to_keep,
+            keep_checkpoint_every_n_hours=keep_every_n_hours,
             checkpoint_name="ckpt",
         )
+        self._manager = self._make_manager()
 
     @property
     def latest(self) -> str | None:
@@ -88,8 +99,48 @@ class Checkpoints:
         Raises:
             InputError: all are damaged, or one does not hold these variables.
         """
+        return self._restore(1) is not None
+
+    def go_back(self, count: int) -> str:
+        """Reads the `count`-th newest checkpoint, or the first before it that is whole.
+
+        Returns:
+            its prefix.
+
+        Raises:
+            InputError: there is none that is whole.
+        """
+        prefix = self._restore(count)
+        if prefix is None:
+            raise InputError(f"{self._manager.directory}: no checkpoint is left to go back to")
+        return prefix
+
+    def remove_after(self, prefix: str) -> None:
+        """Removes the checkpoints that are newer than one."""
+        prefixes = self._prefixes()
+        kept = prefixes[: prefixes.index(prefix) + 1]
+        state = tf.train.get_checkpoint_state(self._manager.directory)
+        tf.compat.v1.train.update_checkpoint_state(
+            self._manager.directory,
+            prefix,
+            kept,
+            all_model_checkpoint_timestamps=state.all_model_checkpoint_timestamps[: len(kept)],
+            last_preserved_timestamp=state.last_preserved_timestamp,
+        )
+        for newer in prefixes[len(kept) :]:
+            for path in tf.io.gfile.glob(f"{newer}.*"):
+                tf.io.gfile.remove(path)
+        self._manager = self._make_manager()
+
+    def _prefixes(self) -> list[str]:
+        """Returns what there is now, also where another worker writes; the oldest first."""
+        state = tf.train.get_checkpoint_state(self._manager.directory)
+        return list(state.all_model_checkpoint_paths) if state else []
+
+    def _restore(self, count: int) -> str | None:
+        """Reads the `count`-th newest checkpoint, or the first before it that is whole."""
         damage = None
-        for prefix in reversed(self._manager.checkpoints):
+        for prefix in reversed(self._prefixes()[: 1 - count or None]):
             try:
                 values = CheckpointReader(prefix).read_all(self._variables, stored_by_path)
             except UnreadableCheckpointError as error:
@@ -97,10 +148,10 @@ class Checkpoints:
                 print(f"warning: {error}; trying the one before", file=sys.stderr)
                 continue
             assign(self._variables, values)
-            return True
+            return prefix
         if damage is not None:
             raise damage
-        return False
+        return None
 
 
 def save_checkpoint(model: keras.Model, prefix: str) -> None:

@@ -1,14 +1,14 @@
 """Evaluation and prediction on any number of replicas: what needs no optimizer."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 Batch = Mapping[str, tf.Tensor]
-# A mean in two parts, total and weight; of one step, or a row of them for a row of steps.
+# Means in two parts, totals and weights; for a row of steps with the steps as first axis.
 Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -23,6 +23,9 @@ class Loss(Protocol):
 
     def total(self, means: Means, weights: dict[str, tf.Tensor]) -> tf.Tensor:
         """This part's share of the loss, given the denominators of the whole batch."""
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """What follows from the means, `loss` among it or among them."""
 
 
 class Evaluator:
@@ -60,13 +63,17 @@ class Evaluator:
         return bool(self.strategy.reduce("sum", flags, axis=None) > 0)
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns the means of `loss.metrics` over all batches."""
+        """Returns the means of `loss.metrics` over all batches, and what follows from them."""
         distributed = self.strategy.experimental_distribute_dataset(batches)
         step = self._compile(self._evaluation_step, distributed)
         totals = MeanAccumulator()
         for batch in distributed:
             totals.add(step(batch))
-        return totals.result()
+        return self.derive(totals.result())
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns the metrics and what follows from them."""
+        return {**metrics, **self._loss.derive(metrics)}
 
     def _evaluation_step(self, batch: Batch) -> Means:
         def evaluate(part):
@@ -79,13 +86,19 @@ class Evaluator:
 
         The model has to return one tensor.
         """
+        return np.concatenate(list(self.predict_batches(batches)))
+
+    def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
+        """Yields the model's outputs of each batch, as arrays in the structure that it returns."""
         distributed = self.strategy.experimental_distribute_dataset(batches)
         step = self._compile(self._prediction_step, distributed)
-        return np.concatenate([step(batch).numpy() for batch in distributed])
+        for batch in distributed:
+            yield tf.nest.map_structure(lambda output: output.numpy(), step(batch))
 
-    def _prediction_step(self, batch: Batch) -> tf.Tensor:
+    def _prediction_step(self, batch: Batch) -> Any:
         outputs = self.strategy.run(lambda part: self.model(part, training=False), args=(batch,))
-        return tf.concat(self.strategy.experimental_local_results(outputs), axis=0)
+        local_results = self.strategy.experimental_local_results
+        return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
     def _compile(self, step: Callable, batches: tf.distribute.DistributedDataset) -> Callable:
         """Returns the graph of a step; the same one for data sets of the same shapes.
@@ -110,17 +123,18 @@ class MeanAccumulator:
         self._means: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def add(self, means: Means) -> None:
-        """Adds the means of one step, or of a row of steps."""
+        """Adds the means of one step."""
         for name, (total, weight) in means.items():
             old_total, old_weight = self._means.get(name, (0.0, 0.0))
-            self._means[name] = (
-                old_total + tf.reduce_sum(total),
-                old_weight + tf.reduce_sum(weight),
-            )
+            self._means[name] = (old_total + total, old_weight + weight)
 
-    def result(self) -> dict[str, float]:
-        """Returns each mean; 0 where nothing had weight."""
+    def add_steps(self, means: Means) -> None:
+        """Adds the means of a row of steps."""
+        self.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
+
+    def result(self) -> dict[str, Any]:
+        """Returns each mean, a float or a list of them; 0 where nothing had weight."""
         return {
-            name: float(tf.math.divide_no_nan(total, weight))
+            name: tf.math.divide_no_nan(total, weight).numpy().tolist()
             for name, (total, weight) in self._means.items()
         }

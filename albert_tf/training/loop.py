@@ -5,75 +5,40 @@ What a run leaves in its folder:
     ckpt-*, checkpoint     the newest checkpoints, with the optimizer's state
     best/                  the weights that did best in evaluation, and their metrics
     metrics.jsonl          a line for each report: step, split, metrics
+    bad_steps.jsonl        a line for each step that was skipped: step, records
     train/, eval/          the same as TensorBoard summaries
 
 A run that was killed loses the updates after its newest checkpoint, and `metrics.jsonl` loses their
-reports; TensorBoard, which only adds, shows them twice.
+reports; TensorBoard, which only adds, shows them twice. The same is true of a run that goes back from a
+loss spike.
 """
 
-import dataclasses
 import math
+import sys
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints, variables_by_path
-from albert_tf.training.evaluator import MeanAccumulator
-from albert_tf.training.interruptions import BadSteps, Preemption
+from albert_tf.training.bad_steps import BadSteps, NameRecords
+from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints
+from albert_tf.training.interruptions import Preemption
+from albert_tf.training.interval import Interval
+from albert_tf.training.plan import BEST_DIR, TrainingPlan
 from albert_tf.training.reports import Reports
+from albert_tf.training.spikes import Spike, SpikeWatch
 from albert_tf.training.trainer import Trainer
-
-_BEST_DIR = "best"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingPlan:
-    """How long to train, and what to do on the way.
-
-    Attributes:
-        description: what progress calls the run.
-        output_dir: folder of everything the run leaves.
-        num_train_steps: updates in all, those before a restart included.
-        save_checkpoints_steps: updates between two evaluations and checkpoints.
-        log_steps: updates between two reports.
-        steps_per_loop: updates at most that the devices make before the host hears of them.
-        keep_checkpoint_max: how many of the newest checkpoints stay.
-        max_bad_steps: steps in a row that may be skipped because a gradient is not finite.
-        best_metric: name of the evaluation's metric that picks the best checkpoint.
-        higher_is_better: whether a higher `best_metric` is better.
-    """
-
-    description: str
-    output_dir: str
-    num_train_steps: int
-    save_checkpoints_steps: int
-    log_steps: int
-    steps_per_loop: int
-    keep_checkpoint_max: int
-    max_bad_steps: int
-    best_metric: str
-    higher_is_better: bool
-
-    def steps_after(self, step: int) -> int:
-        """Returns how many updates follow a step until the host has something to do."""
-        intervals = (self.log_steps, self.save_checkpoints_steps)
-        return min(
-            self.steps_per_loop,
-            self.num_train_steps - step,
-            *(interval - step % interval for interval in intervals),
-        )
-
-    @property
-    def best(self) -> BestCheckpoint:
-        """The best checkpoint of the run."""
-        return BestCheckpoint(f"{self.output_dir}/{_BEST_DIR}")
 
 
 def best_checkpoint(output_dir: str) -> str:
     """Returns what to load of a run: the best or, where nothing was evaluated, the newest."""
-    return BestCheckpoint(f"{output_dir}/{_BEST_DIR}").prefix or output_dir
+    return BestCheckpoint(f"{output_dir}/{BEST_DIR}").prefix or output_dir
+
+
+def best_metrics(output_dir: str) -> dict[str, float] | None:
+    """Returns the metrics of a run's best checkpoint; None where nothing was evaluated."""
+    return BestCheckpoint(f"{output_dir}/{BEST_DIR}").metrics
 
 
 def resume(trainer: Trainer, output_dir: str) -> bool:
@@ -85,17 +50,11 @@ def resume(trainer: Trainer, output_dir: str) -> bool:
     Raises:
         InputError: it is damaged, or of another model or optimizer.
     """
-    checkpoints = _checkpoints(trainer, output_dir)
-    if not checkpoints.restore_latest():
+    if not Checkpoints(output_dir, trainer.state, max_to_keep=1).restore_latest():
         return False
     if trainer.is_chief:
         print(f"goes on at step {trainer.step} of {output_dir}")
     return True
-
-
-def _checkpoints(trainer: Trainer, output_dir: str, max_to_keep: int = 1) -> Checkpoints:
-    state = variables_by_path([*trainer.model.weights, *trainer.optimizer.variables])
-    return Checkpoints(output_dir, state, max_to_keep)
 
 
 def train(
@@ -103,14 +62,16 @@ def train(
     plan: TrainingPlan,
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
+    name_records: NameRecords | None = None,
 ) -> None:
     """Trains from the trainer's step to the end of the plan.
 
     Args:
         trainer: makes the updates; at its first step, or as `resume` left it.
         plan: how long, and what to do on the way.
-        batches_from: returns the batches from a step on; the same ones in every run.
+        batches_from: returns the batches from a number on, counted from 0; the same ones in every run.
         evaluate: returns metrics of held-out data; None where there is none.
+        name_records: finds the records of batches that did harm; None where they have no names.
 
     Raises:
         InputError: a checkpoint cannot be written, too many gradients in a row are not finite, or an
@@ -119,7 +80,7 @@ def train(
         Preempted: SIGTERM was received; the step that was under way is saved.
     """
     try:
-        _train(trainer, plan, batches_from, evaluate)
+        _Run(trainer, plan, batches_from, evaluate, name_records).run()
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         if trainer.is_alone:
             raise
@@ -129,73 +90,141 @@ def train(
         ) from error
 
 
-def _train(
-    trainer: Trainer,
-    plan: TrainingPlan,
-    batches_from: Callable[[int], tf.data.Dataset],
-    evaluate: Callable[[], dict[str, float]] | None,
-) -> None:
-    checkpoints = _checkpoints(trainer, plan.output_dir, plan.keep_checkpoint_max)
-    step = trainer.step
-    reports = Reports(
-        plan.output_dir, plan.description, plan.num_train_steps, step, trainer.is_chief
-    )
-    # The curve starts where the model does; and a run may be killed before it has evaluated.
-    lacks_evaluation = evaluate is not None and not reports.has("eval", step)
-    if step >= plan.num_train_steps and not lacks_evaluation:
-        print(f"{plan.description}: has {step} of {plan.num_train_steps} steps already")
-        return
-    with reports, Preemption(trainer.is_alone) as preemption:
-        if lacks_evaluation:
-            with preemption.nothing_to_save():
-                _evaluate(trainer, plan, reports, evaluate)
-        batches = trainer.distribute(batches_from(step))
-        means, bad_steps = MeanAccumulator(), BadSteps(plan.max_bad_steps)
+class _Run:
+    """What `train` does; its arguments are the same."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        plan: TrainingPlan,
+        batches_from: Callable[[int], tf.data.Dataset],
+        evaluate: Callable[[], dict[str, float]] | None,
+        name_records: NameRecords | None,
+    ):
+        self._trainer = trainer
+        self._plan = plan
+        self._batches_from = batches_from
+        self._evaluate_model = evaluate
+        self._checkpoints = Checkpoints(
+            plan.output_dir,
+            trainer.state,
+            plan.keep_checkpoint_max,
+            plan.keep_checkpoint_every_n_hours,
+        )
+        self._reports = Reports(
+            plan.output_dir, plan.description, plan.num_train_steps, trainer.step, trainer.is_chief
+        )
+        self._preemption = Preemption(trainer.is_alone)
+        self._bad_steps = BadSteps(plan.max_bad_steps, plan.output_dir, name_records)
+        self._spikes = SpikeWatch(
+            plan.spike_threshold, trainer.history, trainer.derive, trainer.trust_ratio_paths
+        )
+
+    def run(self) -> None:
+        """Trains to the end of the plan."""
+        step, end = self._trainer.step, self._plan.num_train_steps
+        # The curve starts where the model does; and a run may be killed before it has evaluated.
+        lacks_evaluation = self._evaluate_model is not None and not self._reports.has("eval", step)
+        if step >= end and not lacks_evaluation:
+            print(f"{self._plan.description}: has {step} of {end} steps already")
+            return
+        with self._reports, self._preemption:
+            if lacks_evaluation:
+                self._evaluate()
+            if self._plan.on_spike == "rewind" and self._checkpoints.latest is None:
+                self._save(step)
+            while self._trainer.step < end:
+                self._train_until_spike()
+        # What the chief has written is there for all.
+        self._trainer.any_worker(False)
+
+    def _train_until_spike(self) -> None:
+        """Trains to the end of the plan, or to a spike, and then goes back to a checkpoint."""
+        trainer, plan = self._trainer, self._plan
+        step = trainer.step
+        batches = trainer.distribute(self._batches_from(step + trainer.history.ahead))
+        interval = Interval()
         while step < plan.num_train_steps:
             count = plan.steps_after(step)
-            step_means = trainer.train_steps(batches, count)
+            means = trainer.train_steps(batches, count)
             step += count
-            means.add(step_means)
-            reports.advance(count)
-            bad_steps.add(step, step_means["skipped_updates"])
-            is_last = step == plan.num_train_steps
-            is_preempted = trainer.any_worker(preemption.requested)
-            saves = is_last or is_preempted or step % plan.save_checkpoints_steps == 0
-            if saves or step % plan.log_steps == 0:
-                bad_steps.check()
-                reports.write("train", step, means.result())
-                means = MeanAccumulator()
-            # What made a gradient infinite may be in the weights.
-            if saves and (is_last or not bad_steps.in_a_row):
-                if trainer.is_chief:
-                    checkpoints.save(step)
-            else:
+            interval.add(means, count)
+            self._reports.advance(count)
+            self._bad_steps.add(step, means["skipped_updates"])
+            self._spikes.add(step, means)
+            is_preempted = trainer.any_worker(self._preemption.requested)
+            saves = plan.saves_at(step) or is_preempted
+            if not saves and step % plan.log_steps:
                 continue
-            if is_preempted:
-                preemption.end()
-            if evaluate is not None:
-                with preemption.nothing_to_save():
-                    _evaluate(trainer, plan, reports, evaluate)
-    # What the chief has written is there for all.
-    trainer.any_worker(False)
+            self._bad_steps.check(trainer.history.ahead - 1, trainer.is_chief)
+            if spike := self._find_spike():
+                self._go_back(spike, step)
+                return
+            self._report(step, interval)
+            # What made a gradient infinite may be in the weights.
+            if saves and (step == plan.num_train_steps or not self._bad_steps.in_a_row):
+                self._save(step)
+                if is_preempted:
+                    self._preemption.end()
+                if self._evaluate_model is not None:
+                    self._evaluate()
+            interval = Interval()
 
+    def _find_spike(self) -> Spike | None:
+        """Says which spikes there are, and returns the first that the run goes back from."""
+        for spike in self._spikes.find():
+            if self._trainer.is_chief:
+                print(f"warning: {spike}", file=sys.stderr)
+            if self._plan.on_spike == "rewind":
+                return spike
+        return None
 
-def _evaluate(
-    trainer: Trainer,
-    plan: TrainingPlan,
-    reports: Reports,
-    evaluate: Callable[[], dict[str, float]],
-) -> None:
-    """Evaluates, keeps the weights where they are the best so far, and then reports.
+    def _go_back(self, spike: Spike, step: int) -> None:
+        """Goes back to a checkpoint, from where the run goes on with the batches after the spike's.
 
-    In this order, because a step that is reported is not evaluated again.
-    """
-    step = trainer.step
-    metrics = _checked(evaluate(), step)
-    # What was not trained is never the best.
-    if trainer.is_chief and step > 0 and _is_best(plan, step, metrics[plan.best_metric]):
-        plan.best.replace(trainer.model, step, metrics)
-    reports.write("eval", step, metrics)
+        To the newest one; and to one more before it each time that it comes not further than before.
+        All workers do the same, as what decides is the same for all.
+        """
+        trainer, history = self._trainer, self._trainer.history
+        return_ = history.plan_return(spike.step)
+        prefix = self._checkpoints.go_back(return_.count)
+        # Only when all have read it the others are removed.
+        trainer.any_worker(False)
+        history.set_return(return_, trainer.step)
+        if trainer.is_chief:
+            self._checkpoints.remove_after(prefix)
+            print(
+                f"goes back to step {trainer.step}, and on with the batches after the spike's",
+                file=sys.stderr,
+            )
+        self._reports.go_back(trainer.step, step - trainer.step)
+        self._bad_steps.forget()
+        self._spikes.forget()
+
+    def _save(self, step: int) -> None:
+        if self._trainer.is_chief:
+            self._checkpoints.save(step)
+
+    def _report(self, step: int, interval: Interval) -> None:
+        summary = interval.summarize(self._trainer)
+        metrics = summary.metrics
+        if summary.tokens:
+            metrics["tokens_seen"] = self._reports.last("tokens_seen") + summary.tokens
+        details = {f"trust_ratio/{path}": ratio for path, ratio in summary.trust_ratios.items()}
+        self._reports.write("train", step, metrics, summary.rates, details)
+
+    def _evaluate(self) -> None:
+        """Evaluates, keeps the weights where they are the best so far, and then reports.
+
+        In this order, because a step that is reported is not evaluated again.
+        """
+        trainer, plan, step = self._trainer, self._plan, self._trainer.step
+        with self._preemption.nothing_to_save():
+            metrics = _checked(self._evaluate_model(), step)
+            # What was not trained is never the best.
+            if trainer.is_chief and step > 0 and _is_best(plan, step, metrics[plan.best_metric]):
+                plan.best.replace(trainer.model, step, metrics)
+            self._reports.write("eval", step, metrics)
 
 
 def _is_best(plan: TrainingPlan, step: int, value: float) -> bool:

@@ -2,12 +2,15 @@
 
 import contextlib
 import json
+import types
 from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.progress import Progress
+
+_NOTHING: Mapping = types.MappingProxyType({})
 
 
 class Reports:
@@ -52,18 +55,43 @@ class Reports:
         """Returns whether there is a report of a split at a step."""
         return any(line["split"] == split and line["step"] == step for line in self._lines)
 
+    def last(self, name: str) -> float:
+        """Returns what the `train` split last reported under a name; 0 where it did not."""
+        return next((line[name] for line in reversed(self._lines) if name in line), 0)
+
     def advance(self, count: int) -> None:
         """Counts updates."""
         if self._is_chief:
             self._progress.update(count)
 
-    def write(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
-        """Reports metrics of the `train` or the `eval` split."""
+    def go_back(self, step: int, count: int) -> None:
+        """Drops the reports of later steps than `step`, and counts fewer updates."""
+        self._lines = [line for line in self._lines if line["step"] <= step]
+        self.advance(-count)
+
+    def write(
+        self,
+        split: str,
+        step: int,
+        metrics: Mapping[str, float],
+        rates: Mapping[str, float] = _NOTHING,
+        details: Mapping[str, float] = _NOTHING,
+    ) -> None:
+        """Reports on the `train` or the `eval` split.
+
+        Args:
+            split: `train` or `eval`.
+            step: the number of updates so far.
+            metrics: what goes everywhere; the same in every run.
+            rates: what is another in each run, and not in `metrics.jsonl`.
+            details: what is in TensorBoard alone.
+        """
         if not self._is_chief:
             return
-        self._progress.report({f"{split}_{name}": value for name, value in metrics.items()})
+        shown = {**metrics, **rates}
+        self._progress.report({f"{split}_{name}": value for name, value in shown.items()})
         with self._writers[split].as_default():
-            for name, value in metrics.items():
+            for name, value in {**shown, **details}.items():
                 tf.summary.scalar(name, value, step=step)
         self._lines.append({"step": step, "split": split, **metrics})
         files.write_text(self._path, "".join(json.dumps(line) + "\n" for line in self._lines))

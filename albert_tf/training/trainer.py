@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
+from albert_tf.training.checkpoints import variables_by_path
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
+from albert_tf.training.spikes import LossHistory
 
 # By the variable's number among the trainable ones.
 Gradients = dict[int, tf.Tensor]
@@ -29,6 +31,9 @@ class Trainer(Evaluator):
             one at a time; each replica's share has to divide by it.
         jit_compile: whether XLA compiles what a replica computes before the gradients are summed.
         clip_norm: the greatest global norm of the gradients, 1.0 in BERT and ALBERT.
+
+    Attributes:
+        history: what decisions about loss spikes depend on.
     """
 
     def __init__(
@@ -57,6 +62,19 @@ class Trainer(Evaluator):
         self._dropout_states = [v for v in model.variables if id(v) not in weights]
         with strategy.scope():
             optimizer.build(self._variables)
+        self._trust_ratios = getattr(optimizer, "trust_ratios", {})
+        self.history = LossHistory()
+
+    @property
+    def state(self) -> dict[str, keras.Variable]:
+        """All that a run goes on from, by path."""
+        optimizer, history = self.optimizer.variables, self.history.variables
+        return variables_by_path([*self.model.weights, *optimizer, *history])
+
+    @property
+    def trust_ratio_paths(self) -> list[str]:
+        """Paths of the variables that have a trust ratio."""
+        return list(self._trust_ratios)
 
     @property
     def step(self) -> int:
@@ -75,9 +93,11 @@ class Trainer(Evaluator):
             count: how many updates.
 
         Returns:
-            The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), and
-            `skipped_updates`, 1 where a gradient was not finite: such a step changes no variable.
-            Total and weight of each are float32 (count,), a value for each step.
+            The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), what
+            `loss.weights` counts, named `..._per_update`, and `skipped_updates`, 1 where a gradient was
+            not finite: such a step changes no variable. Total and weight of each are float32 (count,),
+            a value for each step. With LAMB also `trust_ratios`, float32 (count, n), in the order of
+            `trust_ratio_paths`.
         """
         return self._train_loop(batches, tf.constant(count))
 
@@ -110,8 +130,12 @@ class Trainer(Evaluator):
         replica.merge_call(
             self._apply, args=(dict(zip(gradients, clipped, strict=True)), is_finite)
         )
-        # The norm is the same on every replica, so their mean is it.
-        means |= {"gradient_norm": (norm, tf.ones([]))}
+        # These are the same on every replica, so their mean is it.
+        same = {f"{name}_per_update": weight for name, weight in weights.items()}
+        same["gradient_norm"] = norm
+        if self.trust_ratio_paths:
+            same["trust_ratios"] = tf.stack([ratio.value for ratio in self._trust_ratios.values()])
+        means |= {name: (value, tf.ones_like(value)) for name, value in same.items()}
         # A step that is skipped has no part in the means of the others.
         means = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), means)
         return means | {"skipped_updates": (1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}

@@ -43,6 +43,7 @@ def measure(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[Differ
     yield from heads.compare_regressor(golden_dir)
     yield from heads.compare_multiple_choice(golden_dir)
     yield from heads.compare_span_labeler(golden_dir)
+    yield from heads.compare_conditional_span_labeler(golden_dir)
     rates = [optimizers.compare_schedule(golden_dir, name)[0] for name in optimizers.SCHEDULES]
     yield merge(f"{len(rates)} schedules", rates)
     for name in optimizers.OPTIMIZERS:
@@ -65,9 +66,16 @@ def _measure_text(golden_dir: pathlib.Path, data_dir: pathlib.Path) -> Iterator[
     yield from features.compare_race(golden_dir, tokenizer)
     raw = [_compare_raw_file(golden_dir, data_dir, tokenizer, name) for name in features.FILE_JOBS]
     yield merge(f"ids of {len(raw)} raw files", raw)
-    for name, golden_set in windows.GOLDEN_SETS.items():
-        tokenizer = AlbertTokenizer(str(data_dir / _VOCABULARY), golden_set.lower_case)
-        yield merge(name, windows.compare_windows(golden_dir, tokenizer, golden_set))
+    sets = [
+        difference
+        for golden_set in windows.GOLDEN_SETS.values()
+        for difference in windows.compare_windows(
+            golden_dir,
+            AlbertTokenizer(str(data_dir / _VOCABULARY), golden_set.lower_case),
+            golden_set,
+        )
+    ]
+    yield merge(f"{len(windows.GOLDEN_SETS)} sets", sets)
 
 
 def _compare_raw_file(

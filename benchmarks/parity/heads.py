@@ -8,15 +8,23 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.losses import ClassificationLoss, PretrainingLoss, RegressionLoss, batch_loss
+from albert_tf.losses import (
+    ClassificationLoss,
+    ConditionalSpanLoss,
+    PretrainingLoss,
+    RegressionLoss,
+    SpanLoss,
+    batch_loss,
+)
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertConditionalSpanLabeler,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
-from benchmarks.parity.difference import Difference, compare_numbers
+from benchmarks.parity.difference import Difference, compare_numbers, count_unequal
 from benchmarks.parity.original import assign_by_original_name, by_original_name
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -103,14 +111,7 @@ def compare_span_labeler(golden_dir: pathlib.Path) -> list[Difference]:
     inputs, expected = _below(golden, "input/"), _below(golden, "training/")
     with tf.GradientTape() as tape:
         outputs = model({name: tf.constant(inputs[name]) for name in _INPUTS}, training=False)
-        # The mean over the texts and the two ends, as `run_squad_v1.py` of the original has it.
-        losses = [
-            tf.nn.sparse_softmax_cross_entropy_with_logits(
-                inputs[f"{end}_positions"], outputs[f"{end}_logits"]
-            )
-            for end in ("start", "end")
-        ]
-        total = tf.reduce_mean(losses)
+        total = batch_loss(SpanLoss(), inputs, outputs)
     variables = [v for v in model.trainable_variables if "/pooler/" not in v.path]
     logits = [(name, output, expected[name]) for name, output in outputs.items()]
     return _compare_head(
@@ -120,6 +121,42 @@ def compare_span_labeler(golden_dir: pathlib.Path) -> list[Difference]:
         dict(by_original_name(variables, tape.gradient(total, variables))),
         _below(golden, "training/grad/"),
     )
+
+
+def compare_conditional_span_labeler(golden_dir: pathlib.Path) -> list[Difference]:
+    """Compares the span labeler for SQuAD 2.0: training, beam search and where it ends up."""
+    part = "conditional span labeler"
+    golden = _read_head(golden_dir, "squad_v2")
+    model = AlbertConditionalSpanLabeler(_make_encoder(golden_dir), dropout=0.0)
+    assign_by_original_name(model, _below(golden, "var/"))
+    inputs = {name: tf.constant(value) for name, value in _below(golden, "input/").items()}
+    expected, beam = _below(golden, "training/"), _below(golden, "inference/")
+    with tf.GradientTape() as tape:
+        outputs = model(inputs, training=True)
+        total = batch_loss(ConditionalSpanLoss(), inputs, outputs)
+    variables = [v for v in model.trainable_variables if "/pooler/" not in v.path]
+    found = {name: output.numpy() for name, output in model(inputs, training=False).items()}
+    # Positions that are masked have a score of -1e30, up to rounding.
+    scores = [
+        (name, np.maximum(output, -1e20), np.maximum(beam[name], -1e20))
+        for name, output in found.items()
+        if not name.endswith("index")
+    ]
+    positions = [
+        [tuple(row) for name in ("start_top_index", "end_top_index") for row in arrays[name]]
+        for arrays in (found, beam)
+    ]
+    return [
+        *_compare_head(
+            part,
+            [(name, output, expected[name]) for name, output in outputs.items()],
+            (total, expected["total_loss"]),
+            dict(by_original_name(variables, tape.gradient(total, variables))),
+            _below(golden, "training/grad/"),
+        ),
+        compare_numbers(part, "scores of the beam", scores, atol=_LOGIT_TOLERANCE),
+        count_unequal(part, "positions of the beam", *positions),
+    ]
 
 
 def _compare_pooled(

@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.squad import read_squad
-from albert_tf.data.squad_features import Window, WindowMaker, WindowRule, add_p_mask
+from albert_tf.data.squad_features import Window, WindowMaker, WindowRule
+from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.parity.difference import Difference, count_unequal
 
@@ -124,7 +125,7 @@ def _columns(windows: Sequence[Window], length: int) -> dict[str, np.ndarray]:
     rows = [_describe(window, length) for window in windows]
     columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     segments = tf.constant(columns["segment_ids"], tf.int32)
-    columns["p_mask"] = add_p_mask({"segment_ids": segments})["p_mask"].numpy()
+    columns["p_mask"] = make_p_mask(segments).numpy()
     examples = columns["example_index"]
     columns["doc_span_index"] = np.arange(len(rows)) - np.searchsorted(examples, examples)
     return columns

@@ -11,6 +11,7 @@ from albert_tf.conversion import (
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertConditionalSpanLabeler,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -56,6 +57,7 @@ WITH_HEADS = {
     "classifier": lambda encoder: AlbertClassifier(encoder, num_classes=7),
     "multiple choice": AlbertMultipleChoice,
     "span labeler": AlbertSpanLabeler,
+    "conditional span labeler": AlbertConditionalSpanLabeler,
 }
 
 

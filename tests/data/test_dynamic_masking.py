@@ -20,6 +20,8 @@ from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evalu
 from albert_tf.data.masking import Masker, MaskingRule, find_boundaries
 from albert_tf.data.masking import choose_ngrams as choose_ngrams_in_python
 from albert_tf.data.pretraining import InstanceMaker
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.records import unmasked_record, write_records
 from albert_tf.data.sentence_order import SegmentRule, make_document
 from albert_tf.tokenization import load_tokenizer
@@ -376,11 +378,8 @@ def record_file(tmp_path_factory):
 
 def training(path, count, start_step=0):
     dataset = pretraining_batches(
-        [path],
+        RecordOrder(RecordFiles([path]), batch_size=5, shuffle_buffer=3, seed=7),
         unmasked_record(S).parse,
-        5,
-        shuffle_buffer=3,
-        seed=7,
         start_step=start_step,
         mask=DynamicMasker(VOCABULARY, RULES[0]),
     )
@@ -400,7 +399,11 @@ def test_a_run_that_resumes_sees_the_masks_that_it_would_have_seen(record_file):
 
 def test_every_evaluation_sees_the_same_masks(record_file):
     dataset = pretraining_evaluation_batches(
-        [record_file], unmasked_record(S).parse, 4, 7, DynamicMasker(VOCABULARY, RULES[0])
+        RecordFiles([record_file]),
+        unmasked_record(S).parse,
+        4,
+        7,
+        DynamicMasker(VOCABULARY, RULES[0]),
     )
     first, second = (np.concatenate([batch["input_ids"] for batch in dataset]) for _ in range(2))
     np.testing.assert_array_equal(first, second)

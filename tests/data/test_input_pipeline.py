@@ -19,6 +19,8 @@ from albert_tf.data.input_pipeline import (
     restore_order,
     training_batches,
 )
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.test_glue import read
@@ -291,7 +293,7 @@ def record_files(tmp_path):
 
 
 def test_pretraining_holds_each_record_once_an_epoch(record_files):
-    dataset = pretraining_batches(record_files, parse, 4, shuffle_buffer=10, seed=5)
+    dataset = pretraining_batches(RecordOrder(RecordFiles(record_files), 4, 10, 5), parse)
     assert dataset.element_spec["number"].shape.rank == 1
     read = np.stack([batch["number"] for batch in take(dataset, 41)])
     assert read.shape == (41, 4)
@@ -301,14 +303,16 @@ def test_pretraining_holds_each_record_once_an_epoch(record_files):
 
 
 def test_pretraining_mixes_the_files(record_files):
-    dataset = pretraining_batches(record_files, parse, 12, shuffle_buffer=10, seed=5)
+    dataset = pretraining_batches(RecordOrder(RecordFiles(record_files), 12, 10, 5), parse)
     (batch,) = take(dataset, 1)
     assert len({np.searchsorted([23, 28], number, side="right") for number in batch["number"]}) == 3
 
 
 def test_pretraining_order_depends_on_the_seed(record_files):
     def read(seed):
-        return take(pretraining_batches(record_files, parse, 4, shuffle_buffer=10, seed=seed), 30)
+        return take(
+            pretraining_batches(RecordOrder(RecordFiles(record_files), 4, 10, seed), parse), 30
+        )
 
     first, again, other = read(5), read(5), read(6)
     assert_equal_batches(first, again)
@@ -317,12 +321,14 @@ def test_pretraining_order_depends_on_the_seed(record_files):
 
 def test_pretraining_start_step_is_skipping(record_files):
     def make(**arguments):
-        return pretraining_batches(record_files, parse, 4, shuffle_buffer=10, seed=5, **arguments)
+        return pretraining_batches(
+            RecordOrder(RecordFiles(record_files), 4, 10, 5), parse, **arguments
+        )
 
     assert_equal_batches(take(make(start_step=17), 20), take(make(), 37)[17:])
 
 
 def test_pretraining_evaluation_reads_in_order_once(record_files):
-    batches = take(pretraining_evaluation_batches(record_files, parse, 16), 100)
+    batches = take(pretraining_evaluation_batches(RecordFiles(record_files), parse, 16), 100)
     assert [len(batch["number"]) for batch in batches] == [16, 16, 9]
     assert np.concatenate([batch["number"] for batch in batches]).tolist() == list(range(41))

@@ -4,14 +4,12 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.data.squad import Answer, SquadExample, read_squad
 from albert_tf.data.squad_features import (
     UNKNOWN_POSITION,
     WindowMaker,
     WindowRule,
-    add_p_mask,
     cut_passage,
     find_max_context,
 )
@@ -164,20 +162,6 @@ def test_labels_of_questions_without_an_answer():
     assert {window[-3:] for window in make("no such text")} == {unknown}
     assert {window[-3:] for window in make(None)} == {unknown}
     assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
-
-
-def test_p_mask_is_open_at_cls_and_in_the_passage():
-    batch = {
-        "segment_ids": tf.constant([[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1, 1, 1]]),
-        "input_ids": tf.constant([[2, 9, 3, 9, 9, 3, 0, 0], [2, 3, 9, 9, 9, 9, 9, 3]]),
-    }
-    masked = add_p_mask(batch)
-    assert masked.keys() == {"segment_ids", "input_ids", "p_mask"}
-    assert masked["p_mask"].dtype == tf.int32
-    assert masked["p_mask"].numpy().tolist() == [
-        [0, 1, 1, 0, 0, 1, 1, 1],
-        [0, 1, 0, 0, 0, 0, 0, 1],
-    ]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from albert_tf.data.input_pipeline import (
     training_batches,
 )
 from albert_tf.data.squad import Answer, SquadExample
-from albert_tf.data.squad_features import WindowMaker, WindowRule, add_p_mask
+from albert_tf.data.squad_features import WindowMaker, WindowRule
 from albert_tf.data.squad_records import (
     name_shards,
     read_features,
@@ -22,6 +22,7 @@ from albert_tf.data.squad_records import (
     write_windows,
 )
 from albert_tf.errors import InputError
+from albert_tf.layers import make_p_mask
 from tests.data.squad_file import WordTokenizer
 
 RULE = WindowRule(max_seq_length=13, doc_stride=4, max_query_length=3)
@@ -143,12 +144,12 @@ def test_names_that_the_original_has():
 # Batches
 
 
-def test_training_batches_have_labels_and_p_mask(tmp_path):
+def test_training_batches_have_labels_where_answers_may_be(tmp_path):
     features = read_features(write(tmp_path, make_examples(57)), RULE.max_seq_length)
-    dataset = training_batches(features, 8, seed=5).map(add_p_mask)
+    dataset = training_batches(features, 8, seed=5)
     assert dataset.element_spec["start_positions"] == tf.TensorSpec((8,), tf.int32)
     for batch in dataset.take(20).as_numpy_iterator():
-        allowed = batch["p_mask"] == 0
+        allowed = make_p_mask(batch["segment_ids"]).numpy() == 0
         for name in ("start_positions", "end_positions"):
             known = batch[name] >= 0
             assert allowed[known, batch[name][known]].all()

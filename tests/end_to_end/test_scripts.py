@@ -20,6 +20,7 @@ SCRIPTS = {
     "create_pretraining_data.py": "--input_file",
     "run_pretraining.py": "--input_file",
     "run_classifier.py": "--task_name",
+    "run_squad.py": "--max_answer_length",
     "convert_checkpoint.py": "--output_checkpoint",
 }
 

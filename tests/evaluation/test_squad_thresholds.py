@@ -6,6 +6,7 @@ from albert_tf.evaluation.squad_thresholds import (
     official_best_threshold,
     precision_recall_curves,
     search_threshold,
+    with_margin,
 )
 
 
@@ -87,6 +88,14 @@ def test_a_threshold_does_not_part_equal_odds():
     predictions = dict.fromkeys(scores, "x")
     assert official_best_threshold(scores, predictions, odds, has_answer) == (100.0, 1.0)
     assert search_threshold(scores, odds, has_answer) < 1.0
+
+
+def test_margin_changes_nothing_but_rounding():
+    odds = {"a": -3.0, "b": 1.0, "c": 2.0, "d": 2.0}
+    assert with_margin(1.0, odds) == 1.5
+    assert with_margin(2.0, odds) == 2.0
+    below = np.nextafter(-3.0, -np.inf)
+    assert with_margin(below, odds) == below
 
 
 def test_the_questions_at_the_threshold_stay_answered():

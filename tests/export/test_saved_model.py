@@ -7,85 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.features import encode_examples
-from albert_tf.data.input_pipeline import make_batch
-from albert_tf.data.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export import export_classifier
-from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from tests.helpers import random_inputs, tiny_config
-
-LABELS = ("calm", "loud", "mute")
-MAX_SEQ_LENGTH = 23
-WORDS = [
-    "the",
-    "old",
-    "man",
-    "and",
-    "sea",
-    "cat",
-    "dog",
-    "ran",
-    "over",
-    "under",
-    "9,999",
-    "times,",
-    "hat",
-    "tree",
-    "green.",
-    "Über",
-    "naïve",
-]
-TEXTS = [
-    ("The old man, and the SEA.", "A cat ran 9,999, times"),
-    ("naïve dog", ""),
-    (" ".join(WORDS * 3), "green tree hat"),
-    ("green", " ".join(WORDS * 3)),
-    (" ".join(WORDS * 2), " ".join(WORDS * 2)),
-    ("", ""),
-]
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("vocabulary") / "words.model")
-    rng = np.random.default_rng(0)
-    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
-    train_vocabulary(sentences, path, vocab_size=50)
-    return AlbertTokenizer(path)
-
-
-@pytest.fixture(scope="module")
-def model():
-    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=1)
-    return AlbertClassifier(encoder, num_classes=3, seed=2)
-
-
-@pytest.fixture(scope="module", params=[True, False], ids=["pairs", "single"])
-def exported(request, tmp_path_factory, model, tokenizer):
-    export_dir = tmp_path_factory.mktemp("exported")
-    paths = export_classifier(
-        model, LABELS, tokenizer, str(export_dir), MAX_SEQ_LENGTH, pairs=request.param
-    )
-    return request.param, paths
-
-
-def expected_of_texts(model, tokenizer, pairs):
-    """What the Python road from text to probabilities gives, text by text."""
-    examples = [Example("", a or "x", b if pairs else None) for a, b in TEXTS]
-    features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)
-    rows = []
-    for index, (text_a, _) in enumerate(TEXTS):
-        batch = make_batch(features, np.array([index]))
-        if not text_a:
-            batch = {
-                "input_ids": np.array([[tokenizer.cls_id, tokenizer.sep_id]], np.int32),
-                "input_mask": np.ones((1, 2), np.int32),
-                "segment_ids": np.zeros((1, 2), np.int32),
-            }
-        rows.append(tf.nn.softmax(model(batch)).numpy()[0])
-    return np.array(rows)
+from albert_tf.tokenization import WordPieceTokenizer
+from tests.export.samples import LABELS, MAX_SEQ_LENGTH, TEXTS, WORDS, expected_of_texts
+from tests.helpers import random_inputs
 
 
 def text_inputs(pairs):

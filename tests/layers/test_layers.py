@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from albert_tf.layers import (
+    ConditionalSpanHead,
     EncoderLayer,
     FactorizedEmbedding,
     FeedForward,
@@ -60,12 +61,19 @@ LAYERS = {
         (HIDDEN[:, 0],),
         [(B, 7)],
     ),
+    "conditional_span_head": (
+        lambda **kwargs: ConditionalSpanHead(H, dropout=0.1, seed=1, **kwargs),
+        (HIDDEN, np.zeros_like(SEGMENTS), np.zeros(B, np.int32)),
+        [(B,), (B, S), (B, S)],
+    ),
     "span_head": (lambda **kwargs: SpanHead(seed=1, **kwargs), (HIDDEN,), [(B, S), (B, S)]),
 }
 
 
 def outputs_of(layer, inputs):
     outputs = layer(*inputs)
+    if isinstance(outputs, dict):
+        return list(outputs.values())
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 

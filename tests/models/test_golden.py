@@ -7,6 +7,7 @@ import pytest
 from benchmarks.parity.encoder import CONFIGS, compare_encoder
 from benchmarks.parity.heads import (
     compare_classifier,
+    compare_conditional_span_labeler,
     compare_multiple_choice,
     compare_pretraining,
     compare_regressor,
@@ -37,7 +38,13 @@ def test_pretraining_logits_losses_and_gradients():
 
 @pytest.mark.parametrize(
     "compare",
-    [compare_classifier, compare_multiple_choice, compare_regressor, compare_span_labeler],
+    [
+        compare_classifier,
+        compare_multiple_choice,
+        compare_regressor,
+        compare_span_labeler,
+        compare_conditional_span_labeler,
+    ],
 )
 def test_logits_loss_and_gradients_of_fine_tuning(compare):
     assert_agrees(compare(shared_path("golden")))

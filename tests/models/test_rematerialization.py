@@ -3,8 +3,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models import AlbertEncoder
-from tests.helpers import random_inputs, tiny_config
+from albert_tf.losses import PretrainingLoss
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.optimization import Lamb
+from albert_tf.training import Trainer, make_strategy
+from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
 
 DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
 
@@ -77,6 +80,33 @@ def test_each_layer_keeps_its_input_alone():
     }
     assert more_layers[True] <= 3 * 1.1 * activation
     assert more_layers[False] > 3 * 8 * activation
+
+
+@pytest.mark.parametrize(
+    ("strategy_name", "jit_compile"),
+    [
+        ("one_device", False),
+        pytest.param("one_device", True, marks=pytest.mark.slow),
+        ("mirrored", False),
+    ],
+)
+def test_trainer_learns_the_same(strategy_name, jit_compile):
+    strategy = make_strategy(strategy_name)
+    losses = []
+    for remat in (False, True):
+        with strategy.scope():
+            encoder = make_encoder(remat, num_hidden_layers=2)
+            trainer = Trainer(
+                AlbertPretrainer(encoder, seed=2),
+                PretrainingLoss(),
+                Lamb(0.02),
+                strategy,
+                seed=3,
+                jit_compile=jit_compile,
+            )
+        batches = trainer.distribute(random_pretraining_batches(2))
+        losses.append(trainer.train_steps(batches, 2)["masked_lm_loss"][0])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
 
 def test_one_hot_look_ups_give_the_same():

@@ -18,9 +18,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_picture(folder):
+@pytest.mark.parametrize("metrics", [("accuracy",), ("accuracy", "perplexity"), ()])
+def test_picture(folder, metrics):
     pytest.importorskip("matplotlib")
-    path = draw_learning_curve(str(folder), "accuracy")
+    path = draw_learning_curve(str(folder), *metrics)
     with open(path, "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
 

@@ -1,9 +1,11 @@
 import dataclasses
+import importlib.util
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.compat.proto import event_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
@@ -101,8 +103,23 @@ def test_learns_a_language_and_leaves_what_it_says(data, tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["learning_rate"] == 0.02
     assert (tmp_path / "albert_config.json").exists()
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("ckpt-60")
-    for split in ("train", "eval"):
-        assert list((tmp_path / split).glob("events.*"))
+    assert metrics["perplexity"] == pytest.approx(np.exp(metrics["masked_lm_loss"]))
+    last = [line for line in reports(tmp_path) if line["split"] == "train"][-1]
+    assert last["tokens_seen"] == 60 * 16 * LENGTH
+    assert {"loss", "perplexity", "learning_rate", "gradient_norm"} < last.keys()
+    assert not any("per_second" in name for name in last)
+    tags = read_tags(tmp_path / "train")
+    assert {"perplexity", "tokens_seen", "tokens_per_second", "sequences_per_second"} < tags
+    assert any(tag.startswith("trust_ratio/albert_pretrainer/masked_lm_head/") for tag in tags)
+    assert "perplexity" in read_tags(tmp_path / "eval")
+    if importlib.util.find_spec("matplotlib"):
+        assert (tmp_path / "learning_curve.png").stat().st_size > 10_000
+
+
+def read_tags(folder):
+    (path,) = folder.glob("events.*")
+    events = map(event_pb2.Event.FromString, tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    return {value.tag for event in events for value in event.summary.value}
 
 
 @pytest.mark.parametrize("objective", ["none", "nsp"])
@@ -205,6 +222,115 @@ def test_record_file_cut_in_the_middle_is_named(data, tmp_path):
     cut.write_bytes(whole[: len(whole) // 2 + 100])
     with pytest.raises(InputError, match=r"cut\.tfrecord, record \d+: damaged"):
         run(make_options(data, tmp_path / "out", input_file=(str(cut),)))
+
+
+def spoil(path, number, feature, values):
+    """Gives one record of a file other values of a feature."""
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    example = tf.train.Example.FromString(records[number - 1])
+    field = example.features.feature[feature]
+    kind = getattr(field, field.WhichOneof("kind"))
+    del kind.value[:]
+    kind.value.extend(values)
+    records[number - 1] = example.SerializeToString()
+    write_records(str(path), records)
+
+
+def test_records_of_a_step_that_is_skipped_are_named(data, tmp_path, capsys):
+    path = tmp_path / "spoilt.tfrecord"
+    write_language(path, 40, seed=1)
+    spoil(path, 23, "masked_lm_weights", [float("nan")] * PREDICTIONS)
+    changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
+    run(make_options(data, tmp_path, **changes, num_train_steps=10, train_batch_size=4))
+    (line,) = map(json.loads, (tmp_path / "bad_steps.jsonl").read_text().splitlines())
+    ((named_path, numbers),) = line["records"].items()
+    assert named_path == str(path)
+    assert len(numbers) == 4
+    assert 23 in numbers
+    warning = capsys.readouterr().err
+    assert f"step {line['step']}: a gradient is not finite; skipped; its records: " in warning
+    assert f"{path}, record 23" in warning
+
+
+def replace_record(path, number, record):
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    records[number - 1] = record
+    write_records(str(path), records)
+
+
+@pytest.fixture
+def bad_files(tmp_path):
+    """Files of which some records are bad, and one is damaged in its second half."""
+    paths = [tmp_path / name for name in ("ids", "lengths", "cut", "text")]
+    for seed, path in enumerate(paths):
+        write_language(path, 40, seed)
+    spoil(paths[0], 23, "input_ids", [97] * LENGTH)
+    spoil(paths[1], 1, "masked_lm_ids", [80] * (PREDICTIONS + 1))
+    replace_record(paths[1], 7, b"\xff\xfe no example")
+    paths[2].write_bytes(paths[2].read_bytes()[: paths[2].stat().st_size // 2 + 100])
+    paths[3].write_text("no records at all")
+    return paths
+
+
+BAD_RECORDS = {
+    "ids": "record 23: feature 'input_ids' has id 97, expected ids from 0 to below vocab_size 97",
+    "lengths": "record 1: feature 'masked_lm_ids' has length 5, expected 4",
+    "cut": "record 21: damaged or cut short",
+    "text": "record 1: damaged or cut short",
+}
+
+
+@pytest.mark.parametrize("name", BAD_RECORDS)
+def test_bad_record_ends_the_run_with_one_line(bad_files, data, tmp_path, name):
+    options = make_options(
+        data, tmp_path / "out", input_file=(str(tmp_path / name),), num_train_steps=30
+    )
+    with pytest.raises(InputError) as error:
+        run(options)
+    assert str(error.value).startswith(f"{tmp_path / name}, {BAD_RECORDS[name]}")
+    assert "\n" not in str(error.value)
+
+
+def test_record_that_is_no_example_ends_the_run_with_one_line(data, tmp_path):
+    path = tmp_path / "garbage"
+    write_language(path, 40, seed=1)
+    replace_record(path, 7, b"\xff\xfe no example")
+    with pytest.raises(InputError, match=r"garbage, record 7: is not a tf\.train\.Example"):
+        run(make_options(data, tmp_path / "out", input_file=(str(path),)))
+
+
+def test_bad_records_are_skipped_counted_and_named(bad_files, data, tmp_path, capsys):
+    paths = tuple(map(str, bad_files))
+    changes = {"input_file": paths, "on_bad_record": "skip", "num_train_steps": 12}
+    run(make_options(data, tmp_path / "out", **changes))
+    output = capsys.readouterr()
+    assert (
+        "--input_file: 3 bad records are left out, and the rest of 2 damaged files; 97 records stay"
+        in output.out
+    )
+    named = (tmp_path / "out" / "bad_records.txt").read_text().splitlines()
+    assert [line.split(":")[0] for line in named] == [
+        *(f"{paths[0]}, record 23", f"{paths[1]}, record 1", f"{paths[1]}, record 7"),
+        *(f"{paths[2]}, record 21", f"{paths[3]}, record 1"),
+    ]
+    for line in named:
+        assert f"warning: {line}; left out" in output.err
+
+
+def test_skipping_leaves_nothing_to_train_on(bad_files, data, tmp_path):
+    options = make_options(
+        data, tmp_path / "out", input_file=(str(bad_files[3]),), on_bad_record="skip"
+    )
+    with pytest.raises(InputError, match=r"--input_file: no record can be used: .*text, record 1"):
+        run(options)
+
+
+def test_skipping_takes_nothing_from_good_records(data, tmp_path):
+    changes = {"num_train_steps": 3}
+    error = run(make_options(data, tmp_path / "error", **changes))
+    skip = run(make_options(data, tmp_path / "skip", **changes, on_bad_record="skip"))
+    assert skip == pytest.approx(error, rel=1e-5)
+    assert not (tmp_path / "skip" / "bad_records.txt").exists()
 
 
 def test_id_outside_the_vocabulary_is_named(data, tmp_path):

@@ -1,3 +1,7 @@
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -78,3 +82,61 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, caps
         path.write_bytes(b"")
     with pytest.raises(InputError, match="ckpt-1: the checkpoint is damaged"):
         again.restore_latest()
+
+
+def test_some_of_the_older_ones_stay_for_ever(tmp_path, pretrainer):
+    variables = variables_by_path(pretrainer.weights)
+    # A millisecond is less than any two checkpoints are apart.
+    checkpoints = Checkpoints(str(tmp_path), variables, 1, keep_every_n_hours=1e-3 / 3600)
+    for step in (3, 5, 8):
+        checkpoints.save(step)
+        time.sleep(0.01)
+    assert len(list(tmp_path.glob("*.index"))) == 3
+
+
+def test_newer_checkpoints_are_removed_where_the_run_goes_back(tmp_path, pretrainer):
+    variables = variables_by_path(pretrainer.weights)
+    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=4)
+    bias = pretrainer.masked_lm_head.output_bias
+    for step in (3, 5, 8, 13):
+        bias.assign(np.full(bias.shape, step, np.float32))
+        checkpoints.save(step)
+    prefix = checkpoints.go_back(3)
+    np.testing.assert_array_equal(bias, 5.0)
+    checkpoints.remove_after(prefix)
+    assert checkpoints.latest == str(tmp_path / "ckpt-5")
+    checkpoints.save(8)
+    again = Checkpoints(str(tmp_path), variables, max_to_keep=4)
+    assert again.latest == str(tmp_path / "ckpt-8")
+    assert {path.name for path in tmp_path.glob("*.index")} == {
+        *("ckpt-3.index", "ckpt-5.index", "ckpt-8.index")
+    }
+    with pytest.raises(InputError, match="no checkpoint is left to go back to"):
+        again.go_back(4)
+
+
+@pytest.mark.parametrize("limit", [10_000, 80_000])
+def test_full_disk_ends_with_one_line_and_keeps_the_checkpoint_before(tmp_path, pretrainer, limit):
+    """Files may have no more than some bytes, in a process of its own."""
+    save(pretrainer, tmp_path, step=7)
+    program = f"""
+import resource, signal
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from tests.helpers import tiny_config
+from tests.training.test_checkpoints import save
+model = AlbertPretrainer(AlbertEncoder(tiny_config(sharing="attention"), seed=3), seed=4)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+try:
+    save(model, {str(tmp_path)!r}, step=8)
+except InputError as error:
+    print(error)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
+    )
+    assert f"{tmp_path}: a checkpoint cannot be written: " in process.stdout, process.stderr
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
+    assert checkpoints.latest == str(tmp_path / "ckpt-7")
+    assert checkpoints.restore_latest()

@@ -14,13 +14,13 @@ from albert_tf.training import Trainer, TrainingPlan, best_checkpoint, make_stra
 from tests.helpers import random_pretraining_batches, tiny_config
 
 
-def make_trainer(learning_rate=0.01):
+def make_trainer(learning_rate=0.01, loss=None):
     strategy = make_strategy("one_device")
     with strategy.scope():
         config = tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.1)
         model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
         optimizer = Lamb(PolynomialDecayWithWarmup(learning_rate, 1000))
-    return Trainer(model, PretrainingLoss(), optimizer, strategy, seed=3)
+    return Trainer(model, loss or PretrainingLoss(), optimizer, strategy, seed=3)
 
 
 def make_plan(directory, steps, **changes):
@@ -32,7 +32,10 @@ def make_plan(directory, steps, **changes):
         "log_steps": 3,
         "steps_per_loop": 1,
         "keep_checkpoint_max": 2,
+        "keep_checkpoint_every_n_hours": None,
         "max_bad_steps": 1,
+        "spike_threshold": None,
+        "on_spike": "log",
         "best_metric": "score",
         "higher_is_better": True,
         **changes,
@@ -45,8 +48,8 @@ def go_on(trainer, plan, evaluate=None):
     train(trainer, plan, batches_from, evaluate)
 
 
-def batches_from(step):
-    return random_pretraining_batches(20, batch_size=4).skip(step)
+def batches_from(number):
+    return random_pretraining_batches(40, batch_size=4).skip(number)
 
 
 def scores_by_step(trainer, scores):

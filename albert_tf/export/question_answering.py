@@ -1,0 +1,132 @@
+"""An exported model that answers questions: strings in, strings out."""
+
+import dataclasses
+import math
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.export.signatures import IdsModel
+from albert_tf.export.spans import find_best_spans
+from albert_tf.export.windows import cut_windows
+from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization.in_graph import GraphTokenizer
+
+_WHITE_SPACE = np.array([c for c in range(sys.maxunicode + 1) if chr(c).isspace()], np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerRule:
+    """How passages are cut and answers chosen; it is in the SavedModels as `assets/answer_rule.json`.
+
+    Attributes:
+        max_seq_length: tokens of a window at most, the special ones included.
+        doc_stride: tokens from the start of a window's passage to that of the next.
+        max_query_length: tokens of a question at most.
+        n_best_size: of a simple head, how many starts and ends are tried.
+        max_answer_length: tokens of an answer at most.
+        null_threshold: the null score above which a question is unanswered; None where each one has an
+            answer.
+    """
+
+    max_seq_length: int
+    doc_stride: int
+    max_query_length: int
+    n_best_size: int
+    max_answer_length: int
+    null_threshold: float | None
+
+
+class AnswerTextModel(tf.Module):
+    """Questions and contexts in, answers out; needs TensorFlow Text's operators as well.
+
+    Args:
+        ids_model: of an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler`.
+        tokenizer: what the model was trained with.
+        rule: how to cut and to choose.
+    """
+
+    def __init__(self, ids_model: IdsModel, tokenizer: AlbertTokenizer, rule: AnswerRule):
+        super().__init__()
+        self.ids_model = ids_model
+        self.graph_tokenizer = GraphTokenizer(tokenizer)
+        self._rule = rule
+        self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
+        self.signature = self.predict.get_concrete_function(
+            question=tf.TensorSpec((None,), tf.string, "question"),
+            context=tf.TensorSpec((None,), tf.string, "context"),
+        )
+
+    @tf.function
+    def predict(self, question, context):
+        """Answers questions, string (B,), from contexts, string (B,), of any length.
+
+        Returns:
+            `answer`, string (B,), a part of the context without white space around it, empty where the
+            question is unanswered; `start` and `end`, int32 (B,), its first character in the context and
+            the one after its last, in Unicode code points as Python counts them, 0 and 0 where it is
+            empty; `score`, float32 (B,), of the best span, whether it is the answer or not;
+            `null_score`, float32 (B,), which is compared with the threshold.
+        """
+        rule = self._rule
+        passage = self.graph_tokenizer.tokenize_with_offsets(context)
+        windows = cut_windows(
+            self.graph_tokenizer(question),
+            passage,
+            max_seq_length=rule.max_seq_length,
+            doc_stride=rule.doc_stride,
+            max_query_length=rule.max_query_length,
+            **self._special_ids,
+        )
+        best = find_best_spans(
+            windows,
+            self.ids_model.predict(**windows.inputs),
+            passage.ids.row_lengths(),
+            rule.n_best_size,
+            rule.max_answer_length,
+        )
+        threshold = math.inf if rule.null_threshold is None else rule.null_threshold
+        is_null = best.null_scores > tf.constant(threshold, tf.float64)
+        answer, start, end = _cut_out(
+            context,
+            tf.where(is_null, tf.zeros_like(best.starts), best.starts),
+            tf.where(is_null, tf.zeros_like(best.ends), best.ends),
+        )
+        return {
+            "answer": answer,
+            "start": start,
+            "end": end,
+            "score": tf.cast(best.scores, tf.float32),
+            "null_score": tf.cast(best.null_scores, tf.float32),
+        }
+
+
+def _cut_out(
+    context: tf.Tensor, start: tf.Tensor, end: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Cuts the characters from `start` to `end` - 1 out of texts, without white space around them.
+
+    Returns:
+        the texts, string (B,); their start and end, int32 (B,), 0 and 0 of an empty one.
+    """
+    characters = tf.strings.unicode_decode(context, "UTF-8")  # (B, None)
+    rows = characters.value_rowids()
+    positions = tf.ragged.range(characters.row_lengths()).values
+    is_space = tf.reduce_any(characters.values[:, None] == _WHITE_SPACE, axis=1)
+    is_inside = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
+    # Where there is none of them, the greatest number and the least.
+    seen = tf.boolean_mask(positions, is_inside & ~is_space)
+    seen_rows = tf.boolean_mask(rows, is_inside & ~is_space)
+    first = tf.math.unsorted_segment_min(seen, seen_rows, characters.nrows())
+    last = tf.math.unsorted_segment_max(seen, seen_rows, characters.nrows())
+    is_empty = first > last
+    start = tf.where(is_empty, tf.zeros_like(first), first)
+    end = tf.where(is_empty, tf.zeros_like(last), last + 1)
+    kept = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
+    answers = tf.ragged.boolean_mask(characters, characters.with_values(kept))
+    return (
+        tf.strings.unicode_encode(answers, "UTF-8"),
+        tf.cast(start, tf.int32),
+        tf.cast(end, tf.int32),
+    )

@@ -1,0 +1,133 @@
+"""Requests that TensorFlow Serving answers while it loads a model, so that no user waits for the first.
+
+The first run of a graph optimizes it and fills caches. The server reads
+`assets.extra/tf_serving_warmup_requests` in the model's folder, a TFRecord of `PredictionLog` protos
+(https://www.tensorflow.org/tfx/serving/saved_model_warmup), and takes traffic when all are answered.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
+
+# The server refuses a model with more of them.
+_MAX_REQUESTS = 1000
+
+_SAMPLE_BATCH_SIZES = (1, 8)
+_SAMPLE_LENGTH = 8  # no model has fewer positions
+_SAMPLE_CHOICES = 2
+_SAMPLE_TEXT = (
+    "The server loads a model, answers a few requests like this one, and opens its doors."
+)
+
+
+def is_available() -> bool:
+    """Whether `tensorflow-serving-api`, which has the protos, is installed."""
+    return importlib.util.find_spec("tensorflow_serving") is not None
+
+
+def sample_requests(signature: Callable) -> list[dict[str, np.ndarray]]:
+    """Makes inputs of two batch sizes for any exported model.
+
+    Args:
+        signature: `serving_default` of the model, as exported or loaded.
+    """
+    specs = _input_specs(signature)
+    return [
+        {name: _sample(name, spec, batch_size) for name, spec in specs.items()}
+        for batch_size in _SAMPLE_BATCH_SIZES
+    ]
+
+
+def write_warmup_requests(
+    saved_model_dir: str, signature: Callable, requests: Sequence[Mapping[str, Any]]
+) -> str:
+    """Writes requests, and what the model answers to them, into the folder of a SavedModel.
+
+    Those that your users send warm a server best:
+
+        signature = tf.saved_model.load("exported/text/1").signatures["serving_default"]
+        write_warmup_requests("exported/text/1", signature, [{"text_a": ["A gripping film."]}])
+
+    Args:
+        saved_model_dir: the folder of a version.
+        signature: `serving_default` of that model, as exported or loaded.
+        requests: of each the model's inputs by name, at most 1000.
+
+    Returns:
+        The written file.
+
+    Raises:
+        InputError: `tensorflow-serving-api` is absent, there are no requests or too many, the model does
+            not answer one, or the file system refuses.
+    """
+    if not is_available():
+        raise InputError(
+            "warm-up requests need the protos of TensorFlow Serving: "
+            "pip install tensorflow-serving-api"
+        )
+    if not 0 < len(requests) <= _MAX_REQUESTS:
+        raise InputError(
+            f"received {len(requests)} warm-up requests; expected 1 to {_MAX_REQUESTS}"
+        )
+    logs = [_prediction_log(signature, dict(request)) for request in requests]
+    path = os.path.join(saved_model_dir, WARMUP_FILE)
+    with files.explain_refusal(path):
+        tf.io.gfile.makedirs(os.path.dirname(path))
+    with files.write_atomically(path) as incomplete, tf.io.TFRecordWriter(incomplete) as writer:
+        for log in logs:
+            writer.write(log.SerializeToString())
+    return path
+
+
+def _prediction_log(signature: Callable, inputs: dict[str, Any]):
+    """Returns the `PredictionLog` of one request and its answer.
+
+    Raises:
+        InputError: the model does not answer: the server would refuse to load it.
+    """
+    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+    specs = _input_specs(signature)
+    if set(inputs) != set(specs):
+        raise InputError(
+            f"received a warm-up request of {', '.join(sorted(inputs)) or 'nothing'}; "
+            f"expected {', '.join(sorted(specs))}"
+        )
+    try:
+        tensors = {name: tf.constant(inputs[name], spec.dtype) for name, spec in specs.items()}
+        outputs = signature(**tensors)
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+        raise InputError(f"a warm-up request is not answered: {files.reason(error)}") from error
+    request, response = predict_pb2.PredictRequest(), predict_pb2.PredictResponse()
+    request.model_spec.signature_name = response.model_spec.signature_name = "serving_default"
+    for protos, values in ((request.inputs, tensors), (response.outputs, outputs)):
+        for name, tensor in values.items():
+            protos[name].CopyFrom(tf.make_tensor_proto(tensor.numpy()))
+    return prediction_log_pb2.PredictionLog(
+        predict_log=prediction_log_pb2.PredictLog(request=request, response=response)
+    )
+
+
+def _input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:
+    """Returns what a signature takes; only one that is loaded has all as keywords."""
+    specs = tf.nest.flatten(signature.structured_input_signature)
+    return {spec.name: spec for spec in specs if spec is not None}
+
+
+def _sample(name: str, spec: tf.TensorSpec, batch_size: int) -> np.ndarray:
+    """Returns a text, or ids of unpadded padding, in the shape that the input has."""
+    # (B,), (B, C) of texts, (B, S) or (B, C, S) of ids
+    sizes = (batch_size, *[_SAMPLE_CHOICES] * (spec.shape.rank - 2), _SAMPLE_LENGTH)
+    shape = [known or size for known, size in zip(spec.shape, sizes, strict=False)]
+    if spec.dtype == tf.string:
+        return np.full(shape, _SAMPLE_TEXT, object)
+    return np.full(shape, int(name == "input_mask"), np.int32)

@@ -1,0 +1,135 @@
+"""Questions and passages to windows, in the graph, as `albert_tf.data.squad_features` cuts them."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tokenization.in_graph import TokensWithOffsets
+
+# Those of `albert_tf.data.squad_features`.
+_LENGTH_WEIGHT = 0.01
+
+
+class GraphWindows(NamedTuple):
+    """W windows of the passages of B questions; each question has one or more.
+
+    Attributes:
+        inputs: `input_ids`, `input_mask`, `segment_ids`, int32 (W, S).
+        examples: int64 (W,), which question each window is of; ascending.
+        token_starts: int64 (W, S), the first character of the passage that each token stands for.
+        token_ends: int64 (W, S), the character after the last; 0 where a token is none of the passage.
+        is_max_context: bool (W, S), whether no other window shows more of what is around a token.
+    """
+
+    inputs: dict[str, tf.Tensor]
+    examples: tf.Tensor
+    token_starts: tf.Tensor
+    token_ends: tf.Tensor
+    is_max_context: tf.Tensor
+
+
+class _Cut(NamedTuple):
+    """How the passages of B questions are cut, int64 (B,) each.
+
+    Attributes:
+        lengths: tokens of each passage.
+        sizes: tokens of it in a window at most.
+        steps: tokens from the start of one window to that of the next.
+        counts: windows, at least 1.
+    """
+
+    lengths: tf.Tensor
+    sizes: tf.Tensor
+    steps: tf.Tensor
+    counts: tf.Tensor
+
+
+def cut_windows(
+    question_ids: tf.RaggedTensor,
+    passage: TokensWithOffsets,
+    cls_id: int,
+    sep_id: int,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
+) -> GraphWindows:
+    """Cuts passages into windows `[CLS] question [SEP] part of the passage [SEP]`.
+
+    A passage without tokens has one window, without any of it.
+
+    Args:
+        question_ids: int32 (B, None).
+        passage: of each question.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+        max_seq_length: tokens of a window at most.
+        doc_stride: tokens from the start of a window's passage to that of the next.
+        max_query_length: tokens of a question at most.
+    """
+    question_ids = question_ids[:, :max_query_length]
+    question_lengths = question_ids.row_lengths()
+    cut = _cut(passage.ids.row_lengths(), max_seq_length - question_lengths - 3, doc_stride)
+    examples = tf.repeat(tf.range(question_ids.nrows()), cut.counts)  # (W,)
+    numbers = tf.ragged.range(cut.counts).values  # (W,)
+
+    begins = numbers * tf.gather(cut.steps, examples)
+    ends = tf.minimum(begins + tf.gather(cut.sizes, examples), tf.gather(cut.lengths, examples))
+    first_lengths = tf.gather(question_lengths, examples)[:, None] + 2  # (W, 1)
+    totals = first_lengths + (ends - begins)[:, None] + 1
+    positions = tf.range(tf.reduce_max(totals))  # (S,)
+    is_passage = (positions >= first_lengths) & (positions < totals - 1)  # (W, S)
+    passage_starts = tf.gather(passage.ids.row_starts(), examples) + begins
+    # Of the passages' tokens end to end, with one more after the last.
+    none = tf.size(passage.ids.values, tf.int64)
+    tokens = tf.where(is_passage, passage_starts[:, None] + positions - first_lengths, none)
+
+    def of_tokens(values: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tf.pad(values, [[0, 1]]), tokens)  # (W, S)
+
+    is_question = (positions > 0) & (positions < first_lengths - 1)
+    questions = tf.gather(question_ids.row_starts(), examples)[:, None] + positions - 1
+    of_question = tf.gather(
+        tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
+    )
+    is_sep = (positions == first_lengths - 1) | (positions == totals - 1)
+    special = tf.where(positions == 0, cls_id, tf.where(is_sep, sep_id, 0))
+    mask = positions < totals
+    return GraphWindows(
+        inputs={
+            "input_ids": of_tokens(passage.ids.values)
+            + tf.where(is_question, of_question, special),
+            "input_mask": tf.cast(mask, tf.int32),
+            "segment_ids": tf.cast(mask & (positions >= first_lengths), tf.int32),
+        },
+        examples=examples,
+        token_starts=of_tokens(passage.starts.values),
+        token_ends=of_tokens(passage.ends.values),
+        is_max_context=of_tokens(_find_max_context(passage.ids, cut)) == numbers[:, None],
+    )
+
+
+def _cut(lengths: tf.Tensor, sizes: tf.Tensor, doc_stride: int) -> _Cut:
+    steps = tf.minimum(sizes, tf.constant(doc_stride, tf.int64))
+    rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
+    return _Cut(lengths, sizes, steps, 1 - tf.math.floordiv(-rest, steps))
+
+
+def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
+    """Finds for each token of the passages, end to end, the number of its best window, int64 (tokens,).
+
+    The rule is that of `albert_tf.data.squad_features.find_max_context`.
+    """
+    rows = passages.value_rowids()
+    lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
+    tokens = tf.ragged.range(cut.lengths).values[:, None]  # (tokens, 1)
+    # As many windows as can hold a token, up to the last that begins at or before it.
+    overlap = tf.reduce_max(-tf.math.floordiv(-cut.sizes, cut.steps))
+    windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)
+    begins = windows * steps
+    ends = tf.minimum(begins + sizes, lengths)
+    context = tf.minimum(tokens - begins, ends - 1 - tokens)
+    score = tf.cast(context, tf.float64) + _LENGTH_WEIGHT * tf.cast(ends - begins, tf.float64)
+    is_window = (windows >= 0) & (windows < counts) & (context >= 0)
+    best = tf.argmax(tf.where(is_window, score, np.float64("-inf")), axis=1)
+    return tf.gather(windows, best, batch_dims=1)

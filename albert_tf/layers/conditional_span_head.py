@@ -1,0 +1,173 @@
+"""Where an answer begins, where it ends given where it begins, and whether there is one."""
+
+import keras
+from keras import ops
+
+from albert_tf.layers import common
+
+# What the original gives a position that cannot be part of an answer.
+_IMPOSSIBLE = -1e30
+
+
+def make_p_mask(segment_ids):
+    """Returns where no answer can begin or end: int32 (B, S), 1 there and 0 elsewhere.
+
+    An answer is made of tokens of the passage, which is segment 1 less its last token, [SEP]. The first
+    position, [CLS], stands for no answer.
+
+    Args:
+        segment_ids: int (B, S), 0 for padding.
+    """
+    segment_ids = ops.cast(segment_ids, "int32")
+    # The token after the last of the passage is its [SEP], of the same segment.
+    is_passage = segment_ids * ops.pad(segment_ids, [[0, 0], [0, 1]])[:, 1:]
+    is_cls = ops.cast(ops.arange(ops.shape(segment_ids)[1]) == 0, "int32")
+    return 1 - ops.maximum(is_passage, is_cls)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class ConditionalSpanHead(keras.layers.Layer):
+    """The original's head for SQuAD 2.0 (its `run_squad_v2.py`), which is XLNet's.
+
+    The end's logits depend on the hidden state of the start. In training that is the answer's start; else
+    each of the best starts, and of each the best ends are found. Whether there is an answer depends on
+    [CLS] and on the mean of all hidden states, weighted with the probabilities of the starts. See Yang et
+    al. 2019, https://arxiv.org/abs/1906.08237, appendix A.3.
+
+    Args:
+        hidden_size: H.
+        start_n_top: I, how many starts are tried.
+        end_n_top: J, how many ends of each start are given.
+        dropout: rate before the logit of answerability.
+        initializer_range: standard deviation of the kernels' starting values.
+        seed: of starting values and dropout.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.hidden_size = hidden_size
+        self.start_n_top = start_n_top
+        self.end_n_top = end_n_top
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        seeds = common.SeedStream(seed)
+
+        def dense(units: int, name: str, use_bias: bool = True) -> keras.layers.Dense:
+            return common.dense(units, initializer_range, seeds, name, self, use_bias)
+
+        self.start_logits = dense(1, "start_logits")
+        self.end_hidden = dense(hidden_size, "end_hidden")
+        self.end_layer_norm = common.layer_norm(self)
+        self.end_logits = dense(1, "end_logits")
+        self.answer_hidden = dense(hidden_size, "answer_hidden")
+        self.answer_dropout = common.dropout(dropout, seeds, "answer_dropout", self)
+        self.answer_logits = dense(1, "answer_logits", use_bias=False)
+
+    def build(self, sequence_output_shape):
+        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        hidden, two_hidden = (None, None, self.hidden_size), (None, None, 2 * self.hidden_size)
+        self.start_logits.build(hidden)
+        self.end_hidden.build(two_hidden)
+        self.end_layer_norm.build(hidden)
+        self.end_logits.build(hidden)
+        self.answer_hidden.build(two_hidden)
+        self.answer_logits.build(hidden)
+
+    def call(self, sequence_output, p_mask, start_positions=None, training=None):
+        """Scores a batch.
+
+        Args:
+            sequence_output: float (B, S, H).
+            p_mask: int (B, S), see `make_p_mask`.
+            start_positions: int (B,), the answers' starts, in training; None to search for them.
+            training: whether dropout is active.
+
+        Returns:
+            A dictionary, with `cls_logits`, float32 (B,), the logit of there being no answer. In training
+            `start_log_probs` and `end_log_probs`, float32 (B, S). Else `start_top_log_probs` (B, I) and
+            `end_top_log_probs` (B, I * J), float32, the ends of the first start first, and their
+            positions `start_top_index` and `end_top_index`, int32.
+        """
+        start_logits = _mask(self.start_logits(sequence_output)[..., 0], p_mask)  # (B, S)
+        start_log_probs = ops.log_softmax(start_logits)
+        outputs = {
+            "cls_logits": self._score_no_answer(sequence_output, start_logits, training)  # (B,)
+        }
+        if start_positions is not None:
+            end_log_probs = self._score_ends(sequence_output, p_mask, start_positions[:, None])
+            end_log_probs = end_log_probs[:, 0]  # (B, S)
+            return outputs | {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs}
+        starts, start_index = _top(start_log_probs, self.start_n_top)  # (B, I)
+        ends, end_index = _top(
+            self._score_ends(sequence_output, p_mask, start_index), self.end_n_top
+        )  # (B, I, J)
+        beam = (-1, self.start_n_top * self.end_n_top)
+        return outputs | {
+            "start_top_log_probs": starts,
+            "start_top_index": start_index,
+            "end_top_log_probs": ops.reshape(ends, beam),
+            "end_top_index": ops.reshape(end_index, beam),
+        }
+
+    def _score_ends(self, sequence_output, p_mask, starts):
+        """Returns the log-probabilities of the ends, float32 (B, I, S), of each of `starts` (B, I)."""
+        states = ops.take_along_axis(sequence_output, starts[..., None], axis=1)  # (B, I, H)
+        # The product of the kernel and two states side by side, without putting them side by side.
+        kernel = ops.cast(self.end_hidden.kernel, self.compute_dtype)
+        of_ends = ops.matmul(sequence_output, kernel[: self.hidden_size])  # (B, S, H)
+        of_starts = ops.matmul(states, kernel[self.hidden_size :])  # (B, I, H)
+        bias = ops.cast(self.end_hidden.bias, self.compute_dtype)
+        hidden = ops.tanh(of_ends[:, None] + of_starts[:, :, None] + bias)  # (B, I, S, H)
+        logits = self.end_logits(self.end_layer_norm(hidden))[..., 0]
+        return ops.log_softmax(_mask(logits, p_mask[:, None]))
+
+    def _score_no_answer(self, sequence_output, start_logits, training):
+        """Returns the logit of there being no answer, float32 (B,)."""
+        weights = ops.cast(ops.softmax(start_logits), sequence_output.dtype)
+        mean = ops.sum(weights[..., None] * sequence_output, axis=1)  # (B, H)
+        states = ops.concatenate([mean, sequence_output[:, 0]], axis=-1)  # (B, 2 * H)
+        hidden = ops.tanh(self.answer_hidden(states))
+        logits = self.answer_logits(self.answer_dropout(hidden, training=training))
+        return ops.cast(logits[:, 0], "float32")
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "start_n_top": self.start_n_top,
+            "end_n_top": self.end_n_top,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+def _mask(logits, p_mask):
+    """Returns float32 logits, very low where `p_mask` is 1."""
+    p_mask = ops.cast(p_mask, "float32")
+    return ops.cast(logits, "float32") * (1.0 - p_mask) + _IMPOSSIBLE * p_mask
+
+
+def _top(log_probs, count: int):
+    """Returns the `count` highest of the last axis, S, and where they are, the first of equal ones first.
+
+    Where S is less than `count`, the rest are impossible and at [CLS].
+    """
+    axes = len(log_probs.shape) - 1
+    padded = ops.pad(log_probs, [[0, 0]] * axes + [[0, count]], constant_values=_IMPOSSIBLE)
+    values, index = ops.top_k(padded, count)
+    return values, ops.where(index < ops.shape(log_probs)[-1], index, 0)

@@ -1,0 +1,83 @@
+"""The encoder with a head for questions that may have no answer."""
+
+from collections.abc import Mapping
+
+import keras
+
+from albert_tf.layers import ConditionalSpanHead, make_p_mask
+from albert_tf.layers.common import SeedStream
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder_with_heads import EncoderWithHeads
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertConditionalSpanLabeler(EncoderWithHeads):
+    """Finds the span of an answer, its end given its start, and whether there is one (SQuAD 2.0).
+
+    Args:
+        encoder: the encoder; it needs no pooler.
+        start_n_top: I, how many starts are tried.
+        end_n_top: J, how many ends of each start are given.
+        dropout: rate before the logit of answerability; the original's 0.1.
+        seed: of the head's starting values and dropout.
+    """
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        dropout: float = 0.1,
+        seed: int | None = None,
+        name: str = "albert_conditional_span_labeler",
+        **kwargs,
+    ):
+        super().__init__(encoder, seed, name, **kwargs)
+        # Config
+        self.start_n_top = start_n_top
+        self.end_n_top = end_n_top
+        self.dropout = dropout
+
+        # Layers
+        self.conditional_span_head = ConditionalSpanHead(
+            hidden_size=encoder.config.hidden_size,
+            start_n_top=start_n_top,
+            end_n_top=end_n_top,
+            dropout=dropout,
+            initializer_range=encoder.config.initializer_range,
+            seed=SeedStream(seed).next(),
+            name="conditional_span_head",
+            dtype=self.dtype_policy,
+        )
+        self.build()
+
+    def _build_heads(self, hidden_size: int) -> None:
+        self.conditional_span_head.build((None, None, hidden_size))
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Scores a batch.
+
+        Args:
+            inputs: those of `AlbertEncoder.call`, with `segment_ids`; in training `start_positions`,
+                int (B,), too.
+            training: whether dropout is active and starts are given.
+
+        Returns:
+            those of `ConditionalSpanHead.call`.
+        """
+        encoded = self.encoder(inputs, training=training)
+        return self.conditional_span_head(
+            encoded["sequence_output"],
+            make_p_mask(inputs["segment_ids"]),
+            inputs["start_positions"] if training else None,
+            training=training,
+        )
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "start_n_top": self.start_n_top,
+            "end_n_top": self.end_n_top,
+            "dropout": self.dropout,
+        }

@@ -1,0 +1,184 @@
+"""How every fine-tuning task trains: steps, the folder, early stopping."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import stored_shape
+from albert_tf.data.features import Features
+from albert_tf.data.input_pipeline import training_batches
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertEncoder
+from albert_tf.tasks.common import has_checkpoint, make_evaluator, make_plan, start_or_resume
+from albert_tf.tasks.fine_tuning_options import SPM_MODEL_FILE, VOCAB_FILE, FineTuningOptions
+from albert_tf.tasks.learning_curve import draw_learning_curve
+from albert_tf.tasks.training_options import fixed_length
+from albert_tf.tokenization import Tokenizer
+from albert_tf.training import Evaluator, Trainer, TrainingPlan, train
+from albert_tf.training.evaluator import Loss
+
+
+def make_fine_tuner(
+    options: FineTuningOptions,
+    config: AlbertConfig,
+    make_model: Callable[[AlbertEncoder, int], keras.Model],
+    loss: Loss,
+    num_examples: int,
+) -> Evaluator:
+    """Makes a model and what runs it: a `Trainer` where the options say `--do_train`.
+
+    Args:
+        options: the run's options.
+        config: the encoder's.
+        make_model: puts a head on an encoder; its second argument is the head's seed.
+        loss: of the model.
+        num_examples: to train on.
+
+    Raises:
+        FlagError: the batch cannot be cut into parts of one size.
+    """
+
+    def make() -> keras.Model:
+        encoder = AlbertEncoder(config, seed=options.random_seed, dtype=options.mixed_precision)
+        return make_model(encoder, options.random_seed + 1)
+
+    num_train_steps = _count_train_steps(options, num_examples)
+    warmup_steps = options.warmup_steps
+    if warmup_steps is None:
+        warmup_steps = int(num_train_steps * options.warmup_proportion)
+    return make_evaluator(options, make, loss, num_train_steps, warmup_steps)
+
+
+def _count_train_steps(options: FineTuningOptions, num_examples: int) -> int:
+    """Returns how many updates the training has; 0 where there is none."""
+    if not options.do_train:
+        return 0
+    if options.num_train_steps is not None:
+        return options.num_train_steps
+    return max(1, round(num_examples * options.num_train_epochs / options.train_batch_size))
+
+
+def prepare_folder(
+    options: FineTuningOptions,
+    config: AlbertConfig,
+    trainer: Trainer,
+    tokenizer: Tokenizer,
+    head_bias: keras.Variable,
+) -> None:
+    """Sets the weights that training goes on from, and writes into the output folder what is trained.
+
+    Args:
+        options: the run's options.
+        config: the encoder's.
+        trainer: of the whole model.
+        tokenizer: of the run.
+        head_bias: a variable of the head, which tells whether `--init_checkpoint` has the same one.
+
+    Raises:
+        InputError: a checkpoint cannot be read or is of another model, or a folder cannot be made.
+    """
+    starting_part = _starting_part(options, trainer.model, head_bias)
+    start_or_resume(options, config, trainer, starting_part)
+    if options.export_dir:
+        # So that hours of training do not end at a folder that cannot be made.
+        files.make_directory(options.export_dir, "export_dir")
+    _copy_vocabulary(options, tokenizer)
+
+
+def fine_tune(
+    options: FineTuningOptions,
+    trainer: Trainer,
+    features: Features,
+    description: str,
+    metric: str,
+    best_metric: str,
+    evaluate: Callable[[], dict[str, float]] | None,
+) -> None:
+    """Trains to the end of the plan.
+
+    Args:
+        options: the run's options.
+        trainer: at its first step, or where the folder's checkpoint is.
+        features: the examples.
+        description: what progress calls the run.
+        metric: what the learning curve shows beside the loss.
+        best_metric: what picks the best checkpoint; higher is better.
+        evaluate: returns metrics of held-out data; None where there is none.
+    """
+    num_train_steps = _count_train_steps(options, len(features))
+    plan = make_plan(options, description, num_train_steps, best_metric, higher_is_better=True)
+    batches_from = functools.partial(
+        training_batches,
+        features,
+        options.train_batch_size,
+        options.random_seed,
+        fixed_length=fixed_length(options),
+    )
+    _train_until_no_better(options, trainer, plan, batches_from, evaluate)
+    if path := draw_learning_curve(options.output_dir, metric):
+        print(f"learning curve in {path}")
+
+
+def _train_until_no_better(
+    options: FineTuningOptions,
+    trainer: Trainer,
+    plan: TrainingPlan,
+    batches_from: Callable[[int], tf.data.Dataset],
+    evaluate: Callable[[], dict[str, float]] | None,
+) -> None:
+    """Trains to the end of the plan or, with early stopping, until evaluations bring nothing better."""
+    patience = options.early_stopping_evaluations
+    if patience is None or evaluate is None:
+        train(trainer, plan, batches_from, evaluate)
+        return
+    every = plan.save_checkpoints_steps
+    while not _brought_nothing_better(trainer.step, plan, patience * every):
+        end = min(trainer.step - trainer.step % every + every, plan.num_train_steps)
+        train(trainer, dataclasses.replace(plan, num_train_steps=end), batches_from, evaluate)
+        if trainer.step >= plan.num_train_steps:
+            return
+
+
+def _brought_nothing_better(step: int, plan: TrainingPlan, patience_steps: int) -> bool:
+    best = plan.best.metrics
+    if best is None or step - best["step"] < patience_steps:
+        return False
+    print(f"stopped at step {step}: no evaluation was better since step {best['step']}")
+    return True
+
+
+def _starting_part(
+    options: FineTuningOptions, model: keras.Model, head_bias: keras.Variable
+) -> keras.Model:
+    """Returns what `--init_checkpoint` is read into: the model, or its encoder where it has no head.
+
+    Raises:
+        InputError: it has a head of another number of classes.
+    """
+    if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
+        return model.encoder
+    try:
+        shape = stored_shape(options.init_checkpoint, head_bias.path)
+    except InputError as error:
+        raise InputError(f"--init_checkpoint: {error}") from error
+    if shape is None:
+        return model.encoder
+    if shape != tuple(head_bias.shape):
+        raise InputError(
+            f"--init_checkpoint={options.init_checkpoint}: has a head with {shape[0]} outputs; this "
+            f"task has {head_bias.shape[0]}; --reset_head starts the head anew"
+        )
+    return model
+
+
+def _copy_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> None:
+    """Puts the vocabulary beside the checkpoints, so that prediction needs the folder alone."""
+    name = SPM_MODEL_FILE if options.spm_model_file else VOCAB_FILE
+    content = files.read_bytes(tokenizer.vocabulary_file)
+    files.write_bytes(os.path.join(options.output_dir, name), content)

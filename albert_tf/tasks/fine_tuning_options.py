@@ -1,0 +1,194 @@
+"""What the options of all fine-tuning tasks have in common, and what those mean that the user leaves out.
+
+An option that the user leaves out has the value of the recipe, where there is one; without training,
+of the trained folder; else a default. So a trained folder is all that prediction needs.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.errors import FlagError
+from albert_tf.options import option
+from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE
+from albert_tf.tasks.recipes import Recipe
+from albert_tf.tasks.training_options import TrainingOptions, check_range
+
+SPM_MODEL_FILE, VOCAB_FILE = "vocabulary.model", "vocabulary.txt"
+
+_DEFAULTS = {
+    "do_lower_case": True,
+    "train_batch_size": 32,
+    "num_train_epochs": 3.0,
+    "warmup_proportion": 0.1,
+    "classifier_dropout": 0.1,
+}
+# What a trained folder knows.
+_OF_FOLDER = ("max_seq_length", "do_lower_case", "dropout", "classifier_dropout")
+
+# Of two options that exclude each other the one that is not given has no default.
+_EXCLUDE = (
+    ("num_train_steps", "num_train_epochs"),
+    ("warmup_steps", "warmup_proportion"),
+    ("spm_model_file", "vocab_file"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningOptions(TrainingOptions):
+    """The options of every fine-tuning task; a task adds its own."""
+
+    albert_config_file: str | None = option(
+        "JSON file with the shape of the model: albert_config.json, or a Hugging Face config.json; "
+        "without training that of --output_dir.",
+        None,
+    )
+    spm_model_file: str | None = option("SentencePiece model of the vocabulary.", None)
+    do_lower_case: bool | None = option(
+        "Whether to lower-case the text; yes without this flag.", None
+    )
+    export_dir: str | None = option("Folder for the SavedModels of the best checkpoint.", None)
+    reset_head: bool = option(
+        "Whether the head starts anew, although --init_checkpoint has one.", False
+    )
+    recipe: Literal["paper"] | None = option(
+        "Whose values the flags of training have that are not given.", None
+    )
+    train_batch_size: int | None = option(
+        "Examples of an update, over all replicas; 32 without this flag.", None
+    )
+    optimizer: Literal["lamb", "adamw"] = option("The optimizer.", "adamw")
+    num_train_epochs: float | None = option(
+        "Passes over the training set; 3 without this flag and --num_train_steps.", None
+    )
+    num_train_steps: int | None = option("Updates in all, instead of --num_train_epochs.", None)
+    warmup_steps: int | None = option("Updates until the learning rate is at its peak.", None)
+    warmup_proportion: float | None = option(
+        "The part of all updates that is warm-up, instead of --warmup_steps; 0.1 without both.",
+        None,
+    )
+    classifier_dropout: float | None = option(
+        "Dropout before the head; 0.1 without this flag.", None
+    )
+    early_stopping_evaluations: int | None = option(
+        "After how many evaluations without a better one training ends; never without this flag.",
+        None,
+    )
+    num_trials: int = option(
+        "Trainings with the seeds --random_seed and the next ones, each in a folder of its own.", 1
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("num_train_steps", "early_stopping_evaluations", "num_trials"):
+            check_range(self, name, 1)
+        check_range(self, "num_train_epochs", 0)
+        for name in ("classifier_dropout", "warmup_proportion"):
+            check_range(self, name, 0, 1)
+
+    def check_combinations(self, wanted: Iterable[str], for_training: Iterable[str]) -> None:
+        """Checks what the flags say together.
+
+        Args:
+            wanted: names of the options that ask for something; one at least has to be given.
+            for_training: names of the options that `--do_train` needs.
+
+        Raises:
+            FlagError: they contradict each other, or one is missing.
+        """
+        if not any(getattr(self, name) for name in wanted):
+            raise FlagError(
+                f"expected at least one of {', '.join(f'--{name}' for name in wanted)}; received none"
+            )
+        if self.init_checkpoint and not self.do_train:
+            raise FlagError(
+                "--init_checkpoint: expected --do_train, which starts from it; without it the best "
+                "checkpoint of --output_dir is used"
+            )
+        for name in for_training:
+            if self.do_train and not getattr(self, name):
+                raise FlagError(f"--do_train: expected --{name}; received none")
+        for names in _EXCLUDE[:2]:
+            if all(getattr(self, name) is not None for name in names):
+                raise FlagError(f"received --{names[0]} and --{names[1]}; expected one of them")
+        if self.num_trials > 1 and not (self.do_train and self.do_eval):
+            raise FlagError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
+
+
+_Options = TypeVar("_Options", bound=FineTuningOptions)
+
+
+def fill(
+    options: _Options, recipe: Recipe | None, defaults: Mapping[str, Any], of_folder: Iterable[str]
+) -> _Options:
+    """Returns the options with the values of those that the user left out.
+
+    Args:
+        options: of a task.
+        recipe: of the training; None where none is asked for.
+        defaults: the task's own.
+        of_folder: names of the task's own options that a trained folder knows.
+    """
+    values: dict[str, Any] = {}
+    if recipe:
+        values = _of_recipe(options, recipe)
+    elif not options.do_train:
+        values = read_folder(options.output_dir, (*_OF_FOLDER, *of_folder))
+    given = {name: value for name, value in values.items() if value is not None}
+    values = {**_DEFAULTS, **defaults, **given}
+    for one, other in _EXCLUDE:
+        if any(getattr(options, name, None) is not None for name in (one, other)):
+            values = {name: value for name, value in values.items() if name not in (one, other)}
+        elif values.get(one) is not None:
+            values.pop(other, None)
+    missing = {
+        name: value
+        for name, value in values.items()
+        if hasattr(options, name) and getattr(options, name) is None
+    }
+    filled = dataclasses.replace(options, **missing)
+    if recipe:
+        print(f"recipe of the paper: {_describe(filled, recipe)}")
+    return filled
+
+
+def _of_recipe(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]:
+    values = dataclasses.asdict(recipe)
+    if options.num_train_steps is not None or options.num_train_epochs is not None:
+        # Of another length the recipe's warm-up is a part.
+        values["warmup_steps"] = None
+        values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
+    return values
+
+
+def _describe(options: FineTuningOptions, recipe: Recipe) -> str:
+    names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")
+    given = {name: getattr(options, name) for name in names}
+    return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+
+
+def read_folder(output_dir: str, names: Iterable[str]) -> dict[str, Any]:
+    """Returns what a trained folder says of the options; nothing where it is none.
+
+    Args:
+        output_dir: the folder.
+        names: of options, besides config and vocabulary, whose files the folder holds.
+    """
+    path = os.path.join(output_dir, OPTIONS_FILE)
+    if not tf.io.gfile.exists(path):
+        return {}
+    saved = files.read_json(path)
+    values = {name: saved.get(name) for name in names}
+    there = {
+        "albert_config_file": CONFIG_FILE,
+        "spm_model_file": SPM_MODEL_FILE,
+        "vocab_file": VOCAB_FILE,
+    }
+    for name, file in there.items():
+        path = os.path.join(output_dir, file)
+        values[name] = path if tf.io.gfile.exists(path) else None
+    return values

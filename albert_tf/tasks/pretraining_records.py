@@ -1,0 +1,182 @@
+"""The records of a pre-training run: which files, of which kind, and what of them is left out."""
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.data.dynamic_masking import DynamicMasker, find_vocabulary_fault
+from albert_tf.data.input_pipeline import Mask
+from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
+from albert_tf.data.records import (
+    RecordSpec,
+    check_records,
+    explain_bad_records,
+    is_unmasked,
+    pretraining_record,
+    unmasked_record,
+)
+from albert_tf.errors import InputError
+from albert_tf.options import option
+from albert_tf.progress import Progress
+from albert_tf.tasks.common import check_vocab_size
+from albert_tf.tasks.masking_options import MaskingOptions
+from albert_tf.tasks.training_options import TrainingOptions
+from albert_tf.tokenization import Tokenizer, load_tokenizer
+
+_BAD_RECORDS_FILE = "bad_records.txt"
+
+# Records that are left out and have a line of their own on the screen.
+_SHOWN_AT_MOST = 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordOptions(TrainingOptions, MaskingOptions):
+    """The options of a run that reads records.
+
+    Those of masking, and the vocabulary, are for records without masks.
+    """
+
+    input_file: tuple[str, ...] = option("TFRecord files to train on, or globs.", ())
+    eval_input_file: tuple[str, ...] = option("TFRecord files to evaluate on, or globs.", ())
+    spm_model_file: str | None = option("SentencePiece model of records without masks.", None)
+    vocab_file: str | None = option("WordPiece vocabulary of records without masks.", None)
+    on_bad_record: Literal["error", "skip"] = option(
+        "What to do about records that are damaged or not as the flags say: stop at the first, or "
+        "read all records before the start and leave the bad ones out.",
+        "error",
+    )
+    shuffle_buffer: int = option("Records held to draw the next one from.", 10000)
+
+
+class Records(NamedTuple):
+    """Record files of one kind.
+
+    Attributes:
+        files: the files, and what of them is left out.
+        spec: what their records hold.
+        mask: masks a batch of them; None where the records have masks.
+    """
+
+    files: RecordFiles
+    spec: RecordSpec
+    mask: Mask | None
+
+
+def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
+    """Finds the files of a flag, checks them, and sees of which of the two kinds they are.
+
+    Raises:
+        InputError: no file matches, there are records of both kinds, or a record is not as the options
+            say; with `--on_bad_record=skip`, if no record is.
+    """
+    paths = files.expand_globs(getattr(options, flag), flag)
+    if not _are_unmasked(paths, flag, skips=options.on_bad_record == "skip"):
+        masked = pretraining_record(
+            options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
+        )
+        return Records(_check(paths, masked, options, flag), masked, None)
+    if not (options.spm_model_file or options.vocab_file):
+        raise InputError(
+            f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
+            "--vocab_file, the vocabulary that they were made with"
+        )
+    # Nothing is tokenised, so how text would be is of no account.
+    tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
+    check_vocab_size(tokenizer, options, config)
+    unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
+    record_files = _check(paths, unmasked, options, flag)
+    _check_vocabulary(record_files, unmasked, tokenizer)
+    return Records(record_files, unmasked, DynamicMasker(tokenizer, options.masking_rule))
+
+
+def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
+    """Returns whether the files hold records without masks, which their first records show."""
+    kinds = {}
+    for path in paths:
+        try:
+            kinds[is_unmasked(path)] = path
+        except InputError:
+            if not skips:
+                raise
+    if len(kinds) > 1:
+        raise InputError(
+            f"--{flag}: {kinds[True]} holds records without masks, {kinds[False]} records with "
+            "masks; expected records of one kind"
+        )
+    return True in kinds
+
+
+def _check(
+    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
+) -> RecordFiles:
+    """Checks the first record of each file or, to leave out the bad ones, all of them."""
+    if paths and options.on_bad_record == "skip":
+        return RecordFiles(paths, _find_bad(paths, spec, flag))
+    for path in paths:
+        check_records(path, spec)
+    return RecordFiles(paths)
+
+
+def _find_bad(paths: Sequence[str], spec: RecordSpec, flag: str) -> Mapping[str, BadRecords]:
+    """Reads all records, and says which are left out and how many."""
+    found = {}
+    with Progress(f"looking for bad records in --{flag}", "files", len(paths)) as progress:
+        for path in paths:
+            found[path] = find_bad_records(path, spec)
+            progress.update()
+    bad = {path: of_file for path, of_file in found.items() if of_file}
+    lines = [f"{path}, {fault}" for path, of_file in bad.items() for fault in of_file.describe()]
+    good_count = sum(of_file.good_count for of_file in found.values())
+    if not good_count:
+        raise InputError(
+            f"--{flag}: no record can be used: {lines[0] if lines else 'all are empty'}"
+        )
+    for line in lines[:_SHOWN_AT_MOST]:
+        print(f"warning: {line}; left out", file=sys.stderr)
+    bad_count = sum(len(of_file.faults) for of_file in bad.values())
+    damaged_count = sum(of_file.is_damaged for of_file in bad.values())
+    print(
+        f"--{flag}: {bad_count} bad records are left out, and the rest of {damaged_count} damaged "
+        f"files; {good_count} records stay"
+    )
+    return bad
+
+
+def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> None:
+    """Writes `bad_records.txt`, a line for each record that is left out, where there is any."""
+    lines = [
+        f"{path}, {fault}\n"
+        for each in records
+        for path, bad in each.files.bad.items()
+        for fault in bad.describe()
+    ]
+    if lines:
+        files.make_directory(options.output_dir, "output_dir")
+        files.write_text(os.path.join(options.output_dir, _BAD_RECORDS_FILE), "".join(lines))
+
+
+def explain_mistakes(
+    options: RecordOptions, records: Records
+) -> contextlib.AbstractContextManager[None]:
+    """Names the record where what is done within fails on one."""
+    # With skip, all that is bad was found before.
+    paths = records.files.paths if options.on_bad_record == "error" else ()
+    return explain_bad_records(paths, records.spec)
+
+
+def _check_vocabulary(record_files: RecordFiles, spec: RecordSpec, tokenizer: Tokenizer) -> None:
+    """Checks the first record of each file, where there is one."""
+    for path in record_files.paths:
+        first = dataclasses.replace(record_files, paths=[path]).as_dataset()
+        for serialized in first.flat_map(record_files.read).take(1):
+            record = {name: tensor.numpy() for name, tensor in spec.parse(serialized).items()}
+            if fault := find_vocabulary_fault(record, tokenizer):
+                raise InputError(
+                    f"{path}, record 1: {fault}; expected the vocabulary that the records were "
+                    "made with"
+                )

@@ -1,0 +1,143 @@
+"""The batches that each candidate makes of a task's real rows, and the few of them that are timed.
+
+A step takes as long as its batch is long, so the timed batches have to be as long as all of an epoch are:
+the batches of a whole epoch are put in order of their length and cut into parts of one size, and of each
+part the batch is taken that is nearest to the part's mean length.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from albert_tf.data.features import Features, encode_examples
+from albert_tf.data.input_pipeline import evaluation_batches, make_batch, training_batches
+from albert_tf.data.task_table import find_task
+from albert_tf.tokenization import Tokenizer
+
+Batch = Mapping[str, np.ndarray]
+Activity = Literal["training", "prediction"]
+# How texts come into batches, and what these are padded to.
+#   pipeline: `albert_tf.data.input_pipeline`: texts of similar length, to little more than the longest.
+#   fixed: the same rows, all to the greatest length.
+#   random: to the longest, as transformers' `DataCollatorWithPadding` does; in training at random, as its
+#     Trainer does unless told otherwise, in prediction the longest first.
+#   grouped: as random, but in training with `train_sampling_strategy="group_by_length"`: pools of 50
+#     batches at random, each of them in order of length.
+Batching = Literal["pipeline", "fixed", "random", "grouped"]
+
+_SEED = 12345
+# Of transformers, `get_length_grouped_indices`: batches in a pool, at most.
+_GROUPED_POOL = 50
+_SPLITS = {"training": "train", "prediction": "dev"}
+
+
+def read_features(
+    data_dir: str, task_name: str, activity: Activity, tokenizer: Tokenizer, max_seq_length: int
+) -> Features:
+    """Returns the rows of a classification task of GLUE: the training set, or dev to predict.
+
+    Raises:
+        InputError: the file is missing, or a row is not as it should be.
+    """
+    task, split = find_task(task_name), _SPLITS[activity]
+    examples = task.sets[split][""].read(data_dir, split, task.labels)
+    return encode_examples(examples, task.labels, tokenizer, max_seq_length)
+
+
+def epoch(
+    features: Features, activity: Activity, batching: Batching, batch_size: int, fixed_length: int
+) -> list[Batch]:
+    """Returns the batches of one pass over the rows.
+
+    Args:
+        features: the rows.
+        activity: training leaves out what fills no batch; prediction has a smaller last one.
+        batching: how they are made.
+        batch_size: B.
+        fixed_length: what `fixed` pads to.
+    """
+    if batching in ("random", "grouped"):
+        plan = _plan(features.example_lengths, activity, batching, batch_size)
+        longest = features.example_lengths
+        return [make_batch(features, rows, int(longest[rows].max())) for rows in plan]
+    length = fixed_length if batching == "fixed" else None
+    if activity == "prediction":
+        dataset, _ = evaluation_batches(features, batch_size, length)
+    else:
+        dataset = training_batches(features, batch_size, _SEED, fixed_length=length)
+        dataset = dataset.take(len(features) // batch_size)
+    return list(dataset.as_numpy_iterator())
+
+
+def _plan(
+    lengths: np.ndarray, activity: Activity, batching: Batching, batch_size: int
+) -> Iterator[np.ndarray]:
+    """Yields the rows of each batch, as users of transformers make them."""
+    rows = np.random.default_rng(_SEED).permutation(len(lengths))
+    if activity == "prediction":
+        rows = np.argsort(-lengths, kind="stable")
+    elif batching == "grouped":
+        pool = min(_GROUPED_POOL, max(1, len(rows) // (4 * batch_size))) * batch_size
+        pools = [rows[start : start + pool] for start in range(0, len(rows), pool)]
+        rows = np.concatenate([part[np.argsort(-lengths[part], kind="stable")] for part in pools])
+    if activity == "training":
+        rows = rows[: len(rows) // batch_size * batch_size]
+    for start in range(0, len(rows), batch_size):
+        yield rows[start : start + batch_size]
+
+
+class Sample(NamedTuple):
+    """What stands for the batches of an epoch.
+
+    Attributes:
+        batches: the timed ones.
+        padding: which part of all positions of the epoch is padding.
+    """
+
+    batches: list[Batch]
+    padding: float
+
+
+def sample(batches: Sequence[Batch], count: int) -> Sample:
+    """Returns `count` batches whose lengths are spread as those of all; one where all have one length.
+
+    Args:
+        batches: those of an epoch.
+        count: how many to time.
+    """
+    lengths = np.array([batch["input_ids"].shape[-1] for batch in batches])
+    positions = sum(batch["input_mask"].size for batch in batches)
+    padding = 1.0 - sum(int(batch["input_mask"].sum()) for batch in batches) / positions
+    if len(set(lengths)) == 1:
+        return Sample([batches[0]], padding)
+    chosen = []
+    for part in np.array_split(np.argsort(lengths, kind="stable"), min(count, len(batches))):
+        distances = np.abs(lengths[part] - lengths[part].mean())
+        chosen.append(batches[part[distances.argmin()]])
+    return Sample(chosen, padding)
+
+
+def count_sequences(batches: Sequence[Batch]) -> int:
+    """Returns how many rows the batches have."""
+    return sum(len(batch["input_ids"]) for batch in batches)
+
+
+def save(path: str, batches: Sequence[Batch]) -> None:
+    """Writes batches for a worker to read."""
+    arrays = {
+        f"{number}/{name}": array
+        for number, batch in enumerate(batches)
+        for name, array in batch.items()
+    }
+    np.savez(path, **arrays)
+
+
+def load(path: str) -> list[Batch]:
+    """Reads what `save` wrote."""
+    batches: dict[int, dict[str, np.ndarray]] = {}
+    with np.load(path) as arrays:
+        for key in arrays.files:
+            number, name = key.split("/")
+            batches.setdefault(int(number), {})[name] = arrays[key]
+    return [batches[number] for number in sorted(batches)]

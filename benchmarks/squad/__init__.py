@@ -1,0 +1,1 @@
+"""How fast SQuAD becomes windows, and windows become answers."""

@@ -1,0 +1,51 @@
+"""Times what SQuAD needs, and fails where it is slower than the README says.
+
+Usage:
+    python -m benchmarks.squad --input_file=../shared/data/squad/dev-v2.0-half.json \
+        --spm_model_file=../shared/data/sentencepiece/30k-clean.model
+"""
+
+import dataclasses
+
+import command_line
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.options import option
+from benchmarks.squad import features, prediction
+from benchmarks.tables import markdown_table
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadOptions:
+    """What the command is told."""
+
+    input_file: str = option("A file of SQuAD 1.1 or 2.0.")
+    spm_model_file: str = option("SentencePiece model.")
+    num_questions: int = option(
+        "Questions to convert; as many as SQuAD 2.0 has for training.", 130_319
+    )
+    num_windows: int = option(
+        "Windows to predict, here and with transformers, where that is installed; 0 for none.", 256
+    )
+
+
+def _main(options: SquadOptions) -> None:
+    for path in (options.input_file, options.spm_model_file):
+        files.read_bytes(path)  # so that a mistake is one line, before any process is started
+    measured = list(
+        features.measure(options.input_file, options.spm_model_file, options.num_questions)
+    )
+    print(markdown_table(features.HEADER, [row for row, _ in measured], text_columns=0))
+    print(
+        f"\nThe original: {features.ORIGINAL_WINDOWS_PER_SECOND} windows/s, "
+        f"{features.ORIGINAL_PEAK_MIB} MiB before the first."
+    )
+    if options.num_windows:
+        rows = prediction.measure(options.input_file, options.spm_model_file, options.num_windows)
+        print("\n" + markdown_table(prediction.HEADER, list(rows)))
+    if not all(fast_enough for _, fast_enough in measured):
+        raise InputError(f"the conversion is less than {features.GOAL} times as fast")
+
+
+if __name__ == "__main__":
+    command_line.run(SquadOptions, _main)

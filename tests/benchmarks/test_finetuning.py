@@ -1,0 +1,137 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.data.features import Features
+from albert_tf.errors import FlagError
+from benchmarks.finetuning import __main__ as benchmark
+from benchmarks.finetuning import samples
+from benchmarks.finetuning.candidates import OURS, PADDED
+from benchmarks.workers import Round
+from tests.helpers import tiny_config
+
+B, COUNT, LONGEST = 3, 50, 17
+
+
+def make_features():
+    lengths = np.random.default_rng(0).integers(3, LONGEST + 1, COUNT, dtype=np.int32)
+    return Features(
+        input_ids=np.random.default_rng(1).integers(5, 97, lengths.sum(), dtype=np.int32),
+        lengths=lengths,
+        first_lengths=lengths,
+        labels={"label_ids": np.arange(COUNT, dtype=np.int32) % 2},
+    )
+
+
+def make_epoch(activity, batching):
+    return samples.epoch(make_features(), activity, batching, B, fixed_length=LONGEST)
+
+
+def tokens(batches):
+    rows = [
+        tuple(row[mask > 0])
+        for batch in batches
+        for row, mask in zip(batch["input_ids"], batch["input_mask"], strict=True)
+    ]
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("batching", ["pipeline", "random", "grouped"])
+def test_prediction_has_each_row_once(batching):
+    features = make_features()
+    rows = sorted(map(tuple, np.split(features.input_ids, features.starts[1:])))
+    assert tokens(make_epoch("prediction", batching)) == rows
+
+
+@pytest.mark.parametrize("batching", ["random", "grouped"])
+def test_others_pad_to_the_longest_row_and_no_further(batching):
+    batches = make_epoch("training", batching)
+    assert [len(batch["input_ids"]) for batch in batches] == [B] * (COUNT // B)
+    assert all(batch["input_mask"].any(axis=0).all() for batch in batches)
+
+
+def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
+    padding = {
+        batching: samples.sample(make_epoch("training", batching), 4).padding
+        for batching in ("pipeline", "grouped", "random", "fixed")
+    }
+    assert max(padding["pipeline"], padding["grouped"]) < padding["random"] < padding["fixed"]
+
+
+def test_sample_is_as_long_as_the_epoch():
+    batches = make_epoch("training", "pipeline")
+    lengths = [batch["input_ids"].shape[1] for batch in batches]
+    sample = samples.sample(batches, 4)
+    of_sample = [batch["input_ids"].shape[1] for batch in sample.batches]
+    assert len(of_sample) == 4
+    assert abs(np.mean(of_sample) - np.mean(lengths)) < 0.75
+    assert len(samples.sample(make_epoch("training", "fixed"), 4).batches) == 1
+
+
+def test_batches_come_back_from_the_file(tmp_path):
+    batches = make_epoch("prediction", "pipeline")
+    samples.save(f"{tmp_path}/batches.npz", batches)
+    loaded = samples.load(f"{tmp_path}/batches.npz")
+    assert samples.count_sequences(loaded) == COUNT
+    for one, other in zip(batches, loaded, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize("activity", ["training", "prediction"])
+def test_ours_is_timed(activity):
+    sample_of = {OURS: samples.sample(make_epoch(activity, "pipeline"), 2)}
+    results = benchmark.measure(tiny_config(), activity, "bf16", sample_of, rounds=2)
+    assert len(results[OURS]) == 2
+    assert all(one.seconds > 0 and one.peak_mib > 50 for one in results[OURS])
+    line = benchmark.table(sample_of, results).split("\n")[2]
+    assert [cell.strip() for cell in line.split("|")[1:5]] == [
+        *(OURS, f"{1 / np.median([one.seconds for one in results[OURS]]):,.1f}"),
+        *("1.00", "1.00"),
+    ]
+
+
+def rounds_of(*seconds):
+    return [Round(one, one, 100.0) for one in seconds]
+
+
+def test_goals_that_are_missed_are_named():
+    results = {
+        OURS: rounds_of(1.0),
+        PADDED: rounds_of(2.9),
+        "transformers": rounds_of(1.2),
+        "transformers torch.compile": rounds_of(1.4),
+        "transformers group_by_length": rounds_of(0.9),
+    }
+    names = {
+        task: [miss.split(" as fast as ")[1] for miss in benchmark.find_misses("", task, results)]
+        for task in ("SST-2", "mrpc")
+    }
+    assert names == {
+        "SST-2": [f"{PADDED}; the goal is 3.0", "transformers; the goal is 1.3"],
+        "mrpc": ["transformers; the goal is 1.3"],
+    }
+
+
+def test_precisions_are_checked():
+    with pytest.raises(FlagError, match="--precisions: received 'fp16'; expected fp32 or bf16"):
+        benchmark.FinetuningBenchmarkOptions("glue", "vocab.model", precisions=("fp16",))
+
+
+def test_unknown_candidate_is_one_line():
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.finetuning", "--candidates=other"),
+            *("--data_dir=absent", "--spm_model_file=absent.model"),
+        ],
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "finetuning: error: unknown candidate 'other'; known: albert_tf," in result.stderr

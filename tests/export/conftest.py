@@ -1,0 +1,35 @@
+"""One tiny classifier in its exported forms, for all tests of this folder."""
+
+import numpy as np
+import pytest
+
+from albert_tf.export import export_classifier
+from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
+from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE, WORDS
+from tests.helpers import tiny_config
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("vocabulary") / "words.model")
+    rng = np.random.default_rng(0)
+    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
+    train_vocabulary(sentences, path, vocab_size=VOCAB_SIZE)
+    return AlbertTokenizer(path)
+
+
+@pytest.fixture(scope="session")
+def model():
+    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2), seed=1)
+    return AlbertClassifier(encoder, num_classes=3, seed=2)
+
+
+@pytest.fixture(scope="session", params=[True, False], ids=["pairs", "single"])
+def exported(request, tmp_path_factory, model, tokenizer):
+    """Whether the text model takes pairs, and the folders of both models."""
+    export_dir = tmp_path_factory.mktemp("exported")
+    paths = export_classifier(
+        model, LABELS, tokenizer, str(export_dir), MAX_SEQ_LENGTH, pairs=request.param
+    )
+    return request.param, paths

@@ -1,0 +1,109 @@
+"""The C++ runtime that TensorFlow Serving is built on gives the Python model's numbers."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.export.samples import LABELS, TEXTS, VOCAB_SIZE, expected_of_texts
+from tests.helpers import random_inputs
+
+SOURCES = pathlib.Path(__file__).parents[2] / "examples" / "cpp_client"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"
+    ),
+]
+
+
+class Client:
+    """The built program, in `folder`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("main.cc", "Makefile"):
+            shutil.copy(SOURCES / name, folder)
+        self.make("client")
+        self.operators = self.make("operators").split()
+
+    def make(self, target):
+        command = ["make", "-s", "-C", self.folder, f"PYTHON={sys.executable}", target]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def run(self, model, lines, operators):
+        """Returns what the program did with lines of bytes."""
+        return subprocess.run(
+            [self.folder / "client", model, *operators],
+            input=b"".join(line + b"\n" for line in lines),
+            capture_output=True,
+        )
+
+    def answers(self, model, lines):
+        result = self.run(model, lines, self.operators)
+        assert result.returncode == 0, result.stderr.decode()
+        return [json.loads(line) for line in result.stdout.decode().splitlines()]
+
+    def error(self, model, lines, operators=()):
+        result = self.run(model, lines, operators)
+        assert result.returncode == 1
+        assert not result.stdout
+        # TensorFlow may log before `main` begins.
+        return result.stderr.decode().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    return Client(tmp_path_factory.mktemp("cpp_client"))
+
+
+def test_ids_model_gives_the_models_numbers(client, exported, model):
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    lines = []
+    for ids, mask, segments in zip(*inputs.values(), strict=True):
+        columns = [ids[(mask == 1) & (segments == segment)] for segment in (0, 1)]
+        lines.append("\t".join(" ".join(map(str, column)) for column in columns).encode())
+    answers = client.answers(exported[1]["ids"], lines)
+    logits = model(inputs).numpy()
+    np.testing.assert_allclose([row["logits"] for row in answers], logits, rtol=0, atol=1e-5)
+    assert [row["label"] for row in answers] == [LABELS[index] for index in logits.argmax(axis=1)]
+
+
+def test_text_model_gives_the_models_numbers(client, exported, model, tokenizer):
+    pairs, paths = exported
+    lines = ["\t".join(texts if pairs else texts[:1]).encode() for texts in TEXTS]
+    # More than one batch of the client's.
+    answers = client.answers(paths["text"], lines * 20)
+    assert len(answers) == 20 * len(TEXTS)
+    expected = np.tile(expected_of_texts(model, tokenizer, pairs), (20, 1))
+    probabilities = [row["probabilities"] for row in answers]
+    np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-5)
+
+
+def test_other_bytes_than_text_are_answered(client, exported):
+    pairs, paths = exported
+    texts = [b"\xff\xfe", b"a\x00b", b"", b"wow " * 250_000, "🙂‍↔️ שלום".encode(), b"\xed\xa0\x80"]
+    lines = [b"\t".join([text, text]) if pairs else text for text in texts]
+    answers = client.answers(paths["text"], lines)
+    probabilities = np.array([row["probabilities"] for row in answers], np.float32)
+    np.testing.assert_allclose(probabilities.sum(axis=1), np.ones(len(texts)), rtol=1e-6)
+
+
+def test_mistakes_are_one_line(client, exported):
+    pairs, paths = exported
+    columns = "2: text_a, text_b" if pairs else "1: text_a"
+    received = f"INVALID_ARGUMENT: received 3 columns; expected {columns}"
+    assert client.error(paths["text"], [b"a\tb\tc"], client.operators) == received
+    received = "INVALID_ARGUMENT: received 'cat'; expected a token id"
+    assert client.error(paths["ids"], [b"2 cat"]) == received
+    assert client.error("/nowhere", [b"2"]).startswith("NOT_FOUND: Could not find SavedModel")
+
+
+def test_text_model_without_its_operators(client, exported):
+    error = client.error(exported[1]["text"], [b"cat"])
+    assert error.startswith("NOT_FOUND: Op type not registered 'SentencepieceOp'")

@@ -1,0 +1,55 @@
+"""Whatever bytes come as texts, the exported model answers, or refuses with one clear error."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+WRITINGS = ("wow ", "🙂‍↔️", "שלום עולם ", "\x00", "ﬁ", "\u202e", "9,", "Σ", "e\u0301\u0327", "漢字")
+TEXTS = st.one_of(
+    st.binary(max_size=300),
+    st.text(max_size=100).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    # A kilobyte and more of the same, cut anywhere.
+    st.builds(
+        lambda part, length: (part.encode() * length)[:length],
+        st.sampled_from(WRITINGS),
+        st.integers(0, 100_000),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def answer(exported):
+    pairs, paths = exported
+    loaded = tf.saved_model.load(paths["text"])
+
+    def answer(texts):
+        inputs = {"text_a": tf.constant(texts, tf.string)}
+        if pairs:
+            inputs["text_b"] = tf.constant(texts[::-1], tf.string)
+        return loaded.signatures["serving_default"](**inputs)
+
+    return answer
+
+
+def assert_finite(outputs, count):
+    probabilities = outputs["probabilities"].numpy()
+    assert probabilities.shape == (count, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), np.ones(count), rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_any_bytes_are_answered(answer, texts):
+    assert_finite(answer(texts), len(texts))
+
+
+def test_thousands_of_texts_in_a_batch(answer):
+    texts = [writing.encode() for writing in WRITINGS] * 300
+    assert_finite(answer(texts), len(texts))
+
+
+def test_a_text_of_a_megabyte(answer):
+    texts = [b"wow " * 250_000, b"\xff" * 1_000_000, b"x" * 1_000_000]
+    assert_finite(answer(texts), len(texts))

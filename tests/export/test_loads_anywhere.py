@@ -1,0 +1,17 @@
+"""An exported model is a layer of any Keras model."""
+
+import keras
+import numpy as np
+
+from tests.export.samples import VOCAB_SIZE
+from tests.helpers import random_inputs
+
+
+def test_ids_model_is_a_layer_of_a_keras_app(exported, model):
+    layer = keras.layers.TFSMLayer(exported[1]["ids"], call_endpoint="predict")
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    tensors = {name: keras.Input((None,), dtype="int32", name=name) for name in inputs}
+    ids = tensors["input_ids"]
+    outputs = layer(ids, **{name: tensors[name] for name in ("input_mask", "segment_ids")})
+    app = keras.Model(tensors, outputs["logits"])
+    np.testing.assert_allclose(app(inputs), model(inputs), rtol=0, atol=1e-5)

@@ -1,0 +1,97 @@
+"""The clients speak TensorFlow Serving's protocols, and its protos read the configuration."""
+
+import base64
+import concurrent.futures
+import http.server
+import importlib.util
+import json
+import pathlib
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "serving"
+TEXTS = [b"a cat", b"\xff\x00", "שלום".encode()]
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class RestHandler(http.server.BaseHTTPRequestHandler):
+    """Answers with each text's length, and refuses an empty text, as the server writes these."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert body["signature_name"] == "serving_default"
+        texts = [base64.b64decode(row["text_a"]["b64"]) for row in body["instances"]]
+        known = self.path == "/v1/models/text:predict" and all(texts)
+        answer = {"predictions": [{"score": len(t)} for t in texts]} if known else {"error": "no"}
+        self.send_response(200 if known else 400)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def rest_url():
+    with http.server.HTTPServer(("localhost", 0), RestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_port}/v1/models"
+        server.shutdown()
+
+
+def test_rest_client(rest_url):
+    client = load("rest_client")
+    rows = [{"text_a": text} for text in TEXTS]
+    answers = client.predict(f"{rest_url}/text", rows)
+    assert answers == [{"score": len(text)} for text in TEXTS]
+    for url, row in ((f"{rest_url}/text", {"text_a": b""}), (f"{rest_url}/none", rows[0])):
+        with pytest.raises(RuntimeError, match=r'400: .*"no"'):
+            client.predict(url, [row])
+
+
+def test_grpc_client():
+    grpc = pytest.importorskip("grpc", reason="needs grpcio")
+    apis = "tensorflow_serving.apis"
+    predict_pb2 = pytest.importorskip(f"{apis}.predict_pb2", reason="needs tensorflow-serving-api")
+    services = pytest.importorskip(f"{apis}.prediction_service_pb2_grpc")
+
+    class Servicer(services.PredictionServiceServicer):
+        def Predict(self, request, context):  # noqa: N802, the protocol's name
+            assert (request.model_spec.name, len(request.inputs)) == ("text", 1)
+            texts = tf.make_ndarray(request.inputs["text_a"])
+            response = predict_pb2.PredictResponse()
+            lengths = np.array([len(text) for text in texts], np.float32)
+            response.outputs["score"].CopyFrom(tf.make_tensor_proto(lengths))
+            return response
+
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    services.add_PredictionServiceServicer_to_server(Servicer(), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        outputs = load("grpc_client").predict(f"localhost:{port}", "text", {"text_a": TEXTS})
+    finally:
+        server.stop(None)
+    assert outputs["score"].tolist() == [len(text) for text in TEXTS]
+
+
+def test_models_config_is_the_servers():
+    reason = "needs tensorflow-serving-api"
+    config_pb2 = pytest.importorskip(
+        "tensorflow_serving.config.model_server_config_pb2", reason=reason
+    )
+    from google.protobuf import text_format
+
+    text = (EXAMPLES / "models.config").read_text()
+    config = text_format.Parse(text, config_pb2.ModelServerConfig())
+    folders = {model.name: model.base_path for model in config.model_config_list.config}
+    assert folders == {"text": "/models/text", "ids": "/models/ids"}

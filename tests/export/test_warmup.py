@@ -1,0 +1,82 @@
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export import warmup
+from tests.helpers import random_inputs
+
+predict_pb2 = pytest.importorskip(
+    "tensorflow_serving.apis.predict_pb2", reason="needs tensorflow-serving-api"
+)
+prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    return {name: tf.saved_model.load(path) for name, path in exported[1].items()}
+
+
+def read(path):
+    records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    return [prediction_log_pb2.PredictionLog.FromString(record).predict_log for record in records]
+
+
+def arrays(protos):
+    return {name: tf.make_ndarray(proto) for name, proto in protos.items()}
+
+
+@pytest.mark.parametrize("name", ["ids", "text"])
+def test_an_export_holds_requests_that_it_answers(exported, loaded, name):
+    logs = read(pathlib.Path(exported[1][name], warmup.WARMUP_FILE))
+    assert [len(arrays(log.response.outputs)["label"]) for log in logs] == [1, 8]
+    signature = loaded[name].signatures["serving_default"]
+    for log in logs:
+        assert log.request.model_spec.signature_name == "serving_default"
+        inputs = {key: tf.constant(value) for key, value in arrays(log.request.inputs).items()}
+        outputs = signature(**inputs)
+        for key, expected in arrays(log.response.outputs).items():
+            if key == "label":
+                assert outputs[key].numpy().tolist() == expected.tolist()
+            else:
+                np.testing.assert_allclose(outputs[key], expected, rtol=0, atol=1e-5)
+
+
+def test_own_requests_make_the_round_trip(tmp_path, loaded):
+    signature = loaded["ids"].signatures["serving_default"]
+    inputs = random_inputs(vocab_size=50)
+    lists = {name: value.tolist() for name, value in inputs.items()}
+    path = warmup.write_warmup_requests(str(tmp_path), signature, [inputs, lists])
+    for log in read(path):
+        received = predict_pb2.PredictRequest.FromString(log.request.SerializeToString())
+        for name, value in arrays(received.inputs).items():
+            assert value.dtype == np.int32
+            np.testing.assert_array_equal(value, inputs[name])
+        response = predict_pb2.PredictResponse.FromString(log.response.SerializeToString())
+        expected = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+        np.testing.assert_allclose(
+            arrays(response.outputs)["logits"], expected["logits"], rtol=0, atol=1e-5
+        )
+
+
+def test_requests_that_the_model_does_not_answer(tmp_path, loaded):
+    signature = loaded["ids"].signatures["serving_default"]
+
+    def refused(requests, message):
+        with pytest.raises(InputError, match=message):
+            warmup.write_warmup_requests(str(tmp_path), signature, requests)
+
+    inputs = random_inputs(vocab_size=50)
+    refused([], "received 0 warm-up requests; expected 1 to 1000")
+    refused([{"text_a": ["cat"]}], "of text_a; expected input_ids, input_mask, segment_ids")
+    refused([inputs, {**inputs, "input_ids": [[50]]}], "not answered: .*from 0 to 49")
+    refused([{**inputs, "input_ids": [["cat"]]}], "a warm-up request is not answered")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_package_the_command_is_named(tmp_path, loaded, monkeypatch):
+    monkeypatch.setattr(warmup, "is_available", lambda: False)
+    with pytest.raises(InputError, match="pip install tensorflow-serving-api"):
+        warmup.write_warmup_requests(str(tmp_path), loaded["ids"].signatures, [{}])

@@ -1,0 +1,193 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.question_answering import run
+from albert_tf.tasks.question_answering_options import complete
+from tests.data.squad_file import make_question, make_squad, write_squad
+from tests.tasks.plants import make_options, write_data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("squad")
+    write_data(folder)
+    return folder
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def questions_of(path):
+    paragraphs = read(path)["data"][0]["paragraphs"]
+    return [(question, one["context"]) for one in paragraphs for question in one["qas"]]
+
+
+@pytest.mark.parametrize(("version", "head"), [("v1", None), ("v2", None), ("v2", "simple")])
+def test_learns_evaluates_and_answers_as_its_exported_model(data, tmp_path, version, head):
+    out = tmp_path / "out"
+    options = make_options(
+        data, out, version, head=head, export_dir=str(tmp_path / "exported"), train_batch_size=32
+    )
+    metrics = run(options)
+    assert metrics["f1"] > 60
+    assert read(out / "eval_results.json") == pytest.approx(metrics)
+    assert read(out / "config.json")["head"] == (
+        head or {"v1": "simple"}.get(version, "conditional")
+    )
+    best = read(next((out / "best").glob("*.json")))
+    assert best["f1"] == pytest.approx(metrics["f1"])
+    predictions = read(out / "predictions.json")
+    assert (out / "null_odds.json").exists() == (version == "v2")
+
+    loaded = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1"))
+    asked = questions_of(data / f"dev-{version}.json")
+    answers = loaded.signatures["serving_default"](
+        question=tf.constant([question["question"] for question, _ in asked]),
+        context=tf.constant([context for _, context in asked]),
+    )
+    texts = [answer.decode() for answer in answers["answer"].numpy()]
+    assert texts == [predictions[question["id"]] for question, _ in asked]
+    spans = zip(texts, answers["start"].numpy(), answers["end"].numpy(), asked, strict=True)
+    assert all(context[start:end] == text for text, start, end, (_, context) in spans)
+    if version == "v2":
+        odds = read(out / "null_odds.json")
+        expected = [odds[question["id"]] for question, _ in asked]
+        np.testing.assert_allclose(answers["null_score"], expected, atol=1e-4)
+        assert "" in texts
+
+    # From the folder alone, without right answers.
+    for question, _ in (found := questions_of(data / f"dev-{version}.json")):
+        del question["answers"]
+    path = write_squad(tmp_path / "asked.json", make_squad(*((c, [q]) for q, c in found)))
+    (out / "predictions.json").unlink()
+    run(type(options)(output_dir=str(out), predict_file=path, do_predict=True, num_workers=1))
+    assert read(out / "predictions.json") == predictions
+    # Score the file without a model.
+    scores = run(
+        type(options)(
+            output_dir=str(tmp_path / "scores"),
+            predict_file=str(data / f"dev-{version}.json"),
+            predictions_file=str(out / "predictions.json"),
+            do_eval_predictions=True,
+        )
+    )
+    assert scores["f1"] == pytest.approx(metrics["f1"])
+
+
+# Mistakes
+
+
+def write(tmp_path, *paragraphs):
+    return write_squad(tmp_path / "bad.json", make_squad(*paragraphs))
+
+
+ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_seq_length": 10}, r"^--max_seq_length=10: expected at least 11, .*max_query_length"),
+        ({"max_seq_length": 41}, r"^--max_seq_length=41: .* max_position_embeddings 40"),
+        ({"train_file": None}, r"^--do_train: expected --train_file; received none"),
+        ({"predict_file": None}, r"^--do_eval: expected --predict_file; received none"),
+        ({"albert_config_file": None}, r"^--do_train: expected --albert_config_file"),
+        ({"data_source": "tfds"}, r"^--train_file: expected --data_source=files; received tfds"),
+        ({"predictions_file": "p.json"}, r"^--predictions_file: expected --do_eval_predictions"),
+        ({"do_eval_predictions": True}, r"^--do_eval_predictions: expected --predictions_file"),
+        ({"n_best_size": 0}, r"^--n_best_size=0: expected at least 1"),
+        ({"doc_stride": 0}, r"^--doc_stride=0: expected at least 1"),
+        ({"num_trials": 2, "export_dir": "x"}, r"^--num_trials=2: expected no --export_dir"),
+    ],
+)
+def test_flags_that_cannot_be_meant(data, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        run(make_options(data, tmp_path / "out", **changes))
+
+
+def test_folder_without_a_model(tmp_path):
+    options = make_options(tmp_path, tmp_path / "out", do_train=False, albert_config_file=None)
+    with pytest.raises(InputError, match=r"holds no model that answers questions"):
+        run(options)
+
+
+@pytest.mark.parametrize(
+    ("paragraphs", "message"),
+    [
+        (
+            [("the rose", [{"id": "a", "question": "who"}])],
+            r"paragraphs\[0\]\.qas\[0\]\.answers is missing",
+        ),
+        ([ROSE, ROSE], r"'a' is the id of data\[0\]\.paragraphs\[0\]\.qas\[0\], too"),
+        ([("", [make_question("a", [("rose", 0)])])], r"none of 1 questions can be trained on"),
+    ],
+)
+def test_files_that_nothing_can_be_learnt_from(data, tmp_path, paragraphs, message):
+    path = write(tmp_path, *paragraphs)
+    with pytest.raises(InputError, match=message):
+        run(make_options(data, tmp_path / "out", train_file=path))
+
+
+def test_faults_are_counted_in_a_warning_and_no_hindrance(data, tmp_path, capsys):
+    long = make_question("c", [("rose", 4)], "which plant " * 500)
+    path = write(
+        tmp_path,
+        ROSE,
+        ("the moss near", [make_question("b", [("moss", 5)]), long]),
+        ("", [make_question("d", [("moss", 0)])]),
+    )
+    metrics = run(
+        make_options(
+            data,
+            tmp_path / "out",
+            train_file=path,
+            predict_file=path,
+            num_train_steps=1,
+            train_batch_size=1,
+        )
+    )
+    assert 0 <= metrics["f1"] <= 100
+    assert read(tmp_path / "out" / "predictions.json").keys() == {"a", "b", "c", "d"}
+    assert read(tmp_path / "out" / "predictions.json")["d"] == "empty"
+    warnings = capsys.readouterr().err
+    assert "answers whose text is not at their offset: 3, skipped" in warnings
+    assert "answers whose text is not at their offset: 3, kept" in warnings
+    assert "questions about an empty passage: 1, skipped (d)" in warnings
+
+
+def test_threshold_has_to_come_from_somewhere(data, tmp_path):
+    options = make_options(
+        data,
+        tmp_path / "out",
+        "v2",
+        num_train_steps=1,
+        do_eval=False,
+        predict_file=None,
+        export_dir=str(tmp_path / "exported"),
+    )
+    with pytest.raises(InputError, match=r"no null_threshold\.json, which --do_eval writes"):
+        run(options)
+    again = dataclasses.replace(options, do_train=False, null_score_diff_threshold=-1.5)
+    run(again)
+    rule = read(tmp_path / "exported" / "text" / "1" / "assets" / "answer_rule.json")
+    assert rule["null_threshold"] == -1.5
+    assert (rule["max_seq_length"], rule["doc_stride"], rule["max_answer_length"]) == (40, 17, 4)
+
+    other = dataclasses.replace(options, head="simple", export_dir=None)
+    with pytest.raises(InputError, match=r"a run with head conditional; --head says simple"):
+        run(other)
+
+
+def test_recipe_is_that_of_the_version(data, tmp_path, capsys):
+    for version, shown in (("v1", "num_train_steps 3649"), ("v2", "num_train_steps 8144")):
+        options = make_options(data, tmp_path / version, version, recipe="paper")
+        recipe = complete(dataclasses.replace(options, num_train_steps=None, learning_rate=None))
+        assert shown in capsys.readouterr().out
+        assert (recipe.train_batch_size, recipe.max_seq_length) == (16, 40)  # as given
+        assert recipe.learning_rate == {"v1": 5e-5, "v2": 3e-5}[version]

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.losses import Mean, PretrainingLoss
+from albert_tf.training import resume, train
+from tests.training.test_loop import batches_from, make_plan, make_trainer, reports
+
+
+class LossOfSomeBatches(PretrainingLoss):
+    """Multiplies the loss of a batch by what it says."""
+
+    def metrics(self, batch, outputs):
+        means = super().metrics(batch, outputs)
+        total, weight = means["masked_lm_loss"]
+        return means | {"masked_lm_loss": Mean(total * batch["factor"][0], weight)}
+
+
+def batches_with_spikes(spikes, left_out=()):
+    """Returns the batches of the numbers that are not left out; some have ten times the loss."""
+
+    def mark(number, batch):
+        is_spike = tf.reduce_any(number == tf.constant(spikes, tf.int64))
+        rows = tf.shape(batch["input_ids"])[:1]
+        return batch | {"factor": tf.fill(rows, tf.where(is_spike, 10.0, 1.0))}
+
+    def is_kept(number, _):
+        return tf.reduce_all(number != tf.constant(left_out, tf.int64))
+
+    def from_number(start):
+        return batches_from(0).enumerate().filter(is_kept).map(mark).skip(start)
+
+    return from_number
+
+
+def make_spiky_plan(directory, steps, **changes):
+    values = {"save_checkpoints_steps": 4, "log_steps": 4, "spike_threshold": 2.0, **changes}
+    return make_plan(directory, steps, keep_checkpoint_max=5, **values)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """Returns a function that sets one trainer back to its start, which spares compiling another."""
+    trainer = make_trainer(loss=LossOfSomeBatches())
+    start = {path: variable.numpy() for path, variable in trainer.state.items()}
+
+    def reset():
+        for path, variable in trainer.state.items():
+            variable.assign(start[path])
+        return trainer
+
+    return reset
+
+
+def go_on(trainer, plan, batches):
+    resume(trainer, plan.output_dir)
+    train(trainer, plan, batches, None)
+
+
+def weights(trainer):
+    return [variable.numpy() for variable in trainer.model.weights]
+
+
+def steps_of_checkpoints(folder):
+    return sorted(int(path.stem.split("-")[1]) for path in folder.glob("ckpt-*.index"))
+
+
+def test_spike_is_logged_with_what_explains_it(tmp_path, capsys, fresh):
+    go_on(fresh(), make_spiky_plan(tmp_path, 16), batches_with_spikes([13]))
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert warning.startswith("warning: step 14: the loss is 4")
+    assert "times its running median 5." in warning
+    assert "gradient norm" in warning
+    assert "trust ratios from " in warning
+    assert "kernel to " in warning or "embedding" in warning
+
+
+def test_run_goes_back_and_leaves_the_batches_out(tmp_path, capsys, fresh):
+    plan = make_spiky_plan(tmp_path / "spike", 17, on_spike="rewind")
+    go_on(trainer := fresh(), plan, batches_with_spikes([13]))
+    received = weights(trainer)
+    assert trainer.step == 17
+    assert trainer.history.ahead == 2
+    assert "goes back to step 12, and on with" in capsys.readouterr().err
+    assert steps_of_checkpoints(tmp_path / "spike") == [4, 8, 12, 16, 17]
+    lines = reports(tmp_path / "spike", "train")
+    assert [line["step"] for line in lines] == [4, 8, 12, 16, 17]
+    batches = list(batches_with_spikes([])(0).take(19))
+    seen = [number for number in range(19) if number not in (12, 13)]
+    tokens = sum(int(tf.reduce_sum(batches[number]["input_mask"])) for number in seen)
+    assert lines[-1]["tokens_seen"] == tokens
+
+    # As if the batches from the checkpoint to the spike had never been.
+    go_on(fresh(), make_spiky_plan(tmp_path / "none", 17), batches_with_spikes([], [12, 13]))
+    for ours, theirs in zip(received, weights(trainer), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", [8, 12, 16])
+def test_run_that_stops_goes_on_to_the_same_end(tmp_path, fresh, stop):
+    batches = batches_with_spikes([13])
+    go_on(fresh(), make_spiky_plan(tmp_path, stop, on_spike="rewind"), batches)
+    go_on(trainer := fresh(), make_spiky_plan(tmp_path, 17, on_spike="rewind"), batches)
+    assert trainer.step == 17
+    assert trainer.history.ahead == 2
+    ours = weights(trainer)
+    go_on(fresh(), make_spiky_plan(tmp_path / "none", 17), batches_with_spikes([], [12, 13]))
+    for one, other in zip(ours, weights(trainer), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_a_second_spike_before_anything_new_goes_back_further(tmp_path, capsys, fresh):
+    plan = make_spiky_plan(tmp_path, 13, on_spike="rewind", save_checkpoints_steps=3, log_steps=1)
+    go_on(trainer := fresh(), plan, batches_with_spikes([12, 13]))
+    # At step 13 batch 12 sends the run back to 12, and there batch 13 sends it to 9.
+    back = [line for line in capsys.readouterr().err.splitlines() if "goes back" in line]
+    assert [line.split()[4].rstrip(",") for line in back] == ["12", "9"]
+    assert trainer.history.ahead == 5
+    assert steps_of_checkpoints(tmp_path) == [3, 6, 9, 12, 13]
+
+
+def test_run_that_cannot_go_back_further_ends(tmp_path, fresh):
+    plan = make_spiky_plan(tmp_path, 20, on_spike="rewind", save_checkpoints_steps=100, log_steps=1)
+    with pytest.raises(InputError, match="no checkpoint is left to go back to"):
+        go_on(fresh(), plan, batches_with_spikes([12, 24]))
