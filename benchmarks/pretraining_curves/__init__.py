@@ -1,0 +1,1 @@
+"""What two programs learn from the same books in the same time: ours and Hugging Face's."""
