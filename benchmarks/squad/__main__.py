@@ -11,6 +11,7 @@ import command_line
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import option
+from benchmarks.candidates import check_candidates
 from benchmarks.squad import features, prediction
 from benchmarks.tables import markdown_table
 
@@ -24,12 +25,13 @@ class SquadOptions:
     num_questions: int = option(
         "Questions to convert; as many as SQuAD 2.0 has for training.", 130_319
     )
-    num_windows: int = option(
-        "Windows to predict, here and with transformers, where that is installed; 0 for none.", 256
-    )
+    num_windows: int = option("Windows to predict.", 256)
+    candidates: tuple[str, ...] = option("Who predicts beside us.", tuple(prediction.CANDIDATES))
 
 
 def _main(options: SquadOptions) -> None:
+    names = tuple(dict.fromkeys((prediction.OURS, *options.candidates)))
+    check_candidates(prediction.CANDIDATES, names)
     for path in (options.input_file, options.spm_model_file):
         files.read_bytes(path)  # so that a mistake is one line, before any process is started
     measured = list(
@@ -40,9 +42,11 @@ def _main(options: SquadOptions) -> None:
         f"\nThe original: {features.ORIGINAL_WINDOWS_PER_SECOND} windows/s, "
         f"{features.ORIGINAL_PEAK_MIB} MiB before the first."
     )
-    if options.num_windows:
-        rows = prediction.measure(options.input_file, options.spm_model_file, options.num_windows)
-        print("\n" + markdown_table(prediction.HEADER, list(rows)))
+    results = prediction.measure(
+        options.input_file, options.spm_model_file, options.num_windows, names
+    )
+    rows = prediction.rows(results, options.num_windows)
+    print("\n" + markdown_table(prediction.HEADER, list(rows)))
     if not all(fast_enough for _, fast_enough in measured):
         raise InputError(f"the conversion is less than {features.GOAL} times as fast")
 

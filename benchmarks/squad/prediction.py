@@ -1,66 +1,151 @@
 """Windows per second of prediction, beside transformers.
 
-Both predict the same windows with the same random weights of ALBERT-base, in the same process one after
-the other, each from batches of windows of similar length, padded to the longest of the batch, as users of
-either would make them. Each first predicts all of them once, which is not timed: there both prepare
-what they need.
+Both predict the same windows with a model of the same shape, the longest first, in batches padded to
+their longest window, as users of either would make them. Each runs in a process of its own, and they
+take turns. That the two give the same answers is what `make test-parity` is for.
 """
 
-import os
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+import dataclasses
+import functools
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import save_hugging_face
 from albert_tf.data.features import Features
-from albert_tf.data.input_pipeline import evaluation_batches
+from albert_tf.data.input_pipeline import evaluation_batches, make_batch
 from albert_tf.data.squad import read_squad
 from albert_tf.data.squad_features import WindowMaker, WindowRule
-from albert_tf.errors import InputError
-from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
 from albert_tf.tokenization import AlbertTokenizer
-from albert_tf.training import Evaluator
+from benchmarks.candidates import hugging_face_config
+from benchmarks.workers import Round, Worker, ratio, serve, take_turns
 
-BATCH_SIZE = 32
-ROUNDS = 3
-HEADER = ("who", "windows", "tokens", "seconds, best of 3", "windows/s", "load")
+_BATCH_SIZE = 32
+_ROUNDS = 5
+_TORCH = ("torch", "transformers")
+
+HEADER = ("", "seconds", "windows/s", "times ours", "CPU seconds", "peak MiB")
+OURS = "albert_tf"
+
+# Predicts all windows once and waits until that is done.
+Pass = Callable[[], object]
 
 
-def measure(input_file: str, spm_model_file: str, num_windows: int) -> Iterator[Sequence[str]]:
-    """Yields a row of the table for us and for transformers.
+def our_pass(features: Features) -> Pass:
+    """Returns what `run_squad.py` does."""
+    from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
+    from albert_tf.training import Evaluator, make_strategy
 
-    Raises:
-        InputError: PyTorch or transformers is missing, or the two differ in what they predict.
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        encoder = AlbertEncoder(AlbertConfig.from_preset("base_v2"), with_pooler=False, seed=1)
+        evaluator = Evaluator(AlbertSpanLabeler(encoder, seed=2), None, strategy)
+    batches, _ = evaluation_batches(features, _BATCH_SIZE)
+    return lambda: list(evaluator.predict_batches(batches))
+
+
+def transformers_pass(features: Features, compiled: bool = False) -> Pass:
+    """Returns what users of Hugging Face's `AlbertForQuestionAnswering` do in PyTorch."""
+    import torch
+    from transformers import AlbertForQuestionAnswering
+
+    shape = hugging_face_config(AlbertConfig.from_preset("base_v2"), classifier_dropout=0.1)
+    model = AlbertForQuestionAnswering(shape).eval()
+    forward = torch.compile(model, dynamic=True) if compiled else model
+    batches = [
+        {
+            "input_ids": torch.from_numpy(batch["input_ids"]).long(),
+            "attention_mask": torch.from_numpy(batch["input_mask"]).long(),
+            "token_type_ids": torch.from_numpy(batch["segment_ids"]).long(),
+        }
+        for batch in _exact_batches(features)
+    ]
+
+    def predict() -> None:
+        with torch.inference_mode():
+            for batch in batches:
+                outputs = forward(**batch)
+                outputs.start_logits.numpy(), outputs.end_logits.numpy()
+
+    return predict
+
+
+def _exact_batches(features: Features) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches, the longest first, each as long as its longest window."""
+    order = np.argsort(-features.lengths, kind="stable")
+    for start in range(0, len(order), _BATCH_SIZE):
+        rows = order[start : start + _BATCH_SIZE]
+        yield make_batch(features, rows, fixed_length=int(features.lengths[rows].max()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """An implementation.
+
+    Attributes:
+        make_pass: makes its pass over all windows.
+        packages: what has to be installed beside our own requirements.
     """
-    features = _make_features(input_file, spm_model_file, num_windows)
-    config = AlbertConfig.from_preset("base_v2")
-    model = AlbertSpanLabeler(AlbertEncoder(config, with_pooler=False, seed=1), seed=2)
-    batches, _ = evaluation_batches(features, BATCH_SIZE)
-    contenders = {"albert_tf": _ours(model), "transformers, PyTorch": _theirs(model)}
-    logits = {}
-    for name, predict in contenders.items():
-        list(predict(batches))  # prepares each length
-        seconds = []
-        for _ in range(ROUNDS):
-            start = time.monotonic()
-            logits[name] = list(predict(batches))
-            seconds.append(time.monotonic() - start)
-        numbers = (
-            (len(features), ",d"),
-            (features.lengths.sum(), ",d"),
-            (min(seconds), ".1f"),
-            (len(features) / min(seconds), ".1f"),
-            (os.getloadavg()[0], ".1f"),
-        )
-        yield [name, *(format(number, style) for number, style in numbers)]
-    _check_equal(*logits.values())
+
+    make_pass: Callable[[Features], Pass]
+    packages: tuple[str, ...] = ()
 
 
-def _make_features(input_file: str, spm_model_file: str, num_windows: int) -> Features:
+CANDIDATES: Mapping[str, Candidate] = {
+    OURS: Candidate(our_pass),
+    "transformers": Candidate(transformers_pass, _TORCH),
+    "transformers torch.compile": Candidate(
+        functools.partial(transformers_pass, compiled=True), _TORCH
+    ),
+}
+
+
+def measure(
+    input_file: str, spm_model_file: str, num_windows: int, candidates: Sequence[str]
+) -> dict[str, list[Round]]:
+    """Predicts some windows of a file, in turn.
+
+    Args:
+        input_file: of SQuAD.
+        spm_model_file: SentencePiece model.
+        num_windows: how many.
+        candidates: names of `CANDIDATES`, whose packages are there.
+
+    Returns:
+        The rounds of each.
+    """
+    starts = {}
+    for name in candidates:
+        arguments = {
+            "name": name,
+            "input_file": input_file,
+            "spm_model_file": spm_model_file,
+            "num_windows": num_windows,
+        }
+        starts[name] = functools.partial(Worker, name, "benchmarks.squad.prediction", arguments)
+    return take_turns(starts, _ROUNDS, steps=1)
+
+
+def rows(results: Mapping[str, Sequence[Round]], num_windows: int) -> Iterator[list[str]]:
+    """Yields a row of the table for each candidate; ours has to be among them."""
+    for name, rounds in results.items():
+        seconds = statistics.median(one.seconds for one in rounds)
+        cpu_seconds = statistics.median(one.cpu_seconds for one in rounds)
+        yield [
+            name,
+            f"{seconds:.1f}",
+            f"{num_windows / seconds:.1f}",
+            f"{ratio(results, name, OURS):.2f}",
+            f"{cpu_seconds:.1f}",
+            f"{rounds[-1].peak_mib:,.0f}",
+        ]
+
+
+def make_features(input_file: str, spm_model_file: str, num_windows: int) -> Features:
     """Returns windows drawn from the whole file, so that they are as long as its windows are."""
     tokenizer = AlbertTokenizer(spm_model_file)
     windows = list(WindowMaker(tokenizer, WindowRule())(read_squad(input_file)))
@@ -73,44 +158,10 @@ def _make_features(input_file: str, spm_model_file: str, num_windows: int) -> Fe
     )
 
 
-# Batches -> start logits of each, (B, S).
-_Predict = Callable[[tf.data.Dataset], Iterator[np.ndarray]]
+def _serve(name: str, **file: str | int) -> None:
+    tf.config.set_visible_devices([], "GPU")
+    serve(lambda: [(1, CANDIDATES[name].make_pass(make_features(**file)))])
 
 
-def _ours(model: AlbertSpanLabeler) -> _Predict:
-    evaluator = Evaluator(model, None, tf.distribute.get_strategy())
-
-    def predict(batches: tf.data.Dataset) -> Iterator[np.ndarray]:
-        for outputs in evaluator.predict_batches(batches):
-            yield outputs["start_logits"]
-
-    return predict
-
-
-def _theirs(model: AlbertSpanLabeler) -> _Predict:
-    try:
-        import torch
-        from transformers import AlbertForQuestionAnswering
-    except ImportError as error:
-        raise InputError(f"{error}; expected what requirements-parity.txt lists") from error
-    with tempfile.TemporaryDirectory() as folder:
-        save_hugging_face(model, f"{folder}/model")
-        theirs = AlbertForQuestionAnswering.from_pretrained(f"{folder}/model").eval()
-
-    def predict(batches: tf.data.Dataset) -> Iterator[np.ndarray]:
-        with torch.inference_mode():
-            for batch in batches.as_numpy_iterator():
-                outputs = theirs(
-                    input_ids=torch.from_numpy(batch["input_ids"]).long(),
-                    attention_mask=torch.from_numpy(batch["input_mask"]).long(),
-                    token_type_ids=torch.from_numpy(batch["segment_ids"]).long(),
-                )
-                yield outputs.start_logits.numpy()
-
-    return predict
-
-
-def _check_equal(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> None:
-    largest = max(np.abs(a - b).max() for a, b in zip(ours, theirs, strict=True))
-    if not largest < 1e-3:
-        raise InputError(f"the logits differ by {largest}; expected the same model")
+if __name__ == "__main__":
+    _serve(**json.loads(sys.argv[1]))

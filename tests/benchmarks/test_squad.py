@@ -3,6 +3,8 @@ import subprocess
 import sys
 
 from benchmarks.squad.conversion import repeat
+from benchmarks.squad.prediction import HEADER, OURS, rows
+from benchmarks.workers import Round
 from tests.data.test_squad_records import make_examples
 
 
@@ -18,6 +20,7 @@ def test_a_file_that_is_not_there_is_named_in_one_line(tmp_path):
         [
             *(sys.executable, "-m", "benchmarks.squad"),
             *(f"--input_file={tmp_path}/absent.json", "--spm_model_file=absent.model"),
+            "--candidates=albert_tf",
         ],
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
@@ -27,3 +30,14 @@ def test_a_file_that_is_not_there_is_named_in_one_line(tmp_path):
     assert result.returncode == 1
     assert f"squad: error: {tmp_path}/absent.json: cannot be read: " in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_table_of_prediction_compares_within_rounds():
+    results = {
+        OURS: [Round(2.0, 4.0, 900.0), Round(20.0, 4.0, 901.0), Round(2.0, 4.0, 902.0)],
+        "other": [Round(3.0, 5.0, 700.0), Round(30.0, 5.0, 701.0), Round(4.0, 5.0, 702.0)],
+    }
+    table = list(rows(results, num_windows=10))
+    assert {len(row) for row in table} == {len(HEADER)}
+    assert table[0] == [OURS, "2.0", "5.0", "1.00", "4.0", "902"]
+    assert table[1] == ["other", "4.0", "2.5", "1.50", "5.0", "702"]
