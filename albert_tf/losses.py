@@ -84,21 +84,20 @@ class PretrainingLoss:
         return {"loss": sum(losses), "perplexity": perplexity}
 
 
-class _OneLoss:
-    """A loss that is its own metric."""
+class _MeanLoss:
+    """A mean over the rows of a batch, which is its own metric.
 
-    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns nothing: `loss` is there."""
-        del metrics
-        return {}
+    Attributes:
+        rows: what the rows are, in the plural.
+        label: name of a label that each row has.
+    """
 
-
-class ClassificationLoss(_OneLoss):
-    """Mean cross-entropy of one label an example."""
+    rows = "examples"
+    label = "label_ids"
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominator: examples."""
-        return {"examples": _rows(batch["label_ids"])}
+        """Returns what `batch` adds to the denominator: its rows."""
+        return {self.rows: _rows(batch[self.label])}
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns the batch's share of the loss, a float32 scalar.
@@ -107,7 +106,16 @@ class ClassificationLoss(_OneLoss):
             means: `metrics` of the batch.
             weights: sums of `weights` over the whole batch.
         """
-        return means["loss"].total / weights["examples"]
+        return means["loss"].total / weights[self.rows]
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns nothing: `loss` is there."""
+        del metrics
+        return {}
+
+
+class ClassificationLoss(_MeanLoss):
+    """Mean cross-entropy of one label an example."""
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns loss and accuracy of the batch as means in two parts.
@@ -121,21 +129,8 @@ class ClassificationLoss(_OneLoss):
         return {"loss": loss, "accuracy": accuracy}
 
 
-class RegressionLoss(_OneLoss):
+class RegressionLoss(_MeanLoss):
     """Mean squared error of one score an example."""
-
-    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominator: examples."""
-        return {"examples": _rows(batch["label_ids"])}
-
-    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the batch's share of the loss, a float32 scalar.
-
-        Args:
-            means: `metrics` of the batch.
-            weights: sums of `weights` over the whole batch.
-        """
-        return means["loss"].total / weights["examples"]
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns the loss of the batch as a mean in two parts.
@@ -148,21 +143,11 @@ class RegressionLoss(_OneLoss):
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 
-class SpanLoss(_OneLoss):
+class SpanLoss(_MeanLoss):
     """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`."""
 
-    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominator: windows."""
-        return {"windows": _rows(batch["start_positions"])}
-
-    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the batch's share of the loss, a float32 scalar.
-
-        Args:
-            means: `metrics` of the batch.
-            weights: sums of `weights` over the whole batch.
-        """
-        return means["loss"].total / weights["windows"]
+    rows = "windows"
+    label = "start_positions"
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
         """Returns the loss of the batch as a mean in two parts.
