@@ -15,9 +15,6 @@ StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 _TF_CONFIG = "TF_CONFIG"
 
 
-# Once a process: TensorFlow numbers the collectives of every new strategy from the same start, so the
-# first all-reduce of a second one fails with "Shape mismatch in the collective instance".
-@functools.cache
 def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.Strategy:
     """Returns the strategy of a name.
 
@@ -32,6 +29,13 @@ def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.S
     Raises:
         InputError: TF_CONFIG does not describe workers, or the TPU is not to be had.
     """
+    return _make_once(name, tpu)
+
+
+# Once a process: TensorFlow numbers the collectives of every new strategy from the same start, so the
+# first all-reduce of a second one fails with "Shape mismatch in the collective instance".
+@functools.cache
+def _make_once(name: StrategyName, tpu: str | None) -> tf.distribute.Strategy:
     return _MAKERS[name](tpu)
 
 

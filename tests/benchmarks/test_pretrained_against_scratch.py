@@ -82,6 +82,7 @@ def test_the_majority_class_of_training_is_guessed_on_dev(folder):
     assert study.majority_metrics(str(folder), "sst-2") == {"accuracy": pytest.approx(expected)}
 
 
+@pytest.mark.slow
 def test_both_starts_have_a_search_and_as_many_seeds_as_asked_for(folder, tmp_path, capsys):
     options = make_study(folder, tmp_path)
     with contextlib.suppress(InputError):  # three steps make neither the better one

@@ -103,7 +103,10 @@ def assert_same_end(one, other):
 
 @pytest.mark.parametrize(
     ("strategy", "options"),
-    [("one_device", "static"), ("mirrored", "dynamic")],
+    [
+        ("one_device", "static"),
+        pytest.param("mirrored", "dynamic", marks=pytest.mark.slow),
+    ],
     indirect=["options"],
 )
 def test_killed_run_ends_equal_to_the_bit(tmp_path, options, strategy):

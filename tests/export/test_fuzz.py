@@ -50,6 +50,6 @@ def test_thousands_of_texts_in_a_batch(answer):
     assert_finite(answer(texts), len(texts))
 
 
-def test_a_text_of_a_megabyte(answer):
-    texts = [b"wow " * 250_000, b"\xff" * 1_000_000, b"x" * 1_000_000]
-    assert_finite(answer(texts), len(texts))
+@pytest.mark.parametrize("part", [b"wow ", b"\xff", pytest.param(b"x", marks=pytest.mark.slow)])
+def test_a_text_of_a_megabyte(answer, part):
+    assert_finite(answer([part * (1_000_000 // len(part))]), 1)

@@ -4,6 +4,10 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.training import make_strategy
 
 
+def test_a_process_has_one_strategy_of_a_name():
+    assert make_strategy("mirrored") is make_strategy("mirrored", None)
+
+
 @pytest.mark.parametrize(
     ("tf_config", "message"),
     [
