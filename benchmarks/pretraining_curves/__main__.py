@@ -48,7 +48,7 @@ _SETTINGS = {
             vocab_size=_VOCAB_SIZE,
             embedding_size=128,
             hidden_size=256,
-            num_hidden_layers=6,
+            num_hidden_layers=4,
             num_attention_heads=4,
             intermediate_size=1024,
             max_position_embeddings=128,
@@ -56,7 +56,7 @@ _SETTINGS = {
             initializer_range=0.035,
         ),
         train_batch_size=32,
-        learning_rate=0.002,
+        learning_rate=0.0015,
     ),
 }
 _LEAST_SENTENCE_ORDER_ACCURACY = 0.6
@@ -81,8 +81,8 @@ class PretrainingCurvesOptions:
     minutes: float = option("Training time of each program and configuration.", 20.0)
     trial_seconds: float = option("Trial of each way to run a program.", 30.0)
     turn_seconds: float = option("How long a program runs before the other one does.", 30.0)
-    max_seq_length: int = option("Pieces in a sequence.", 64)
-    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 10)
+    max_seq_length: int = option("Pieces in a sequence.", 128)
+    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 20)
     dupe_factor: int = option("Copies of the text, each with other segments and masks.", 5)
 
     def __post_init__(self):
