@@ -73,9 +73,10 @@ class Program:
         output_dir.mkdir(parents=True)
         self._clock = 0.0
         with self._log_file.open("w") as log:
-            # A session of its own, so that a stop reaches the processes that it starts, too.
+            # A group of its own, so that a stop reaches the processes that it starts, too. And not a
+            # session: Linux schedules sessions as one, and the priority of ours is theirs.
             self._process = subprocess.Popen(
-                command, cwd=directory, stdout=log, stderr=log, start_new_session=True
+                command, cwd=directory, stdout=log, stderr=log, process_group=0
             )
         self._signal(signal.SIGSTOP)
 
