@@ -1,7 +1,9 @@
 """From a trained model to SavedModels."""
 
+from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.question_answering import AnswerRule
 from albert_tf.export.saved_model import (
+    ExportDetails,
     export_classifier,
     export_multiple_choice,
     export_question_answering,
@@ -10,6 +12,8 @@ from albert_tf.export.saved_model import (
 
 __all__ = [
     "AnswerRule",
+    "ExportDetails",
+    "ExportedModel",
     "export_classifier",
     "export_multiple_choice",
     "export_question_answering",

@@ -3,24 +3,26 @@
 <export_dir>/ids/<n>/     ids -> predictions; needs TensorFlow alone
 <export_dir>/text/<n>/    raw text -> predictions; needs TensorFlow Text's operators
 
-The labels' names are in the output `label`, and one a line in `assets/labels.txt`.
+Each has a model card, and in `assets/` the shape of the model, its vocabulary and the labels, one a line.
+Their names are in the output `label` too.
 """
 
-import contextlib
 import dataclasses
-import json
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export import warmup
+from albert_tf.export import model_card, versions, warmup
+from albert_tf.export.assets import Assets, asset_files, encoder_assets, json_asset, lines_asset
+from albert_tf.export.examples import examples_signature
 from albert_tf.export.question_answering import AnswerRule, AnswerTextModel
 from albert_tf.export.signatures import (
     ChoiceTextModel,
     IdsModel,
+    Outputs,
     TextModel,
     all_outputs,
     class_outputs,
@@ -34,6 +36,22 @@ from albert_tf.models import (
 )
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
+_LABELS_FILE = "labels.txt"
+_RULE_FILE = "answer_rule.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportDetails:
+    """What goes along with a model because someone wants to know it later.
+
+    Attributes:
+        assets: name of a file -> what is in it.
+        metrics: of the evaluation before the export, for the model card.
+    """
+
+    assets: Assets = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
 
 def export_classifier(
     model: AlbertClassifier,
@@ -42,6 +60,7 @@ def export_classifier(
     export_dir: str,
     max_seq_length: int,
     pairs: bool,
+    details: ExportDetails = ExportDetails(),
 ) -> dict[str, str]:
     """Writes the next version of both SavedModels; a version is one above the greatest in either folder.
 
@@ -54,6 +73,7 @@ def export_classifier(
         export_dir: folder of the models' folders.
         max_seq_length: of the text model, tokens at most.
         pairs: whether the text model has a `text_b`.
+        details: what goes along.
 
     Returns:
         The written folders: `ids` and, with SentencePiece, `text`.
@@ -61,14 +81,12 @@ def export_classifier(
     Raises:
         InputError: the file system refuses.
     """
-    with _labels_file(labels) as labels_file:
-        ids_model = IdsModel(model, class_outputs(labels), labels_file)
-        return _export(
-            ids_model,
-            lambda: TextModel(ids_model, tokenizer, max_seq_length, pairs),
-            tokenizer,
-            export_dir,
-        )
+
+    def make_text_model(ids_model: IdsModel) -> TextModel:
+        return TextModel(ids_model, tokenizer, max_seq_length, pairs)
+
+    exported = _Exported(model, class_outputs(labels), make_text_model, labels)
+    return exported.write(tokenizer, export_dir, details)
 
 
 def export_regressor(
@@ -77,6 +95,7 @@ def export_regressor(
     export_dir: str,
     max_seq_length: int,
     pairs: bool,
+    details: ExportDetails = ExportDetails(),
 ) -> dict[str, str]:
     """Writes SavedModels whose output is `score`; arguments and result are those of `export_classifier`.
 
@@ -86,17 +105,16 @@ def export_regressor(
         export_dir: folder of the models' folders.
         max_seq_length: of the text model, tokens at most.
         pairs: whether the text model has a `text_b`.
+        details: what goes along.
 
     Raises:
         InputError: the file system refuses.
     """
-    ids_model = IdsModel(model, score_outputs)
-    return _export(
-        ids_model,
-        lambda: TextModel(ids_model, tokenizer, max_seq_length, pairs),
-        tokenizer,
-        export_dir,
-    )
+
+    def make_text_model(ids_model: IdsModel) -> TextModel:
+        return TextModel(ids_model, tokenizer, max_seq_length, pairs)
+
+    return _Exported(model, score_outputs, make_text_model).write(tokenizer, export_dir, details)
 
 
 def export_multiple_choice(
@@ -106,6 +124,7 @@ def export_multiple_choice(
     export_dir: str,
     max_seq_length: int,
     max_qa_length: int,
+    details: ExportDetails = ExportDetails(),
 ) -> dict[str, str]:
     """Writes SavedModels that take `article`, `question` and `options`, or their ids (B, C, S).
 
@@ -116,6 +135,7 @@ def export_multiple_choice(
         export_dir: folder of the models' folders.
         max_seq_length: of the text model, tokens of a text at most.
         max_qa_length: of the text model, tokens of question and option at most.
+        details: what goes along.
 
     Returns:
         The written folders: `ids` and, with SentencePiece, `text`.
@@ -123,16 +143,12 @@ def export_multiple_choice(
     Raises:
         InputError: the file system refuses.
     """
-    with _labels_file(labels) as labels_file:
-        ids_model = IdsModel(model, class_outputs(labels), labels_file)
-        return _export(
-            ids_model,
-            lambda: ChoiceTextModel(
-                ids_model, tokenizer, len(labels), max_seq_length, max_qa_length
-            ),
-            tokenizer,
-            export_dir,
-        )
+
+    def make_text_model(ids_model: IdsModel) -> ChoiceTextModel:
+        return ChoiceTextModel(ids_model, tokenizer, len(labels), max_seq_length, max_qa_length)
+
+    exported = _Exported(model, class_outputs(labels), make_text_model, labels, len(labels))
+    return exported.write(tokenizer, export_dir, details)
 
 
 def export_question_answering(
@@ -140,6 +156,7 @@ def export_question_answering(
     tokenizer: AlbertTokenizer,
     export_dir: str,
     rule: AnswerRule,
+    details: ExportDetails = ExportDetails(),
 ) -> dict[str, str]:
     """Writes SavedModels that take `question` and `context`, or the ids of windows.
 
@@ -148,6 +165,7 @@ def export_question_answering(
         tokenizer: what the model was trained with.
         export_dir: folder of the models' folders.
         rule: of the text model; it is in `assets/answer_rule.json` of both.
+        details: what goes along.
 
     Returns:
         The written folders: `ids` and `text`.
@@ -155,52 +173,68 @@ def export_question_answering(
     Raises:
         InputError: the file system refuses.
     """
-    content = json.dumps(dataclasses.asdict(rule), indent=2) + "\n"
-    with _asset_file("answer_rule.json", content) as rule_file:
-        ids_model = IdsModel(model, all_outputs, rule_file)
-        return _export(
-            ids_model, lambda: AnswerTextModel(ids_model, tokenizer, rule), tokenizer, export_dir
+
+    def make_text_model(ids_model: IdsModel) -> AnswerTextModel:
+        return AnswerTextModel(ids_model, tokenizer, rule)
+
+    rule_asset = {_RULE_FILE: json_asset(dataclasses.asdict(rule))}
+    details = dataclasses.replace(details, assets={**details.assets, **rule_asset})
+    return _Exported(model, all_outputs, make_text_model).write(tokenizer, export_dir, details)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Exported:
+    """All in which exported models differ.
+
+    Attributes:
+        model: the model.
+        outputs: what to give of what it gives.
+        make_text_model: puts text before ids.
+        labels: names of the classes; none of other models.
+        num_choices: C; None where an example is one sequence.
+    """
+
+    model: keras.Model
+    outputs: Outputs
+    make_text_model: Callable[[IdsModel], tf.Module]
+    labels: Sequence[str] = ()
+    num_choices: int | None = None
+
+    def write(
+        self, tokenizer: Tokenizer, export_dir: str, details: ExportDetails
+    ) -> dict[str, str]:
+        """Writes the next version and returns its folders."""
+        assets = {**encoder_assets(self.model.encoder.config, tokenizer), **details.assets}
+        if self.labels:
+            assets[_LABELS_FILE] = lines_asset(self.labels)
+        with asset_files(assets) as of_assets:
+            ids_model = IdsModel(self.model, self.outputs, of_assets)
+            examples = examples_signature(ids_model, self.num_choices)
+            modules = {"ids": (ids_model, {"serving_examples": examples})}
+            if isinstance(tokenizer, AlbertTokenizer):
+                modules["text"] = self.make_text_model(ids_model), {}
+            paths = versions.next_version(export_dir, modules, "export_dir")
+            with versions.write_version(paths) as incomplete:
+                for name, (module, more_signatures) in modules.items():
+                    signatures = {"serving_default": module.signature, **more_signatures}
+                    with files.explain_refusal(paths[name]):
+                        tf.saved_model.save(module, incomplete[name], signatures)
+                    self._write_companions(incomplete[name], tokenizer, signatures, details)
+        return paths
+
+    def _write_companions(
+        self,
+        saved_model_dir: str,
+        tokenizer: Tokenizer,
+        signatures: model_card.Signatures,
+        details: ExportDetails,
+    ) -> None:
+        """Writes what lies beside a SavedModel: the model card and requests to warm a server."""
+        card = model_card.model_card(
+            self.model, tokenizer, signatures, self.labels, details.metrics
         )
-
-
-def _labels_file(labels: Sequence[str]) -> contextlib.AbstractContextManager[str]:
-    return _asset_file("labels.txt", "".join(f"{label}\n" for label in labels))
-
-
-@contextlib.contextmanager
-def _asset_file(name: str, content: str) -> Iterator[str]:
-    """Gives the path of a file with some content for as long as a SavedModel is written."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, name)
-        files.write_text(path, content)
-        yield path
-
-
-def _export(
-    ids_model: IdsModel,
-    make_text_model: Callable[[], tf.Module],
-    tokenizer: Tokenizer,
-    export_dir: str,
-) -> dict[str, str]:
-    modules = {"ids": ids_model}
-    if isinstance(tokenizer, AlbertTokenizer):
-        modules["text"] = make_text_model()
-    directories = {name: os.path.join(export_dir, name) for name in modules}
-    for directory in directories.values():
-        files.make_directory(directory, "export_dir")
-    version = str(1 + max(map(_latest_version, directories.values())))
-    paths = {name: os.path.join(directory, version) for name, directory in directories.items()}
-    # Both appear once both are complete, so that a version is one model in either form.
-    with contextlib.ExitStack() as stack:
-        for name, module in modules.items():
-            incomplete = stack.enter_context(files.write_atomically(paths[name]))
-            tf.saved_model.save(module, incomplete, signatures=module.signature)
-            if warmup.is_available():
-                requests = warmup.sample_requests(module.signature)
-                warmup.write_warmup_requests(incomplete, module.signature, requests)
-    return paths
-
-
-def _latest_version(directory: str) -> int:
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
-    return max((int(name) for name in names if name.isdigit()), default=0)
+        files.write_text(os.path.join(saved_model_dir, model_card.FILE_NAME), card)
+        if warmup.is_available():
+            signature = signatures["serving_default"]
+            requests = warmup.sample_requests(signature)
+            warmup.write_warmup_requests(saved_model_dir, signature, requests)

@@ -20,7 +20,7 @@ from albert_tf.tokenization.in_graph import GraphTokenizer
 # What the model gives, such as logits -> what the exported model gives.
 Outputs = Callable[[Any], dict[str, tf.Tensor]]
 
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def class_outputs(labels: Sequence[str]) -> Outputs:
@@ -53,27 +53,26 @@ class IdsModel(tf.Module):
     Args:
         model: maps ids to logits.
         outputs: what to give of the logits.
-        asset_file: a file that goes along, such as the labels' names; None for none.
+        asset_files: files that go along, such as the labels' names.
     """
 
-    def __init__(self, model: keras.Model, outputs: Outputs, asset_file: str | None = None):
+    def __init__(self, model: keras.Model, outputs: Outputs, asset_files: Sequence[str] = ()):
         super().__init__()
         self.weights = [variable.value for variable in model.weights]
-        if asset_file is not None:
-            self.asset = tf.saved_model.Asset(asset_file)
+        self.assets = [tf.saved_model.Asset(path) for path in asset_files]
 
         # The closure keeps the Keras model out of what the module tracks.
         @tf.function
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
             input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
-            inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             return outputs(model(inputs, training=False))
 
         self.predict = predict
         shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
         self.signature = predict.get_concrete_function(
-            **{name: tf.TensorSpec(shape, tf.int32, name) for name in _INPUTS}
+            **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         )
 
 

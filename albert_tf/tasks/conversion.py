@@ -11,14 +11,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import LoadReport, hugging_face, load_model, read_config
-from albert_tf.conversion.hugging_face_reader import CONFIG_FILE, check_folder, is_folder
+from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.conversion.loading import KindName
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option
-from albert_tf.tasks import common
 from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget
 from albert_tf.tokenization import load_tokenizer
 from albert_tf.training.checkpoint_files import Layout, plain_name, tensors_of
@@ -101,10 +101,10 @@ def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, str | No
     Raises:
         InputError: there is no config, or the vocabulary has another size than it says.
     """
-    path, config_name = options.init_checkpoint, common.CONFIG_FILE
+    path, config_name = options.init_checkpoint, CONFIG_FILE
     if is_folder(path):
         check_folder(path)
-        config_name = CONFIG_FILE
+        config_name = FOLDER_CONFIG_FILE
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
     config_file = options.albert_config_file or _file_in(folder, config_name)
     spm_model_file = options.spm_model_file or _file_in(folder, hugging_face.VOCABULARY_FILE)

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import (
     hugging_face,
     load_checkpoint,
@@ -26,7 +26,6 @@ from albert_tf.conversion import (
 from albert_tf.conversion.hugging_face import VOCABULARY_FILE
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.errors import InputError
-from albert_tf.tasks.common import CONFIG_FILE
 from albert_tf.training.checkpoint_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.training.checkpoints import save_checkpoint
 

@@ -1,0 +1,78 @@
+"""`README.md` of an exported model: what it is, what it takes and gives, how good it was."""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.tokenization import Tokenizer
+
+FILE_NAME = "README.md"
+
+Signatures = Mapping[str, tf.types.experimental.ConcreteFunction]
+
+
+def model_card(
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    signatures: Signatures,
+    labels: Sequence[str],
+    metrics: Mapping[str, float],
+) -> str:
+    """Writes the card, in Markdown.
+
+    Args:
+        model: the model.
+        tokenizer: what it was trained with.
+        signatures: name -> what is exported.
+        labels: names of the classes; none of other models.
+        metrics: of the evaluation that it was exported with; none without one.
+    """
+    config = model.encoder.config
+    case = "lower-cased" if tokenizer.lower_case else "cased"
+    sections = [
+        f"# {type(model).__name__}",
+        f"{_size(config)}; {model.count_params():,} parameters. The vocabulary has "
+        f"{tokenizer.vocab_size:,} pieces, {case}. Exported with TensorFlow {tf.__version__}.",
+        *(_signature(name, signature) for name, signature in signatures.items()),
+    ]
+    if labels:
+        sections += ["## Labels", "\n".join(f"- {label}" for label in labels)]
+    sections += ["## Metrics", _metrics(metrics)]
+    sections += [
+        "## Files",
+        "`assets/` has the shape of the model, its vocabulary and what its task is; with this folder as "
+        "`--exported_model` the script that trained it evaluates and predicts.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _size(config: AlbertConfig) -> str:
+    return (
+        f"{config.num_hidden_layers} layers of width {config.hidden_size}, "
+        f"{config.num_attention_heads} heads, feed-forward width {config.intermediate_size}, "
+        f"embeddings of width {config.embedding_size}, sharing {config.sharing}, "
+        f"{config.max_position_embeddings} positions"
+    )
+
+
+def _signature(name: str, signature: tf.types.experimental.ConcreteFunction) -> str:
+    _, inputs = signature.structured_input_signature
+    specs = {spec.name: spec for spec in tf.nest.flatten([_, inputs]) if spec is not None}
+    outputs = signature.structured_outputs
+    rows = [f"| takes | `{key}` | {_describe(spec)} |" for key, spec in specs.items()]
+    rows += [f"| gives | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
+    return "\n".join([f"## Signature `{name}`", "", "| | name | type |", "|---|---|---|", *rows])
+
+
+def _describe(spec: tf.TensorSpec) -> str:
+    sizes = ", ".join("?" if size is None else str(size) for size in spec.shape)
+    return f"{spec.dtype.name} ({sizes}{',' if spec.shape.rank == 1 else ''})"
+
+
+def _metrics(metrics: Mapping[str, float]) -> str:
+    if not metrics:
+        return "None: it was exported without an evaluation."
+    rows = [f"| {name} | {value:.4f} |" for name, value in metrics.items()]
+    return "\n".join(["| metric | held-out data |", "|---|--:|", *rows])
