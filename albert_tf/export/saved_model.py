@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export import warmup
+from albert_tf.export import versions, warmup
 from albert_tf.export.question_answering import AnswerRule, AnswerTextModel
 from albert_tf.export.signatures import (
     ChoiceTextModel,
@@ -185,22 +185,12 @@ def _export(
     modules = {"ids": ids_model}
     if isinstance(tokenizer, AlbertTokenizer):
         modules["text"] = make_text_model()
-    directories = {name: os.path.join(export_dir, name) for name in modules}
-    for directory in directories.values():
-        files.make_directory(directory, "export_dir")
-    version = str(1 + max(map(_latest_version, directories.values())))
-    paths = {name: os.path.join(directory, version) for name, directory in directories.items()}
-    # Both appear once both are complete, so that a version is one model in either form.
-    with contextlib.ExitStack() as stack:
+    paths = versions.next_version(export_dir, modules, "export_dir")
+    with versions.write_version(paths) as incomplete:
         for name, module in modules.items():
-            incomplete = stack.enter_context(files.write_atomically(paths[name]))
-            tf.saved_model.save(module, incomplete, signatures=module.signature)
+            with files.explain_refusal(paths[name]):
+                tf.saved_model.save(module, incomplete[name], signatures=module.signature)
             if warmup.is_available():
                 requests = warmup.sample_requests(module.signature)
-                warmup.write_warmup_requests(incomplete, module.signature, requests)
+                warmup.write_warmup_requests(incomplete[name], module.signature, requests)
     return paths
-
-
-def _latest_version(directory: str) -> int:
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
-    return max((int(name) for name in names if name.isdigit()), default=0)
