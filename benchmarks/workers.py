@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from albert_tf.errors import StoppedError
+from albert_tf.progress import Progress
 
 _ROOT = pathlib.Path(__file__).parents[1]
 
@@ -102,15 +103,18 @@ def take_turns(
     Returns:
         The rounds of each.
     """
-    with contextlib.ExitStack() as stack:
+    progress = Progress("timing", "turns", (1 + rounds) * len(starts))
+    with contextlib.ExitStack() as stack, progress:
         workers = {}
         for name, start in starts.items():
             workers[name] = stack.enter_context(start())
             workers[name].run(1)  # one starts after the other, so that none is timed beside a start
+            progress.update()
         results = {name: [] for name in workers}
         for _ in range(rounds):
             for name, worker in workers.items():
                 results[name].append(worker.run(steps))
+                progress.update()
     return results
 
 

@@ -25,7 +25,7 @@ class SquadOptions:
     num_questions: int = option(
         "Questions to convert; as many as SQuAD 2.0 has for training.", 130_319
     )
-    num_windows: int = option("Windows to predict.", 256)
+    num_windows: int = option("Windows to predict.", 64)
     candidates: tuple[str, ...] = option("Who predicts beside us.", tuple(prediction.CANDIDATES))
 
 
