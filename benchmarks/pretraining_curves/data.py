@@ -10,6 +10,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evaluation_batches
 from albert_tf.data.pretraining_stats import PretrainingDataStats
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.records import pretraining_record
 from albert_tf.errors import InputError
 from albert_tf.tasks import pretraining_data
@@ -42,14 +44,16 @@ class Records(NamedTuple):
         self, path: pathlib.Path, count: int, batch_size: int, shuffle_buffer: int, seed: int
     ) -> None:
         """Writes the first batches that `run_pretraining.py` trains on with these settings."""
-        batches = pretraining_batches(
-            [str(self.train)], self._parse, batch_size, shuffle_buffer, seed
-        )
+        records = RecordFiles([str(self.train)])
+        order = RecordOrder(records, batch_size, shuffle_buffer, seed)
+        batches = pretraining_batches(order, self._parse)
         _write(batches.take(count), count, path)
 
     def write_evaluation_batches(self, path: pathlib.Path, count: int, batch_size: int) -> None:
         """Writes the first batches that `run_pretraining.py` evaluates on."""
-        batches = pretraining_evaluation_batches([str(self.held_out)], self._parse, batch_size)
+        batches = pretraining_evaluation_batches(
+            RecordFiles([str(self.held_out)]), self._parse, batch_size
+        )
         _write(batches.take(count), count, path)
 
     def _parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
