@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.export.signatures import INPUTS
 
@@ -30,7 +31,9 @@ class ExportedModel:
         try:
             self._loaded = tf.saved_model.load(saved_model_dir)
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
-            raise InputError(f"{saved_model_dir}: cannot be loaded: {error}") from error
+            raise InputError(
+                f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
+            ) from error
         ids_model = getattr(self._loaded, "ids_model", self._loaded)
         if not hasattr(ids_model, "predict"):
             raise InputError(f"{saved_model_dir}: was not exported by this package")

@@ -218,7 +218,7 @@ class _Exported:
                 for name, (module, more_signatures) in modules.items():
                     signatures = {"serving_default": module.signature, **more_signatures}
                     with files.explain_refusal(paths[name]):
-                        tf.saved_model.save(module, incomplete[name], signatures)
+                        tf.saved_model.save(module, incomplete[name], signatures=signatures)
                     self._write_companions(incomplete[name], tokenizer, signatures, details)
         return paths
 

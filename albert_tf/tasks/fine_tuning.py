@@ -97,8 +97,11 @@ def load_exported(
         InputError: it cannot be loaded.
     """
     strategy = make_strategy(options.distribution_strategy, options.tpu)
-    with strategy.scope():
-        model = ExportedModel(options.exported_model, read_outputs)
+    try:
+        with strategy.scope():
+            model = ExportedModel(options.exported_model, read_outputs)
+    except InputError as error:
+        raise InputError(f"--exported_model={error}") from error
     return Evaluator(model, loss, strategy)
 
 
