@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.export.checks import check_ids
 from albert_tf.export.packing import pack_choices, pack_inputs
+from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
@@ -58,7 +59,7 @@ class IdsModel(tf.Module):
 
     def __init__(self, model: keras.Model, outputs: Outputs, asset_file: str | None = None):
         super().__init__()
-        self.weights = [variable.value for variable in model.weights]
+        self.weights = make_exported_weights(model)
         if asset_file is not None:
             self.asset = tf.saved_model.Asset(asset_file)
 
@@ -68,7 +69,8 @@ class IdsModel(tf.Module):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
             input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
             inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
-            return outputs(model(inputs, training=False))
+            with reading(model, self.weights):
+                return outputs(model(inputs, training=False))
 
         self.predict = predict
         shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
