@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.export.checks import check_ids
 from albert_tf.export.packing import pack_choices, pack_inputs
+from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
@@ -58,7 +59,7 @@ class IdsModel(tf.Module):
 
     def __init__(self, model: keras.Model, outputs: Outputs, asset_files: Sequence[str] = ()):
         super().__init__()
-        self.weights = [variable.value for variable in model.weights]
+        self.weights = make_exported_weights(model)
         self.assets = [tf.saved_model.Asset(path) for path in asset_files]
 
         # The closure keeps the Keras model out of what the module tracks.
@@ -67,7 +68,8 @@ class IdsModel(tf.Module):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
             input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
             inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
-            return outputs(model(inputs, training=False))
+            with reading(model, self.weights):
+                return outputs(model(inputs, training=False))
 
         self.predict = predict
         shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
