@@ -20,7 +20,7 @@ from albert_tf.tokenization.in_graph import GraphTokenizer
 # What the model gives, such as logits -> what the exported model gives.
 Outputs = Callable[[Any], dict[str, tf.Tensor]]
 
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def class_outputs(labels: Sequence[str]) -> Outputs:
@@ -67,13 +67,13 @@ class IdsModel(tf.Module):
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
             input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
-            inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             return outputs(model(inputs, training=False))
 
         self.predict = predict
         shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
         self.signature = predict.get_concrete_function(
-            **{name: tf.TensorSpec(shape, tf.int32, name) for name in _INPUTS}
+            **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         )
 
 
