@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from albert_tf.errors import StoppedError
-
 _ROOT = pathlib.Path(__file__).parents[1]
 
 
@@ -70,6 +68,9 @@ class Worker:
             pass
         line = self._process.stdout.readline()
         if not line:
+            # Here, so that a worker may do without TensorFlow, which comes with it.
+            from albert_tf.errors import StoppedError
+
             raise StoppedError(f"{self._name} ended: {self._last_words()}")
         return Round(*json.loads(line))
 

@@ -54,7 +54,9 @@ class _FixedLengthModel(tf.Module):
         self.weights = [variable.value for variable in model.weights]
 
         # The closure keeps the Keras model out of what the module tracks.
-        @tf.function(input_signature=[tf.TensorSpec((1, length), tf.int32, name) for name in INPUTS])
+        @tf.function(
+            input_signature=[tf.TensorSpec((1, length), tf.int32, name) for name in INPUTS]
+        )
         def predict(*inputs):
             """Maps int32 (1, S) each to what `outputs` gives."""
             given = outputs(model(dict(zip(INPUTS, inputs, strict=True)), training=False))
@@ -76,9 +78,9 @@ def write_tflite(
         model: the fine-tuned model; where it computes in another type, its like computes in float32.
         outputs: what to give of the logits.
         path: the file.
-        weights: what the weights are stored in. Of `float16`, float32 is made when the file is loaded. With
-            `int8`, a scale for each output of a dense layer goes along, and its inputs are rounded to
-            int8 as the model runs ("dynamic range": each text has scales of its own).
+        weights: what the weights are stored in. Of `float16`, float32 is made when the file is loaded.
+            With `int8`, a scale for each output of a dense layer goes along, and its inputs are rounded
+            to int8 as the model runs ("dynamic range": each text has scales of its own).
         max_seq_length: S, at most the model's positions.
 
     Raises:
