@@ -22,6 +22,7 @@ def measure(files, candidates):
     return benchmark.measure(folder, config, threads=1, options=options)
 
 
+@pytest.mark.slow
 def test_litert_is_timed_without_tensorflow(files):
     names = ("int8", "int8, weight cache")
     results = measure(files, names)

@@ -28,6 +28,7 @@ SIZES = {
     "embedding_size": 64,
     "hidden_size": 128,
     "intermediate_size": 1024,
+    "num_hidden_layers": 3,
     "max_position_embeddings": 16,
 }
 BYTES = {"float32": 4, "float16": 2, "int8": 1}
