@@ -16,9 +16,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from albert_tf.errors import StoppedError
-from albert_tf.progress import Progress
-
 _ROOT = pathlib.Path(__file__).parents[1]
 
 
@@ -71,6 +68,9 @@ class Worker:
             pass
         line = self._process.stdout.readline()
         if not line:
+            # Here and below, so that a worker may do without TensorFlow, which comes with it.
+            from albert_tf.errors import StoppedError
+
             raise StoppedError(f"{self._name} ended: {self._last_words()}")
         return Round(*json.loads(line))
 
@@ -103,6 +103,8 @@ def take_turns(
     Returns:
         The rounds of each.
     """
+    from albert_tf.progress import Progress
+
     progress = Progress("timing", "turns", (1 + rounds) * len(starts))
     with contextlib.ExitStack() as stack, progress:
         workers = {}
