@@ -18,16 +18,16 @@ def model_card(
     tokenizer: Tokenizer,
     signatures: Signatures,
     labels: Sequence[str],
-    metrics: Mapping[str, float],
+    evaluations: Mapping[str, Mapping[str, float]],
 ) -> str:
     """Writes the card, in Markdown.
 
     Args:
         model: the model.
         tokenizer: what it was trained with.
-        signatures: name -> what is exported.
+        signatures: name -> what a SavedModel has; none of a file for LiteRT.
         labels: names of the classes; none of other models.
-        metrics: of the evaluation that it was exported with; none without one.
+        evaluations: what was evaluated -> its metrics.
     """
     config = model.encoder.config
     case = "lower-cased" if tokenizer.lower_case else "cased"
@@ -39,7 +39,7 @@ def model_card(
     ]
     if labels:
         sections += ["## Labels", "\n".join(f"- {label}" for label in labels)]
-    sections += ["## Metrics", _metrics(metrics)]
+    sections += ["## Metrics", _metrics(evaluations)]
     sections += [
         "## Files",
         "`assets/` has the shape of the model, its vocabulary and what its task is; with this folder as "
@@ -71,8 +71,15 @@ def _describe(spec: tf.TensorSpec) -> str:
     return f"{spec.dtype.name} ({sizes}{',' if spec.shape.rank == 1 else ''})"
 
 
-def _metrics(metrics: Mapping[str, float]) -> str:
-    if not metrics:
+def _metrics(evaluations: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns a column for each evaluation, so that a loss of accuracy is seen."""
+    if not evaluations:
         return "None: it was exported without an evaluation."
-    rows = [f"| {name} | {value:.4f} |" for name, value in metrics.items()]
-    return "\n".join(["| metric | held-out data |", "|---|--:|", *rows])
+    names = dict.fromkeys(name for metrics in evaluations.values() for name in metrics)
+    rows = []
+    for name in names:
+        values = [metrics.get(name) for metrics in evaluations.values()]
+        cells = ["" if value is None else f"{value:.4f}" for value in values]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    header = f"| held-out data | {' | '.join(evaluations)} |"
+    return "\n".join([header, "|---|" + "--:|" * len(evaluations), *rows])

@@ -55,11 +55,18 @@ class IdsModel(tf.Module):
         model: maps ids to logits.
         outputs: what to give of the logits.
         asset_files: files that go along, such as the labels' names.
+        int8: whether matrices are stored in int8.
     """
 
-    def __init__(self, model: keras.Model, outputs: Outputs, asset_files: Sequence[str] = ()):
+    def __init__(
+        self,
+        model: keras.Model,
+        outputs: Outputs,
+        asset_files: Sequence[str] = (),
+        int8: bool = False,
+    ):
         super().__init__()
-        self.weights = make_exported_weights(model)
+        self.weights = make_exported_weights(model, int8)
         self.assets = [tf.saved_model.Asset(path) for path in asset_files]
 
         # The closure keeps the Keras model out of what the module tracks.

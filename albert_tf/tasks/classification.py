@@ -9,6 +9,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.input_pipeline import evaluation_batches, restore_order
+from albert_tf.errors import FlagError
 from albert_tf.evaluation.glue_metrics import compute_metrics
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
@@ -68,6 +69,8 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
     if not options.exported_model:
         check_output_dir(options, config)
     check_head(options, data.head)
+    if options.export_format == "tflite" and data.head.kind == "multiple_choice":
+        raise FlagError("--export_format=tflite: multiple choice has no such form")
     run = _Run(options, data, _make_evaluator(options, config, data))
     if options.do_train:
         run.train(config, tokenizer)

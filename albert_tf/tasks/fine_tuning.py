@@ -17,6 +17,7 @@ from albert_tf.data.input_pipeline import training_batches
 from albert_tf.errors import InputError
 from albert_tf.export import ExportDetails, ExportedModel
 from albert_tf.export.assets import json_asset
+from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     OPTIONS_FILE,
@@ -106,12 +107,14 @@ def load_exported(
 
 
 def load_best_checkpoint(options: FineTuningOptions, model: keras.Model) -> None:
-    """Reads the best checkpoint of `--output_dir` into a model.
+    """Reads the best checkpoint of `--output_dir` into a model, and rounds as `--export_weights` says.
 
     Raises:
         InputError: there is none, or it is of another model.
     """
     load_checkpoint(model, best_checkpoint(options.output_dir)).check_complete()
+    if options.export_weights == "int8":
+        round_to_int8(model)
 
 
 def export_details(
@@ -121,13 +124,19 @@ def export_details(
 
     Args:
         options: the run's options.
-        metrics: of an evaluation in this run; where there was none, those of the best checkpoint count.
+        metrics: of an evaluation of what is exported; none without one.
         assets: the task's own files.
     """
     of_model = {name: getattr(options, name) for name in options.OF_MODEL}
+    evaluations = {
+        "as exported": metrics,
+        "best checkpoint in training": best_metrics(options.output_dir),
+    }
     return ExportDetails(
+        options.export_format,
+        options.export_weights,
         {OPTIONS_FILE: json_asset(of_model), **assets},
-        metrics or best_metrics(options.output_dir) or {},
+        {name: of_one for name, of_one in evaluations.items() if of_one},
     )
 
 

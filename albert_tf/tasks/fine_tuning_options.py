@@ -60,6 +60,14 @@ class FineTuningOptions(TrainingOptions):
         "Whether to lower-case the text; yes without this flag.", None
     )
     export_dir: str | None = option("Folder for the SavedModels of the best checkpoint.", None)
+    export_format: Literal["saved_model", "tflite"] = option(
+        "SavedModels, or a file for LiteRT on phones.", "saved_model"
+    )
+    export_weights: Literal["float16", "int8"] | None = option(
+        "What the exported matrices are stored in: int8, or for LiteRT float16; without this flag "
+        "what the model computes in. With int8 the rounded model is what is evaluated and exported.",
+        None,
+    )
     exported_model: str | None = option(
         "Folder of a version that --export_dir wrote, which evaluates and predicts instead of the best "
         "checkpoint of --output_dir.",
@@ -133,6 +141,10 @@ class FineTuningOptions(TrainingOptions):
                 "--init_checkpoint: expected --do_train, which starts from it; without it the best "
                 "checkpoint of --output_dir is used"
             )
+        if self.export_weights and not self.export_dir:
+            raise FlagError(f"--export_weights={self.export_weights}: expected --export_dir")
+        if self.export_weights == "float16" and self.export_format != "tflite":
+            raise FlagError("--export_weights=float16: expected --export_format=tflite")
         for name in ("do_train", "export_dir"):
             if self.exported_model and getattr(self, name):
                 raise FlagError(
