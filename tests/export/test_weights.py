@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.export import export_classifier
+from albert_tf.errors import InputError
+from albert_tf.export import ExportDetails, export_classifier
+from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
 from tests.helpers import random_inputs, tiny_config
@@ -59,3 +61,67 @@ def test_each_weight_is_read_once_however_often_the_block_is_applied(bf16_model,
     nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
     reads = sum(node.op == "ReadVariableOp" for node in nodes)
     assert len(bf16_model.weights) == reads
+
+
+INT8 = ExportDetails(weights="int8")
+
+
+@pytest.fixture(scope="module")
+def wide_model():
+    # Matrices large enough to be nearly all of a folder.
+    config = tiny_config(vocab_size=VOCAB_SIZE, hidden_size=192, intermediate_size=512)
+    return AlbertClassifier(AlbertEncoder(config, seed=1), num_classes=3, seed=2)
+
+
+@pytest.fixture(scope="module")
+def int8_path(wide_model, tokenizer, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("int8"))
+    paths = export_classifier(wide_model, LABELS, tokenizer, folder, MAX_SEQ_LENGTH, False, INT8)
+    return paths["ids"]
+
+
+def logits_of(path, inputs):
+    return tf.saved_model.load(path).signatures["serving_default"](**inputs)["logits"].numpy()
+
+
+def test_int8_takes_a_quarter(wide_model, int8_path):
+    data = pathlib.Path(int8_path, "variables", "variables.data-00000-of-00001").stat().st_size
+    assert data < 1.05 * wide_model.count_params() + 20_000
+
+
+def test_int8_answers_are_those_of_the_rounded_model(wide_model, int8_path):
+    inputs = {name: tf.constant(value) for name, value in random_inputs(vocab_size=50).items()}
+    exact = wide_model(inputs).numpy()
+    rounded_model = type(wide_model).from_config(wide_model.get_config())
+    rounded_model.set_weights(wide_model.get_weights())
+    round_to_int8(rounded_model)
+    rounded = rounded_model(inputs).numpy()
+    np.testing.assert_allclose(logits_of(int8_path, inputs), rounded, rtol=0, atol=1e-5)
+    assert 1e-5 < np.abs(rounded - exact).max() < 0.05
+    again = [weight.numpy().copy() for weight in rounded_model.weights]
+    round_to_int8(rounded_model)
+    for before, after in zip(again, rounded_model.weights, strict=True):
+        np.testing.assert_allclose(after.numpy(), before, rtol=1e-6)
+
+
+def test_each_value_is_within_half_a_step_of_its_row_or_column(wide_model):
+    rounded_model = type(wide_model).from_config(wide_model.get_config())
+    rounded_model.set_weights(wide_model.get_weights())
+    round_to_int8(rounded_model)
+    for exact, rounded in zip(wide_model.weights, rounded_model.weights, strict=True):
+        difference = np.abs(rounded.numpy() - exact.numpy())
+        if len(exact.shape) < 2:
+            assert not difference.any()
+            continue
+        axis = 1 if exact.path.endswith("embeddings") else 0
+        step = np.abs(exact.numpy()).max(axis=axis, keepdims=True) / 127
+        assert (difference <= 0.501 * step).all(), exact.path
+
+
+def test_saved_model_has_no_float16(wide_model, tokenizer, tmp_path):
+    details = ExportDetails(weights="float16")
+    with pytest.raises(InputError, match="a SavedModel has no weights of float16"):
+        export_classifier(
+            wide_model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False, details
+        )
+    assert list(tmp_path.iterdir()) == []

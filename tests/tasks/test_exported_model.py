@@ -79,9 +79,60 @@ def test_assets_say_what_the_model_is(exported):
         assert (assets / "vocabulary.model").stat().st_size > 0
 
 
+def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
+    told = make_options(
+        data,
+        trained,
+        do_train=False,
+        export_dir=str(tmp_path),
+        export_weights="int8",
+    )
+    metrics = run(told)
+    folder = tmp_path / "ids" / "1"
+    card = (folder / "README.md").read_text()
+    assert "| held-out data | as exported | best checkpoint in training |" in card
+    assert f"| loss | {metrics['loss']:.4f} |" in card
+    again = run(
+        ClassificationOptions(
+            exported_model=str(folder),
+            output_dir=str(tmp_path / "out"),
+            do_eval=True,
+            dev_file=str(data / "dev.tsv"),
+        )
+    )
+    assert again == pytest.approx(metrics, abs=1e-5)
+
+
+def test_file_for_phones_lies_with_its_labels_and_vocabulary(trained, tmp_path):
+    for weights in (None, "float16"):
+        run(
+            ClassificationOptions(
+                output_dir=str(trained),
+                export_dir=str(tmp_path),
+                export_format="tflite",
+                export_weights=weights,
+            )
+        )
+    large, small = (tmp_path / "tflite" / number for number in ("1", "2"))
+    sizes = [(folder / "model.tflite").stat().st_size for folder in (large, small)]
+    assert sizes[1] < sizes[0]
+    names = {path.name for path in (large / "assets").iterdir()}
+    assert names >= {"labels.txt", "vocabulary.model", "albert_config.json", "task.json"}
+    assert "best checkpoint in training" in (large / "README.md").read_text()
+    assert not (tmp_path / "ids").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {"exported_model": None, "export_weights": "int8"},
+            r"^--export_weights=int8: expected --e",
+        ),
+        (
+            {"exported_model": None, "export_dir": "x", "export_weights": "float16"},
+            r"^--export_weights=float16: expected --export_format=tflite",
+        ),
         ({"export_dir": "again"}, r"^--exported_model: expected no --export_dir"),
         (
             {"exported_model": "nowhere"},
