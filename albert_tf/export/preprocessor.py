@@ -29,14 +29,12 @@ class Preprocessor(tf.Module):
     Attributes:
         tokenize: maps strings (B,) to ids; see `_Tokenize`.
         bert_pack_inputs: maps ids to what the encoder takes; see `_PackInputs`.
-        signature: the same, for TensorFlow Serving.
     """
 
     def __init__(self, tokenizer: AlbertTokenizer, max_position_embeddings: int):
         super().__init__()
         self.tokenize = _Tokenize(tokenizer)
         self.bert_pack_inputs = _PackInputs(tokenizer, max_position_embeddings)
-        self.signature = self.__call__.get_concrete_function()
 
     @tf.function(input_signature=[_TEXTS])
     def __call__(self, sentences):
@@ -71,32 +69,32 @@ class _Tokenize(tf.Module):
 class _PackInputs(tf.Module):
     """Joins the ids of one text, or of two, and the special ones, and pads them to one length.
 
-    It takes a list of one or two of what `_Tokenize` gives, whose rows may be grouped once more (by word,
-    say), and optionally `seq_length`, from the special tokens' number to the encoder's positions; and
-    gives `input_word_ids`, `input_mask`, `input_type_ids`, int32 (B, seq_length).
+    It takes a list of one or two of what `_Tokenize` gives and optionally `seq_length`, which has room for
+    the special ids at least and is in the encoder's positions at most; and gives `input_word_ids`,
+    `input_mask` and `input_type_ids`, int32 (B, seq_length).
     """
 
     def __init__(self, tokenizer: AlbertTokenizer, max_position_embeddings: int):
         super().__init__()
         self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
         self._greatest = max_position_embeddings
-        for ragged_rank in (1, 2):
-            ids = tf.RaggedTensorSpec([None] * (ragged_rank + 1), tf.int32)
-            for texts in (1, 2):
-                for seq_length in (None, tf.TensorSpec((), tf.int32)):
-                    self.__call__.get_concrete_function([ids] * texts, seq_length=seq_length)
+        ids = tf.RaggedTensorSpec((None, None), tf.int32)
+        for texts in (1, 2):
+            for seq_length in (None, tf.TensorSpec((), tf.int32)):
+                self.__call__.get_concrete_function([ids] * texts, seq_length=seq_length)
 
     @tf.function
     def __call__(self, inputs, seq_length=None):
         if seq_length is None:
             seq_length = min(_SEQ_LENGTH, self._greatest)
         seq_length = self._check(seq_length, least=len(inputs) + 1)
-        ids_a, ids_b = [*(_by_text(ids) for ids in inputs), None][:2]
+        ids_a, ids_b = inputs if len(inputs) == 2 else (inputs[0], None)
         packed = pack_inputs(ids_a, ids_b, self._cls_id, self._sep_id, seq_length)
         padding = [[0, 0], [0, seq_length - tf.shape(packed["input_ids"])[1]]]
-        names = ("input_word_ids", "input_mask", "input_type_ids")
         return {
-            name: tf.pad(ids, padding) for name, ids in zip(names, packed.values(), strict=True)
+            "input_word_ids": tf.pad(packed["input_ids"], padding),
+            "input_mask": tf.pad(packed["input_mask"], padding),
+            "input_type_ids": tf.pad(packed["segment_ids"], padding),
         }
 
     def _check(self, seq_length: tf.Tensor | int, least: int) -> tf.Tensor:
@@ -105,8 +103,3 @@ class _PackInputs(tf.Module):
         expected = f"expected seq_length from {least} to {self._greatest}, but received:"
         with tf.control_dependencies([tf.debugging.Assert(fits, [expected, seq_length])]):
             return tf.identity(seq_length)
-
-
-def _by_text(ids: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Drops the groups of a text's ids, if there are any: ragged int32 (B, None)."""
-    return ids.merge_dims(1, -1) if ids.shape.rank > 2 else ids

@@ -74,12 +74,14 @@ def write_reusable(
         config.to_json_file(assets["config_file"])
         if tokenizer is not None:
             assets[_vocabulary_asset(tokenizer)] = tokenizer.vocabulary_file
-        modules: dict[str, tf.Module] = {"encoder": ReusableEncoder(model, assets)}
+        encoder = ReusableEncoder(model, assets)
+        modules = {"encoder": (encoder, encoder.serve)}
         if "preprocessor" in paths:
-            modules["preprocessor"] = Preprocessor(tokenizer, config.max_position_embeddings)
-        for name, module in modules.items():
+            preprocessor = Preprocessor(tokenizer, config.max_position_embeddings)
+            modules["preprocessor"] = (preprocessor, preprocessor.__call__)
+        for name, (module, signature) in modules.items():
             with files.explain_refusal(paths[name]):
-                tf.saved_model.save(module, incomplete[name], signatures=module.signature)
+                tf.saved_model.save(module, incomplete[name], signatures=signature)
         yield incomplete
 
 

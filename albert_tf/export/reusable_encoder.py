@@ -63,10 +63,7 @@ class ReusableEncoder(_Reusable):
 
     Args:
         model: the encoder, or the encoder with the heads of pre-training.
-        assets: of each file that goes along the name of its attribute.
-
-    Attributes:
-        signature: the outputs that are tensors, for TensorFlow Serving.
+        assets: the files that go along, by the names of their attributes.
     """
 
     def __init__(self, model: AlbertEncoder | AlbertPretrainer, assets: Mapping[str, str]):
@@ -80,16 +77,12 @@ class ReusableEncoder(_Reusable):
             )
         for name, path in assets.items():
             setattr(self, name, tf.saved_model.Asset(path))
-        self.signature = self._serve.get_concrete_function(
-            **{name: tf.TensorSpec(_IDS.shape, _IDS.dtype, name) for name in _INPUTS}
-        )
 
-    @tf.function
-    def _serve(self, input_word_ids, input_mask, input_type_ids):
-        outputs = self(
-            dict(zip(_INPUTS, (input_word_ids, input_mask, input_type_ids), strict=True))
-        )
-        return {name: value for name, value in outputs.items() if tf.is_tensor(value)}
+    @tf.function(input_signature=[tf.TensorSpec(_IDS.shape, _IDS.dtype, name) for name in _INPUTS])
+    def serve(self, input_word_ids, input_mask, input_type_ids):
+        """Gives the outputs that are tensors, as TensorFlow Serving has no others."""
+        inputs = dict(zip(_INPUTS, (input_word_ids, input_mask, input_type_ids), strict=True))
+        return {name: value for name, value in self(inputs).items() if tf.is_tensor(value)}
 
 
 def _encode(
