@@ -69,9 +69,9 @@ class _Tokenize(tf.Module):
 class _PackInputs(tf.Module):
     """Joins the ids of one text, or of two, and the special ones, and pads them to one length.
 
-    It takes a list of one or two of what `_Tokenize` gives and optionally `seq_length`, which has room for
-    the special ids at least and is in the encoder's positions at most; and gives `input_word_ids`,
-    `input_mask` and `input_type_ids`, int32 (B, seq_length).
+    It takes a list of one or two of what `_Tokenize` gives, and optionally `seq_length`: from the number
+    of special ids to that of the encoder's positions. It gives `input_word_ids`, `input_mask` and
+    `input_type_ids`, int32 (B, seq_length).
     """
 
     def __init__(self, tokenizer: AlbertTokenizer, max_position_embeddings: int):
