@@ -63,8 +63,7 @@ def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
     """
     length = tf.shape(input_ids)[1]
     least, greatest = tf.reduce_min(positions), tf.reduce_max(positions)
-    # Of no positions the least is the greatest int32, and the greatest the least.
-    fits = (tf.size(positions) == 0) | ((least >= 0) & (greatest < length))
+    fits = (least >= 0) & (greatest < length)
     expected = (
         "expected masked_lm_positions from 0 to below the length; received least, greatest, length:"
     )
