@@ -8,6 +8,7 @@ from albert_tf.export.models import (
     export_regressor,
 )
 from albert_tf.export.question_answering import AnswerRule
+from albert_tf.export.reusable import export_reusable
 from albert_tf.export.writing import ExportDetails
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "export_multiple_choice",
     "export_question_answering",
     "export_regressor",
+    "export_reusable",
 ]
