@@ -14,13 +14,12 @@ from collections.abc import Iterator, Mapping
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.config import CONFIG_FILE
 from albert_tf.export import versions
 from albert_tf.export.preprocessor import Preprocessor
 from albert_tf.export.reusable_encoder import ReusableEncoder
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
-
-_CONFIG_FILE = "albert_config.json"
 
 
 def export_reusable(
@@ -70,7 +69,7 @@ def write_reusable(
     """
     config = getattr(model, "encoder", model).config
     with tempfile.TemporaryDirectory() as folder, versions.write_version(paths) as incomplete:
-        assets = {"config_file": os.path.join(folder, _CONFIG_FILE)}
+        assets = {"config_file": os.path.join(folder, CONFIG_FILE)}
         config.to_json_file(assets["config_file"])
         if tokenizer is not None:
             assets[_vocabulary_asset(tokenizer)] = tokenizer.vocabulary_file

@@ -5,7 +5,7 @@ in a list; it would leave out the blocks of an encoder without a word. So the ch
 from each variable's path to the variable.
 
 Files are written while the training goes on, from copies that share memory with the variables until these
-change. TensorFlow's own way, `experimental_enable_async_checkpoint`, is silent about the last write's error.
+change. `experimental_enable_async_checkpoint` of TensorFlow keeps the error of the last write to itself.
 """
 
 import concurrent.futures
