@@ -72,7 +72,7 @@ def write_tflite(
 
     Its inputs are `input_ids`, `input_mask` and `segment_ids`, int32 (1, S), one text padded to S =
     `max_seq_length`. Its outputs are those of the SavedModel, without the names of labels. Each weight
-    is in the file once. Whatever the weights are stored in, inputs and outputs are the same.
+    is in the file once. What it is stored in changes neither the inputs' type nor the outputs'.
 
     Args:
         model: the fine-tuned model; where it computes in another type, its like computes in float32.

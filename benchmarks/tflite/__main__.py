@@ -13,31 +13,21 @@ The command fails where a .tflite file is larger than its weights by more than 2
 
 import dataclasses
 import functools
-import os
-import pathlib
 import statistics
 import tempfile
-import typing
-from collections.abc import Iterator, Mapping, Sequence
-
-import tensorflow as tf
+from collections.abc import Mapping, Sequence
 
 import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.signatures import IdsModel, class_outputs
-from albert_tf.export.tflite import Weights, write_tflite
-from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.options import option
 from benchmarks.candidates import check_candidates
 from benchmarks.tables import markdown_table
+from benchmarks.tflite.model_files import file_size, find_misses, write_files
 from benchmarks.tflite.runtimes import CANDIDATES, SAVED_MODEL, start
 from benchmarks.workers import Round, ratio, take_turns
 
-_LABELS = ("0", "1")
-_BYTES = {"float32": 4, "float16": 2, "int8": 1}
-# Times the bytes of the weights.
-_LARGEST_SIZE = 1.02
+_THREADS = (1, 2)
 _HEADER = ("", "MB", "ms", f"times the {SAVED_MODEL}", "CPU ms", "peak MiB")
 
 Rounds = Mapping[str, Sequence[Round]]
@@ -49,30 +39,9 @@ class TfliteBenchmarkOptions:
 
     preset: str = option("The model.", "base_v2")
     max_seq_length: int = option("Tokens of the text, none of them padding.", 128)
-    threads: tuple[str, ...] = option("Numbers of threads.", ("1", "2"))
     candidates: tuple[str, ...] = option("What to time.", tuple(CANDIDATES))
     rounds: int = option("How often all candidates have their turn.", 5)
     steps: int = option("Texts of a turn.", 20)
-
-
-def write_files(config: AlbertConfig, max_seq_length: int, folder: str) -> int:
-    """Writes a classifier in all its forms and returns its number of parameters.
-
-    Args:
-        config: of the encoder.
-        max_seq_length: S of the .tflite files.
-        folder: where to.
-    """
-    model = AlbertClassifier(AlbertEncoder(config, seed=0), len(_LABELS), seed=1)
-    outputs = class_outputs(_LABELS)
-    ids_model = IdsModel(model, outputs)
-    tf.saved_model.save(
-        ids_model, os.path.join(folder, SAVED_MODEL), signatures=ids_model.signature
-    )
-    for weights in typing.get_args(Weights):
-        path = os.path.join(folder, f"{weights}.tflite")
-        write_tflite(model, outputs, path, weights, max_seq_length)
-    return model.count_params()
 
 
 def measure(
@@ -95,19 +64,6 @@ def measure(
     return take_turns(starts, options.rounds, options.steps)
 
 
-def find_misses(folder: str, parameters: int) -> Iterator[str]:
-    """Yields a sentence for each .tflite file that is too large.
-
-    Args:
-        folder: what `write_files` wrote.
-        parameters: of the model.
-    """
-    for weights, size in _BYTES.items():
-        times = _size(f"{folder}/{weights}.tflite") / (size * parameters)
-        if times > _LARGEST_SIZE:
-            yield f"{weights}.tflite is {times:.3f} times as large as its weights"
-
-
 def table(folder: str, results: Rounds) -> str:
     """Returns the table of a number of threads."""
     return markdown_table(_HEADER, [_cells(folder, results, name) for name in results])
@@ -117,7 +73,7 @@ def _cells(folder: str, results: Rounds, name: str) -> list[str]:
     rounds = results[name]
     return [
         name,
-        f"{_size(f'{folder}/{CANDIDATES[name].file}') / 1e6:.1f}",
+        f"{file_size(f'{folder}/{CANDIDATES[name].file}') / 1e6:.1f}",
         f"{1000 * statistics.median(one.seconds for one in rounds):,.1f}",
         f"{ratio(results, name, SAVED_MODEL):.2f}" if SAVED_MODEL in results else "",
         f"{1000 * statistics.median(one.cpu_seconds for one in rounds):,.1f}",
@@ -125,18 +81,12 @@ def _cells(folder: str, results: Rounds, name: str) -> list[str]:
     ]
 
 
-def _size(path: str) -> int:
-    """Returns the bytes of a file, or of all files in a folder."""
-    files = [pathlib.Path(path), *pathlib.Path(path).rglob("*")]
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
 def _main(options: TfliteBenchmarkOptions) -> None:
     check_candidates(CANDIDATES, options.candidates)
     config = AlbertConfig.from_preset(options.preset)
     with tempfile.TemporaryDirectory() as folder:
         parameters = write_files(config, options.max_seq_length, folder)
-        for threads in map(int, options.threads):
+        for threads in _THREADS:
             results = measure(folder, config, threads, options)
             title = f"{options.preset}, {options.max_seq_length} tokens, threads: {threads}"
             print(f"{title}\n\n{table(folder, results)}\n", flush=True)

@@ -1,6 +1,7 @@
 import pytest
 
 from benchmarks.tflite import __main__ as benchmark
+from benchmarks.tflite.model_files import find_misses, write_files
 from benchmarks.tflite.runtimes import CANDIDATES, SAVED_MODEL
 from tests.helpers import tiny_config
 
@@ -11,7 +12,7 @@ S = 13
 def files(tmp_path_factory):
     """The folder of a tiny model's files, its config and parameters."""
     folder, config = str(tmp_path_factory.mktemp("files")), tiny_config(num_hidden_layers=1)
-    return folder, config, benchmark.write_files(config, S, folder)
+    return folder, config, write_files(config, S, folder)
 
 
 def measure(files, candidates):
@@ -44,5 +45,5 @@ def test_all_are_timed(files):
 def test_files_that_are_too_large_are_named(tmp_path):
     for name, size in {"float32": 408, "float16": 250, "int8": 102}.items():
         (tmp_path / f"{name}.tflite").write_bytes(bytes(size))
-    misses = list(benchmark.find_misses(str(tmp_path), parameters=100))
+    misses = list(find_misses(str(tmp_path), parameters=100))
     assert misses == ["float16.tflite is 1.250 times as large as its weights"]

@@ -168,6 +168,28 @@ def test_other_heads_give_the_models_numbers(tmp_path, head):
             np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+def test_impossible_positions_stay_impossible_in_float16(tmp_path):
+    make, outputs = HEADS["conditional_span"]
+    model = make(make_encoder(num_hidden_layers=1))
+    path = tmp_path / "model.tflite"
+    write_tflite(model, outputs, str(path), "float16", S)
+    run = make_runner(path)
+    possible = 0
+    for inputs in texts(97):
+        answers, expected = run(**inputs), outputs(model(inputs))
+        for of in ("start_top", "end_top"):
+            log_probs = expected[f"{of}_log_probs"].numpy()
+            is_possible = log_probs > -1e4
+            possible += is_possible.sum()
+            received = answers[f"{of}_log_probs"]
+            np.testing.assert_allclose(received[is_possible], log_probs[is_possible], atol=5e-3)
+            assert (received[~is_possible] < -6e4).all()
+            np.testing.assert_array_equal(
+                answers[f"{of}_index"][is_possible], expected[f"{of}_index"].numpy()[is_possible]
+            )
+    assert 0 < possible < 5 * (3 + 6)
+
+
 def test_model_of_mixed_precision_becomes_float32(tmp_path):
     def make(dtype):
         encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1, dtype=dtype)
