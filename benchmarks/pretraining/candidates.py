@@ -1,8 +1,8 @@
 """One training step of each implementation, with the optimizer: forward, backward, clipping, update.
 
 Each runs in a process of its own and imports there what it needs. All models start from their configs
-without dropout; gradients are clipped to a global norm of 1. Where one has no LAMB it has AdamW, which
-has less to do.
+without dropout; gradients are clipped to a global norm of 1. PyTorch has no LAMB, but AdamW, which has
+less to do.
 """
 
 import dataclasses
@@ -94,7 +94,7 @@ def _torch_batch(workload: Workload) -> dict:
 
 
 def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
-    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: AdamW, the masked-LM loss alone."""
+    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: LAMB, the masked-LM loss alone."""
     import keras
     import keras_hub
 
@@ -111,7 +111,7 @@ def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
     )
     model = keras_hub.models.AlbertMaskedLM(backbone)
     model.compile(
-        optimizer=keras.optimizers.AdamW(_LEARNING_RATE, global_clipnorm=_CLIP_NORM),
+        optimizer=keras.optimizers.Lamb(_LEARNING_RATE, global_clipnorm=_CLIP_NORM),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit_compile,
     )
