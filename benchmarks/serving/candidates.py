@@ -7,6 +7,7 @@ nor PyTorch, which would count as the memory and the start of all.
 import dataclasses
 import functools
 import os
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -127,40 +128,46 @@ def albert_tf_tokenizer(folder: str) -> Tokenize:
     from albert_tf.tokenization import AlbertTokenizer
 
     tokenizer = AlbertTokenizer(os.path.join(folder, layout.VOCABULARY))
+    return lambda texts: _pack(tokenizer.encode_batch(texts), tokenizer.cls_id, tokenizer.sep_id)
+
+
+def sentencepiece_tokenizer(folder: str) -> Tokenize:
+    """Loads the vocabulary as the other runtimes' users do who want ALBERT's ids.
+
+    What version 5 of `transformers` makes of a vocabulary drops the word mark before punctuation that
+    is a symbol of its own, and so gives other ids than ALBERT was trained with.
+    """
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=os.path.join(folder, layout.VOCABULARY)
+    )
+    cls_id, sep_id = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
 
     def tokenize(texts: Sequence[str]) -> Inputs:
-        rows = [ids[: layout.MAX_SEQ_LENGTH - 2] for ids in tokenizer.encode_batch(texts)]
-        rows = [[tokenizer.cls_id, *ids, tokenizer.sep_id] for ids in rows]
-        lengths = np.array([[len(row)] for row in rows])
-        mask = np.arange(lengths.max()) < lengths  # (B, S)
-        input_ids = np.zeros(mask.shape, np.int32)
-        input_ids[mask] = np.concatenate(rows)
-        return {
-            "input_ids": input_ids,
-            "input_mask": mask.astype(np.int32),
-            "segment_ids": np.zeros_like(input_ids),
-        }
+        return _pack(processor.encode([_normalize(text) for text in texts]), cls_id, sep_id)
 
     return tokenize
 
 
-def hugging_face_tokenizer(folder: str) -> Tokenize:
-    """Loads the tokenizer of `transformers`: the library underneath, without the layers around it."""
-    from tokenizers import Tokenizer
+def _normalize(text: str) -> str:
+    """Returns lower-case text without accents, which the vocabulary was made of."""
+    decomposed = unicodedata.normalize("NFKD", " ".join(text.split()))
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).lower()
 
-    tokenizer = Tokenizer.from_file(os.path.join(folder, layout.HUGGING_FACE_TOKENIZER))
-    tokenizer.enable_truncation(layout.MAX_SEQ_LENGTH)
-    tokenizer.enable_padding(pad_id=tokenizer.token_to_id("<pad>"), pad_token="<pad>")
 
-    def tokenize(texts: Sequence[str]) -> Inputs:
-        rows = tokenizer.encode_batch(texts)
-        return {
-            "input_ids": np.array([row.ids for row in rows], np.int32),
-            "input_mask": np.array([row.attention_mask for row in rows], np.int32),
-            "segment_ids": np.array([row.type_ids for row in rows], np.int32),
-        }
-
-    return tokenize
+def _pack(rows: Sequence[Sequence[int]], cls_id: int, sep_id: int) -> Inputs:
+    """Puts the special ids around rows of ids that fit, and pads."""
+    rows = [[cls_id, *ids[: layout.MAX_SEQ_LENGTH - 2], sep_id] for ids in rows]
+    lengths = np.array([[len(row)] for row in rows])
+    mask = np.arange(lengths.max()) < lengths  # (B, S)
+    input_ids = np.zeros(mask.shape, np.int32)
+    input_ids[mask] = np.concatenate(rows)
+    return {
+        "input_ids": input_ids,
+        "input_mask": mask.astype(np.int32),
+        "segment_ids": np.zeros_like(input_ids),
+    }
 
 
 def tokenize_and_predict(
@@ -216,7 +223,7 @@ def _candidate(
 
 
 _TORCH = ("torch", "transformers")
-_TORCH_IMPORTS = ("tokenizers", "transformers.models.albert.modeling_albert")
+_TORCH_IMPORTS = ("sentencepiece", "transformers.models.albert.modeling_albert")
 
 OURS = "albert_tf"
 CANDIDATES = {
@@ -234,24 +241,24 @@ CANDIDATES = {
         packages=("openvino",),
     ),
     "transformers": _candidate(
-        hugging_face_tokenizer,
+        sentencepiece_tokenizer,
         transformers_predict,
         [layout.HUGGING_FACE],
         imports=_TORCH_IMPORTS,
         packages=_TORCH,
     ),
     "transformers torch.compile": _candidate(
-        hugging_face_tokenizer,
+        sentencepiece_tokenizer,
         functools.partial(transformers_predict, compiled=True),
         [layout.HUGGING_FACE],
         imports=_TORCH_IMPORTS,
         packages=_TORCH,
     ),
     "ONNX Runtime": _candidate(
-        hugging_face_tokenizer,
+        sentencepiece_tokenizer,
         onnx_runtime_predict,
-        [layout.ONNX, layout.HUGGING_FACE_TOKENIZER],
-        imports=("tokenizers", "onnxruntime"),
+        [layout.ONNX, layout.VOCABULARY],
+        imports=("sentencepiece", "onnxruntime"),
         precisions=("fp32",),
         packages=("onnxruntime", "onnxscript", *_TORCH),
     ),

@@ -13,7 +13,6 @@ CONFIG = "albert_config.json"
 TEXTS = "texts.json"
 VOCABULARY = "spiece.model"
 HUGGING_FACE = "hugging_face"
-HUGGING_FACE_TOKENIZER = f"{HUGGING_FACE}/tokenizer.json"
 ONNX = "onnx/model.onnx"
 
 

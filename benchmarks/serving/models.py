@@ -36,18 +36,17 @@ def write_saved_models(config: AlbertConfig, spm_model_file: str, folder: str) -
 
 
 def write_hugging_face_model(config: AlbertConfig, folder: str) -> None:
-    """Writes the same weights as a folder of `transformers`, with its own form of the tokenizer.
+    """Writes the same weights as a folder of `transformers`.
 
     Args:
         config: of the encoder.
         folder: where to write; the vocabulary is there.
     """
-    from transformers import AutoTokenizer
-
-    directory = os.path.join(folder, layout.HUGGING_FACE)
-    vocabulary = os.path.join(folder, layout.VOCABULARY)
-    save_hugging_face(_make_model(config, "fp32"), directory, spm_model_file=vocabulary)
-    AutoTokenizer.from_pretrained(directory).save_pretrained(directory)
+    save_hugging_face(
+        _make_model(config, "fp32"),
+        os.path.join(folder, layout.HUGGING_FACE),
+        spm_model_file=os.path.join(folder, layout.VOCABULARY),
+    )
 
 
 def write_onnx_model(folder: str) -> None:
