@@ -80,7 +80,7 @@ def test_missed_goals_are_named():
         "ONNX Runtime": make_result(1.1, 11.0, 0.1),
     }
     same = contest.Difference(0, 0.0)
-    differences = {name: same for name in results}
+    differences = dict.fromkeys(results, same)
     misses = list(benchmark.find_misses("fp32", results, differences))
     assert misses == [
         f"fp32: {OURS} is 0.90 times as fast as transformers torch.compile; the goal is 1.0"
