@@ -53,7 +53,7 @@ _HEADER = (
     *("", "answers/s", "times ours", "CPU ms", "alone ms", "90 % ms", "start s", "load s"),
     *("MiB on disk", "in memory", "other labels", "difference"),
 )
-_FORWARD_HEADER = ("", "ms", "times the products", "CPU ms", "times the products")
+_FORWARD_HEADER = ("", "ms", "times the products", "CPU ms", "CPU times the products")
 
 Results = Mapping[str, contest.Result]
 Rounds = Mapping[str, Sequence[Round]]
@@ -76,6 +76,8 @@ class ServingBenchmarkOptions:
         for precision in self.precisions:
             if precision not in _TOLERANCES:
                 raise FlagError(f"--precisions: received '{precision}'; expected fp32 or bf16")
+        if self.num_sentences is not None and self.num_sentences < 1:
+            raise FlagError(f"--num_sentences: received {self.num_sentences}; expected 1 or more")
 
 
 def write_folder(

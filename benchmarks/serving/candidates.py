@@ -87,6 +87,8 @@ def transformers_predict(folder: str, precision: Precision, compiled: bool = Fal
         os.path.join(folder, layout.HUGGING_FACE),
         dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[precision],
     ).eval()
+    # An empty cache, as that of a container that starts anew.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, layout.COMPILED, precision)
     forward = torch.compile(model, dynamic=True) if compiled else model
 
     def predict(inputs: Inputs) -> np.ndarray:

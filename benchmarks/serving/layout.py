@@ -14,6 +14,7 @@ TEXTS = "texts.json"
 VOCABULARY = "spiece.model"
 HUGGING_FACE = "hugging_face"
 ONNX = "onnx/model.onnx"
+COMPILED = "torch_compile"
 
 
 def ids_model(precision: Precision) -> str:
