@@ -103,7 +103,9 @@ def test_dry_run_writes_nothing(tmp_path, encoder, convert, capsys):
 
 
 def test_wordpiece_vocabulary_goes_to_a_saved_model_alone():
-    with pytest.raises(FlagError, match="^--vocab_file: expected --to=saved_model; received --to="):
+    with pytest.raises(
+        FlagError, match=r"^--vocab_file: expected --to=saved_model; received --to="
+    ):
         ConversionOptions(
             init_checkpoint="ours", output_checkpoint="out", to="tf1", vocab_file="vocab.txt"
         )
