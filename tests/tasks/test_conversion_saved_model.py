@@ -1,7 +1,5 @@
 """`convert_checkpoint.py --to=saved_model`."""
 
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,37 +38,47 @@ def versions(folder):
     }
 
 
-def test_pretrainer_with_its_vocabulary(tmp_path, encoder, convert, capsys):
-    vocabulary = str(tmp_path / "97.model")
-    letters = np.random.default_rng(0).integers(ord("a"), ord("z") + 1, (300, 8))
-    train_vocabulary(["".join(map(chr, row)) for row in letters], vocabulary, vocab_size=97)
-    convert(AlbertPretrainer(encoder, seed=2), spm_model_file=vocabulary, do_lower_case=False)
+def test_pretrainer_keeps_its_masked_lm_head(tmp_path, encoder, convert, capsys):
+    convert(AlbertPretrainer(encoder, seed=2))
     out = tmp_path / "out"
-    assert versions(out) == {"encoder": ["1"], "preprocessor": ["1"]}
     shown = capsys.readouterr().out.splitlines()
-    assert shown[-2] == (
+    assert shown[-3] == (
         "there is no place there for albert_pretrainer/sentence_order_head/dense/bias, "
         "albert_pretrainer/sentence_order_head/dense/kernel"
     )
+    assert shown[-2] == "no vocabulary: the encoder goes without a preprocessor"
     assert shown[-1].startswith(f"wrote {out}; read back, its outputs differ by ")
-
-    inputs = tf.saved_model.load(str(out / "preprocessor" / "1"))(["abcd", "ABCD"])
     loaded = tf.saved_model.load(str(out / "encoder" / "1"))
-    ids = inputs["input_word_ids"]
-    # Without lower-casing, capitals are unknown.
-    assert 1 in ids[1]
-    assert 1 not in ids[0]
-    expected = encoder({"input_ids": ids, "input_mask": inputs["input_mask"]})["pooled_output"]
+    assert len(loaded.mlm.trainable_variables) == len(encoder.weights) + 5
+    ids = {"input_ids": np.array([[2, 9, 7, 3]], np.int32)}
+    inputs = {
+        "input_word_ids": tf.constant(ids["input_ids"]),
+        "input_mask": tf.ones((1, 4), tf.int32),
+        "input_type_ids": tf.zeros((1, 4), tf.int32),
+    }
+    expected = encoder(ids)["pooled_output"]
     np.testing.assert_allclose(loaded(inputs)["pooled_output"], expected, rtol=0, atol=1e-6)
-    assert loaded.mlm.trainable_variables
-    assert (out / "encoder" / "1" / "assets" / "97.model").read_bytes() == pathlib.Path(
-        vocabulary
-    ).read_bytes()
+
+
+@pytest.mark.slow
+def test_vocabulary_makes_the_preprocessor(tmp_path, encoder, convert):
+    vocabulary = tmp_path / "97.model"
+    letters = np.random.default_rng(0).integers(ord("a"), ord("z") + 1, (300, 8))
+    train_vocabulary(["".join(map(chr, row)) for row in letters], str(vocabulary), vocab_size=97)
+    convert(encoder, spm_model_file=str(vocabulary), do_lower_case=False)
+    out = tmp_path / "out"
+    assert versions(out) == {"encoder": ["1"], "preprocessor": ["1"]}
+    asset = out / "encoder" / "1" / "assets" / "97.model"
+    assert asset.read_bytes() == vocabulary.read_bytes()
+    preprocessor = tf.saved_model.load(str(out / "preprocessor" / "1"))
+    small, capitals = preprocessor(["abcd", "ABCD"])["input_word_ids"].numpy()
+    # Without lower-casing, capitals are unknown.
+    assert 1 in capitals
+    assert 1 not in small
 
 
 def test_versions_and_what_goes_without_a_preprocessor(tmp_path, encoder, convert, capsys):
     convert(encoder)
-    assert "no vocabulary: the encoder goes without a preprocessor" in capsys.readouterr().out
     before = (tmp_path / "out" / "encoder" / "1" / "fingerprint.pb").read_bytes()
     vocabulary = tmp_path / "vocab.txt"
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
