@@ -276,10 +276,12 @@ def test_fine_tuning_in_keras_as_documented(paths, tmp_path, monkeypatch):
     (tmp_path / "exported").symlink_to(pathlib.Path(paths["encoder"]).parents[1])
     monkeypatch.chdir(tmp_path)
     code = DOCUMENT.read_text().split("With Keras 3, where `texts` and `labels` are yours:")[1]
+    # A tiny model and few examples need larger steps and more of them.
+    code = code.replace("AdamW(2e-5)", "AdamW(2e-3)").replace("epochs=3", "epochs=30")
     names = {"texts": [text for text, _ in TEXTS], "labels": [0, 1, 0, 1, 0, 1]}
     exec(textwrap.dedent(code), names)
     losses = names["model"].history.history["loss"]
-    assert losses[-1] < losses[0]
+    assert losses[-1] < 0.5 * losses[0]
     encoder = names["model"].layers[-3]
     original = tf.saved_model.load(paths["encoder"]).variables
     for variable, old in zip(encoder.saved.variables, original, strict=True):
