@@ -1,4 +1,4 @@
-"""Conversion: a checkpoint of any kind into one of another, checked before it counts as done.
+"""Conversion: a checkpoint of any kind into one of another, or a SavedModel, checked before it is done.
 
 Which kind the first one is shows in itself; who says it all the same is told where that is wrong.
 """

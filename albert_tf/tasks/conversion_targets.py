@@ -36,6 +36,11 @@ from albert_tf.training.checkpoints import save_checkpoint
 _FLAG = "output_checkpoint"
 
 
+def _everything(model: keras.Model) -> keras.Model:
+    """Returns what of a model there is a place for."""
+    return model
+
+
 @dataclasses.dataclass(frozen=True)
 class CheckpointTarget:
     """A kind whose checkpoints are files with one prefix, beside which config and vocabulary lie.
@@ -50,9 +55,7 @@ class CheckpointTarget:
     layout_of: Callable[[keras.Model], Layout]
     save: Callable[[keras.Model, str], None]
 
-    def part_of(self, model: keras.Model) -> keras.Model:
-        """Returns what of a model there is a place for."""
-        return model
+    part_of = staticmethod(_everything)
 
     def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
         """Raises an `InputError` where what is there belongs to another model."""
@@ -99,10 +102,7 @@ class HuggingFaceTarget:
 
     config_there = staticmethod(hugging_face.config_there)
     layout_of = staticmethod(hugging_face.layout_of)
-
-    def part_of(self, model: keras.Model) -> keras.Model:
-        """Returns what of a model there is a place for."""
-        return model
+    part_of = staticmethod(_everything)
 
     def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
         """Raises an `InputError` where something is there, be it a file or a folder that is not empty."""

@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from albert_tf.tokenization import WordPieceTokenizer
 from tests.export.samples import TEXTS, WORDS
 from tests.helpers import random_inputs, tiny_config
 
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
 # So many that what a checkpoint holds besides the weights is less than 1 % of them.
 VOCAB_SIZE = 40_000
 POSITIONS = np.array([[0, 3, 9], [5, 2, 0], [1, 4, 4]], np.int32)
@@ -107,7 +109,7 @@ def test_gradients_are_the_models(encoder, pretrainer):
             logits = function({**given, "masked_lm_positions": POSITIONS})
             loss = tf.reduce_mean(tf.nn.log_softmax(logits)[..., 7])
         # Of the pooler no masked LM depends.
-        values = tape.gradient(loss, variables, tf.UnconnectedGradients.ZERO)
+        values = tape.gradient(loss, variables, unconnected_gradients="zero")
         return [np.array(tf.convert_to_tensor(value)) for value in values]
 
     received = gradients(
@@ -267,6 +269,23 @@ def test_process_without_albert_tf_trains_the_encoder(paths):
     gradients, modules, shape, ours = result.stdout.splitlines()
     assert int(gradients) >= 24
     assert (modules, shape, ours) == ("set()", "(1, 64)", "False")
+
+
+@pytest.mark.slow
+def test_fine_tuning_in_keras_as_documented(paths, tmp_path, monkeypatch):
+    (tmp_path / "exported").symlink_to(pathlib.Path(paths["encoder"]).parents[1])
+    monkeypatch.chdir(tmp_path)
+    code = DOCUMENT.read_text().split("With Keras 3, where `texts` and `labels` are yours:")[1]
+    # A tiny model and few examples need larger steps and more of them.
+    code = code.replace("AdamW(2e-5)", "AdamW(5e-3)").replace("epochs=3", "epochs=40")
+    names = {"texts": [text for text, _ in TEXTS], "labels": [0, 1, 0, 1, 0, 1]}
+    exec(textwrap.dedent(code), names)
+    losses = names["model"].history.history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    encoder = names["model"].layers[-3]
+    original = tf.saved_model.load(paths["encoder"]).variables
+    for variable, old in zip(encoder.saved.variables, original, strict=True):
+        assert np.any(variable.numpy() != old.numpy()) or "key/bias" in variable.name
 
 
 def test_wordpiece_vocabulary_and_encoder_without_heads(tmp_path):
