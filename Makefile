@@ -16,10 +16,11 @@ test-all: lint
 # The slow tests that compare with the libraries of others, each in an environment of its own.
 test-parity: .venv-parity/installed
 	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
-		tests/conversion/test_hugging_face_reader.py tests/benchmarks/test_pretraining_curves.py
+		tests/conversion/test_hugging_face_reader.py tests/benchmarks/test_pretraining_curves.py \
+		tests/export/test_openvino.py tests/benchmarks/test_serving.py
 
 test-hub: .venv-hub/installed
-	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py
+	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py tests/export/test_tensorflow_hub.py
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -48,7 +49,8 @@ format: .venv/installed-dev
 .venv-hub/installed: pyproject.toml requirements-hub.txt
 	$(PYTHON) -m venv .venv-hub
 	.venv-hub/bin/pip install --quiet -r requirements-hub.txt
-	.venv-hub/bin/pip install --quiet --no-deps tf-models-official==2.20.0 tf-keras==2.20.1
+	.venv-hub/bin/pip install --quiet --no-deps tf-models-official==2.20.0 tf-keras==2.20.1 \
+		tensorflow-hub==0.16.1
 	touch $@
 
 clean:

@@ -1,4 +1,4 @@
-r"""Converts a checkpoint: into the original's (TensorFlow 1), Hugging Face's or ours.
+r"""Converts a checkpoint: into the original's (TensorFlow 1), Hugging Face's, ours or a SavedModel.
 
 It may be any of these, brightmart's or TF Hub's; which shows in itself, and --from only checks it.
 

@@ -8,6 +8,9 @@ from typing import Any, Literal, Self, get_args
 from albert_tf import files
 from albert_tf.errors import InputError
 
+# The name that it has beside checkpoints and in exported models.
+CONFIG_FILE = "albert_config.json"
+
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
 

@@ -1,7 +1,8 @@
 """A process of its own for each candidate, so that none sees another's memory, threads or settings.
 
-The workers of a workload live side by side and work in turn: each line that one is sent asks for a
-round, and each line it answers holds a `Round`. What they say otherwise goes to their logs.
+The workers of a workload live side by side and work in turn: each line that one is sent is a question in
+JSON, and each line it answers is the answer. Most are asked for a `Round`. What they say otherwise goes
+to their logs.
 """
 
 import contextlib
@@ -15,9 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
-
-from albert_tf.errors import StoppedError
-from albert_tf.progress import Progress
 
 _ROOT = pathlib.Path(__file__).parents[1]
 
@@ -41,7 +39,7 @@ class Worker:
 
     Args:
         name: what to call it.
-        module: what the process runs; it ends in `serve`.
+        module: what the process runs; it ends in `serve` or `answer`.
         arguments: what it is told, as JSON in its only argument.
     """
 
@@ -64,15 +62,26 @@ class Worker:
         Raises:
             StoppedError: the process ended.
         """
+        return Round(*self.ask(steps))
+
+    def ask(self, question: Any) -> Any:
+        """Returns the answer to a question; both are what JSON holds.
+
+        Raises:
+            StoppedError: the process ended.
+        """
         try:
-            self._process.stdin.write(f"{steps}\n")
+            self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass
         line = self._process.stdout.readline()
         if not line:
+            # Not above: a worker imports this module, and may do without TensorFlow.
+            from albert_tf.errors import StoppedError
+
             raise StoppedError(f"{self._name} ended: {self._last_words()}")
-        return Round(*json.loads(line))
+        return json.loads(line)
 
     def _last_words(self) -> str:
         code = self._process.wait()
@@ -103,6 +112,8 @@ def take_turns(
     Returns:
         The rounds of each.
     """
+    from albert_tf.progress import Progress
+
     progress = Progress("timing", "turns", (1 + rounds) * len(starts))
     with contextlib.ExitStack() as stack, progress:
         workers = {}
@@ -138,39 +149,61 @@ Timer = tuple[float, Callable[[], Any]]
 
 
 def serve(make_timers: Callable[[], Sequence[Timer]]) -> None:
-    """Answers each line of standard input with a `Round` of so many steps; the worker's end.
+    """Answers each question, a number of steps, with a `Round` of so many; the worker's end.
 
     Args:
         make_timers: makes what to time; a round is the sum of all.
     """
+    answer(lambda: _make_rounds(make_timers()))
+
+
+def answer(make_answerer: Callable[[], Callable[[Any], Any]]) -> None:
+    """Answers each line of standard input with a line; the worker's end.
+
+    Args:
+        make_answerer: makes what answers a question; both are what JSON holds.
+    """
     # The protocol has standard output to itself.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    timers = make_timers()
-    for _, step in timers:
-        step()  # compiles
-        step()  # and settles: the first step makes the optimizer's state, in some
+    answerer = make_answerer()
     for line in sys.stdin:
-        times = [(count, *_median_times(step, int(line))) for count, step in timers]
-        seconds = sum(count * wall for count, wall, _ in times)
-        cpu_seconds = sum(count * cpu for count, _, cpu in times)
-        answers.write(json.dumps(Round(seconds, cpu_seconds, _peak_mib())) + "\n")
+        answers.write(json.dumps(answerer(json.loads(line))) + "\n")
         answers.flush()
 
 
+def _make_rounds(timers: Sequence[Timer]) -> Callable[[int], Round]:
+    for _, step in timers:
+        step()  # compiles
+        step()  # and settles: the first step makes the optimizer's state, in some
+
+    def run(steps: int) -> Round:
+        times = [(count, *_median_times(step, steps)) for count, step in timers]
+        seconds = sum(count * wall for count, wall, _ in times)
+        cpu_seconds = sum(count * cpu for count, _, cpu in times)
+        return Round(seconds, cpu_seconds, memory_mib("VmHWM"))
+
+    return run
+
+
 def _median_times(step: Callable[[], Any], steps: int) -> tuple[float, float]:
-    times = [_time(step) for _ in range(steps)]
+    times = [time_step(step) for _ in range(steps)]
     return tuple(map(statistics.median, zip(*times, strict=True)))
 
 
-def _time(step: Callable[[], Any]) -> tuple[float, float]:
+def time_step(step: Callable[[], Any]) -> tuple[float, float]:
+    """Returns the seconds that one step takes, of the clock and of all threads together."""
     start, cpu_start = time.perf_counter(), time.process_time()
     step()
     return time.perf_counter() - start, time.process_time() - cpu_start
 
 
-def _peak_mib() -> float:
-    """Returns the peak resident set since the process started its program (Linux)."""
+def memory_mib(kind: str) -> float:
+    """Returns the resident set of this process (Linux).
+
+    Args:
+        kind: `VmRSS`, the present one, or `VmHWM`, the largest since the process started its program.
+    """
     status = pathlib.Path("/proc/self/status").read_text()
-    (line,) = (line for line in status.split("\n") if line.startswith("VmHWM:"))
+    (line,) = (line for line in status.split("\n") if line.startswith(f"{kind}:"))
     return int(line.split()[1]) / 1024

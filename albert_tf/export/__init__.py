@@ -1,17 +1,23 @@
-"""From a trained model to SavedModels."""
+"""From a trained model to what is served."""
 
-from albert_tf.export.question_answering import AnswerRule
-from albert_tf.export.saved_model import (
+from albert_tf.export.exported_model import ExportedModel
+from albert_tf.export.models import (
     export_classifier,
     export_multiple_choice,
     export_question_answering,
     export_regressor,
 )
+from albert_tf.export.question_answering import AnswerRule
+from albert_tf.export.reusable import export_reusable
+from albert_tf.export.writing import ExportDetails
 
 __all__ = [
     "AnswerRule",
+    "ExportDetails",
+    "ExportedModel",
     "export_classifier",
     "export_multiple_choice",
     "export_question_answering",
     "export_regressor",
+    "export_reusable",
 ]

@@ -46,3 +46,27 @@ def check_ids(
     # Else the look-up, which runs beside it, might fail first, and say less.
     with tf.control_dependencies([assertion]):
         return tf.identity(input_ids), tf.identity(segment_ids)
+
+
+def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
+    """Passes masked positions on once an assertion holds; others would be those of the next text.
+
+    Args:
+        positions: int32 (B, M).
+        input_ids: int32 (B, S).
+
+    Returns:
+        `positions`.
+
+    Raises:
+        InvalidArgumentError: as the graph runs, with the range received and expected.
+    """
+    length = tf.shape(input_ids)[1]
+    least, greatest = tf.reduce_min(positions), tf.reduce_max(positions)
+    fits = (least >= 0) & (greatest < length)
+    expected = (
+        "expected masked_lm_positions from 0 to below the length; received least, greatest, length:"
+    )
+    assertion = tf.debugging.Assert(fits, [expected, least, greatest, length])
+    with tf.control_dependencies([assertion]):
+        return tf.identity(positions)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.export.checks import check_ids
 from albert_tf.export.packing import pack_choices, pack_inputs
+from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
@@ -20,7 +21,7 @@ from albert_tf.tokenization.in_graph import GraphTokenizer
 # What the model gives, such as logits -> what the exported model gives.
 Outputs = Callable[[Any], dict[str, tf.Tensor]]
 
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
+INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def class_outputs(labels: Sequence[str]) -> Outputs:
@@ -53,27 +54,34 @@ class IdsModel(tf.Module):
     Args:
         model: maps ids to logits.
         outputs: what to give of the logits.
-        asset_file: a file that goes along, such as the labels' names; None for none.
+        asset_files: files that go along, such as the labels' names.
+        int8: whether matrices are stored in int8.
     """
 
-    def __init__(self, model: keras.Model, outputs: Outputs, asset_file: str | None = None):
+    def __init__(
+        self,
+        model: keras.Model,
+        outputs: Outputs,
+        asset_files: Sequence[str] = (),
+        int8: bool = False,
+    ):
         super().__init__()
-        self.weights = [variable.value for variable in model.weights]
-        if asset_file is not None:
-            self.asset = tf.saved_model.Asset(asset_file)
+        self.weights = make_exported_weights(model, int8)
+        self.assets = [tf.saved_model.Asset(path) for path in asset_files]
 
         # The closure keeps the Keras model out of what the module tracks.
         @tf.function
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, with choices (B, C, S), to what `outputs` gives."""
             input_ids, segment_ids = check_ids(input_ids, segment_ids, model.encoder.config)
-            inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
-            return outputs(model(inputs, training=False))
+            inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            with reading(model, self.weights):
+                return outputs(model(inputs, training=False))
 
         self.predict = predict
         shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
         self.signature = predict.get_concrete_function(
-            **{name: tf.TensorSpec(shape, tf.int32, name) for name in _INPUTS}
+            **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         )
 
 

@@ -1,5 +1,6 @@
 """Fine-tuning on texts: trains, evaluates, predicts and exports on GLUE, RACE and users' own files."""
 
+import dataclasses
 import os
 from collections.abc import Mapping
 
@@ -7,12 +8,14 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
 from albert_tf.data.input_pipeline import evaluation_batches, restore_order
+from albert_tf.errors import FlagError
 from albert_tf.evaluation.glue_metrics import compute_metrics
+from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import prediction_files
 from albert_tf.tasks.classification_data import (
+    HEAD_FILE,
     Data,
     Set,
     check_head,
@@ -27,13 +30,20 @@ from albert_tf.tasks.common import (
     start_devices,
     write_results,
 )
-from albert_tf.tasks.fine_tuning import fine_tune, make_fine_tuner, prepare_folder
+from albert_tf.tasks.fine_tuning import (
+    export_details,
+    fine_tune,
+    load_best_checkpoint,
+    load_exported,
+    make_fine_tuner,
+    prepare_folder,
+)
 from albert_tf.tasks.kinds import KINDS
 from albert_tf.tasks.line_prediction import predict_lines
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
-from albert_tf.training import Evaluator, best_checkpoint
+from albert_tf.training import Evaluator
 
 
 def run(options: ClassificationOptions) -> dict[str, float]:
@@ -56,18 +66,21 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)
     data = read_data(options, tokenizer)
-    check_output_dir(options, config)
+    if not options.exported_model:
+        check_output_dir(options, config)
     check_head(options, data.head)
+    if options.export_format == "tflite" and data.head.kind == "multiple_choice":
+        raise FlagError("--export_format=tflite: multiple choice has no such form")
     run = _Run(options, data, _make_evaluator(options, config, data))
     if options.do_train:
         run.train(config, tokenizer)
-    load_checkpoint(run.evaluator.model, best_checkpoint(options.output_dir)).check_complete()
+    if not options.exported_model:
+        load_best_checkpoint(options, run.evaluator.model)
     results = run.evaluate_best() if options.do_eval else {}
     if options.do_predict:
         run.predict_test()
     if options.export_dir:
-        paths = run.kind.export(run.evaluator.model, data.head, tokenizer, options)
-        print("\n".join(f"exported {path}" for path in paths.values()))
+        run.export(tokenizer, results)
     if options.predict_file:
         predict_lines(options, data.head, run.evaluator.model, tokenizer)
     return results
@@ -75,6 +88,8 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
 
 def _make_evaluator(options: ClassificationOptions, config: AlbertConfig, data: Data) -> Evaluator:
     kind = KINDS[data.head.kind]
+    if options.exported_model:
+        return load_exported(options, kind.exported_logits, kind.loss)
 
     def make_model(encoder: AlbertEncoder, seed: int) -> keras.Model:
         dropout, dtype = options.classifier_dropout, options.mixed_precision
@@ -150,6 +165,14 @@ class _Run:
             )
             if submission:
                 print(f"for the leaderboard {submission}")
+
+    def export(self, tokenizer: Tokenizer, metrics: Mapping[str, float]) -> None:
+        """Writes SavedModels of the model as it is."""
+        head = self.data.head
+        assets = {HEAD_FILE: json_asset(dataclasses.asdict(head))}
+        details = export_details(self.options, metrics, assets)
+        paths = self.kind.export(self.evaluator.model, head, tokenizer, self.options, details)
+        print("\n".join(f"exported {path}" for path in paths.values()))
 
     def _evaluate(self) -> tuple[dict[str, float], Mapping[str, np.ndarray]]:
         """Returns the metrics of all dev sets, and the outputs of each."""

@@ -20,7 +20,7 @@ from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.kinds import KINDS, Head
 from albert_tf.tokenization import Tokenizer
 
-_HEAD_FILE = "task.json"
+HEAD_FILE = "task.json"
 
 
 class Set(NamedTuple):
@@ -136,39 +136,36 @@ def _texts(example: Example) -> tuple:
 
 
 def read_head(options: ClassificationOptions) -> Head:
-    """Returns what the head of the output folder's checkpoints means.
+    """Returns what the head of the model means that is there.
 
     Raises:
         InputError: the folder holds no classifier.
     """
-    path = os.path.join(options.output_dir, _HEAD_FILE)
+    path = os.path.join(options.model_dir, HEAD_FILE)
     if not tf.io.gfile.exists(path):
-        raise InputError(
-            f"--output_dir={options.output_dir}: holds no classifier: no {_HEAD_FILE}, which "
-            "--do_train writes"
-        )
+        raise InputError(f"{options.model_flag}: holds no classifier: no {HEAD_FILE}")
     values = files.read_json(path)
     return Head(**{**values, "labels": tuple(values["labels"])})
 
 
 def write_head(options: ClassificationOptions, head: Head) -> None:
     """Notes what the head means beside the checkpoints."""
-    files.write_json(os.path.join(options.output_dir, _HEAD_FILE), dataclasses.asdict(head))
+    files.write_json(os.path.join(options.output_dir, HEAD_FILE), dataclasses.asdict(head))
 
 
 def check_head(options: ClassificationOptions, head: Head) -> None:
-    """Checks that the checkpoints that are there are of this task.
+    """Checks that the model that is there is of this task.
 
     Raises:
-        InputError: they are of another.
+        InputError: it is of another.
     """
-    if not has_checkpoint(options):
+    if not options.exported_model and not has_checkpoint(options):
         return
     there = read_head(options)
     for name in ("task_name", "kind", "labels"):
         if getattr(there, name) != getattr(head, name):
             raise InputError(
-                f"--output_dir={options.output_dir}: holds the checkpoints of another task: "
+                f"{options.model_flag}: holds a model of another task: "
                 f"{name} {_shown(there, name)}, but this run has {_shown(head, name)}"
             )
 

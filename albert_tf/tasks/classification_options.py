@@ -17,13 +17,13 @@ _SPLITS = ("train", "dev", "test")
 _OWN_FILES = tuple(f"{split}_file" for split in _SPLITS)
 
 _DEFAULTS = {"max_seq_length": 128, "max_qa_length": 128, "learning_rate": 2e-5}
-# What a trained folder knows.
-_OF_FOLDER = ("task_name", "max_qa_length")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationOptions(FineTuningOptions):
     """The options of `run_classifier.py`."""
+
+    OF_MODEL = (*FineTuningOptions.OF_MODEL, "task_name", "max_qa_length")
 
     task_name: str | None = option(
         f"The task: {', '.join(TASKS)}; without training that of --output_dir.", None
@@ -138,11 +138,11 @@ def complete(options: ClassificationOptions) -> ClassificationOptions:
     if options.init_classifier:
         options = _start_from_classifier(options)
     recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
-    completed = fill(options, recipe, _DEFAULTS, _OF_FOLDER)
+    completed = fill(options, recipe, _DEFAULTS)
     if completed.task_name is None or completed.albert_config_file is None:
         raise FlagError(
-            f"--output_dir={options.output_dir}: holds no classifier; expected a folder that "
-            "--do_train wrote"
+            f"{options.model_flag}: holds no classifier; expected a folder that "
+            f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
         )
     return completed
 

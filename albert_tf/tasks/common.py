@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
@@ -25,7 +25,6 @@ from albert_tf.training import (
 )
 from albert_tf.training.evaluator import Loss
 
-CONFIG_FILE = "albert_config.json"
 OPTIONS_FILE = "config.json"
 _RESULTS_FILE = "eval_results.json"
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}

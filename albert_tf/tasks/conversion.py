@@ -1,4 +1,4 @@
-"""Conversion: a checkpoint of any kind into one of another, checked before it counts as done.
+"""Conversion: a checkpoint of any kind into one of another, or a SavedModel, checked before it is done.
 
 Which kind the first one is shows in itself; who says it all the same is told where that is wrong.
 """
@@ -11,16 +11,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import LoadReport, hugging_face, load_model, read_config
-from albert_tf.conversion.hugging_face_reader import CONFIG_FILE, check_folder, is_folder
+from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.conversion.loading import KindName
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option
-from albert_tf.tasks import common
-from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget, LoadedEncoder
+from albert_tf.tokenization import Tokenizer, load_tokenizer
 from albert_tf.training.checkpoint_files import Layout, plain_name, tensors_of
 from albert_tf.training.checkpoints import variables_by_path
 
@@ -41,13 +41,23 @@ class ConversionOptions:
     spm_model_file: str | None = option(
         "SentencePiece model that goes along, where no spiece.model lies beside.", None
     )
+    vocab_file: str | None = option(
+        "WordPiece vocabulary that goes along, instead of a SentencePiece model; to saved_model alone.",
+        None,
+    )
+    do_lower_case: bool = option(
+        "Lower-case the text, as the vocabulary was made; what saved_model does with text.", True
+    )
     output_checkpoint: str | None = option(
-        "Prefix of the checkpoint to write; with --to=hugging_face, the folder.", None
+        "Prefix of the checkpoint to write; with --to=hugging_face or saved_model, the folder.",
+        None,
     )
     from_: KindName | None = option(
         "Kind that the checkpoint to convert has to be of; any without this flag.", None
     )
-    to: Literal["tf1", "albert_tf", "hugging_face"] = option("Kind of the checkpoint to write.")
+    to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option(
+        "Kind of the checkpoint to write."
+    )
     dry_run: bool = option("Only show what would be written.", False)
 
     def __post_init__(self):
@@ -58,6 +68,11 @@ class ConversionOptions:
             raise FlagError(
                 f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
                 "checkpoint, such as converted/model.ckpt-best; received a folder"
+            )
+        if self.vocab_file and self.to != "saved_model":
+            raise FlagError(
+                f"--vocab_file: expected --to=saved_model; received --to={self.to}, where only a "
+                "SentencePiece model has a place"
             )
 
 
@@ -72,7 +87,7 @@ def run(options: ConversionOptions) -> LoadReport:
             hold the model, or there is an output of this name.
     """
     target, output = TARGETS[options.to], options.output_checkpoint
-    config, spm_model_file = _find_companions(options)
+    config, tokenizer = _find_companions(options)
     model, report = load_model(config, options.init_checkpoint)
     if options.from_ not in (None, report.kind_name):
         raise InputError(
@@ -82,46 +97,52 @@ def run(options: ConversionOptions) -> LoadReport:
     config = getattr(model, "encoder", model).config
     written_config = target.config_there(config)
     if output:
-        target.check(output, written_config, spm_model_file)
-    _print_table(model, report, target.layout_of(model))
+        target.check(output, written_config, tokenizer)
+    part = target.part_of(model)
+    _print_table(part, report, target.layout_of(part))
     print(report.summary())
+    if left := variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys():
+        print(f"there is no place there for {', '.join(sorted(left))}")
     if written_config != config:
         print(f"there the config has num_hidden_groups {written_config.num_hidden_groups}")
     if options.dry_run:
         return report
-    with target.write(output, model, written_config, spm_model_file) as written:
-        difference = _check_written(model, written, output)
+    with target.write(output, part, written_config, tokenizer) as written:
+        difference = _check_written(part, written, output)
     print(f"wrote {output}; read back, its outputs differ by {difference:.1e} at most")
     return report
 
 
-def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, str | None]:
-    """Returns the config, and the SentencePiece model where there is one: as flags, or as files beside.
+def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, Tokenizer | None]:
+    """Returns the config, and the tokenizer where there is a vocabulary: as flags, or as files beside.
 
     Raises:
         InputError: there is no config, or the vocabulary has another size than it says.
     """
-    path, config_name = options.init_checkpoint, common.CONFIG_FILE
+    path, config_name = options.init_checkpoint, CONFIG_FILE
     if is_folder(path):
         check_folder(path)
-        config_name = CONFIG_FILE
+        config_name = FOLDER_CONFIG_FILE
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
     config_file = options.albert_config_file or _file_in(folder, config_name)
-    spm_model_file = options.spm_model_file or _file_in(folder, hugging_face.VOCABULARY_FILE)
+    spm_model_file = options.spm_model_file
+    if not (spm_model_file or options.vocab_file):
+        spm_model_file = _file_in(folder, hugging_face.VOCABULARY_FILE)
     if not config_file:
         raise FlagError(
             f"expected --albert_config_file; there is no {config_name} beside "
             f"--init_checkpoint={path}"
         )
     config = read_config(config_file)
-    if spm_model_file:
-        vocab_size = load_tokenizer(spm_model_file, None, lower_case=True).vocab_size
-        if vocab_size != config.vocab_size:
-            raise InputError(
-                f"{spm_model_file} has {vocab_size} pieces; {config_file} says vocab_size "
-                f"{config.vocab_size}"
-            )
-    return config, spm_model_file
+    if not (spm_model_file or options.vocab_file):
+        return config, None
+    tokenizer = load_tokenizer(spm_model_file, options.vocab_file, options.do_lower_case)
+    if tokenizer.vocab_size != config.vocab_size:
+        raise InputError(
+            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "
+            f"vocab_size {config.vocab_size}"
+        )
+    return config, tokenizer
 
 
 def _file_in(folder: str, name: str) -> str | None:
@@ -144,7 +165,7 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
         )
 
 
-def _check_written(model: keras.Model, written: keras.Model, output: str) -> float:
+def _check_written(model: keras.Model, written: keras.Model | LoadedEncoder, output: str) -> float:
     """Returns the largest difference of any output between a model and what was written of it.
 
     Raises:
@@ -156,7 +177,11 @@ def _check_written(model: keras.Model, written: keras.Model, output: str) -> flo
                 f"{output}: not written: '{ours.path}' would read back as other values"
             )
     inputs = _random_inputs(model)
-    pairs = zip(*(keras.tree.flatten(one(inputs)) for one in (model, written)), strict=True)
+    expected, received = model(inputs), written(inputs)
+    if isinstance(received, dict):
+        # A SavedModel does not give everything.
+        expected = {name: expected[name] for name in received}
+    pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
     # np.max, and not max, which a NaN passes by.
     difference = float(np.max([np.abs(np.subtract(*pair)).max() for pair in pairs]))
     if not difference <= _TOLERANCE:

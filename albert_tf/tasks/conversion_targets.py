@@ -7,13 +7,14 @@ its own name after that.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import (
     hugging_face,
     load_checkpoint,
@@ -26,11 +27,18 @@ from albert_tf.conversion import (
 from albert_tf.conversion.hugging_face import VOCABULARY_FILE
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.errors import InputError
-from albert_tf.tasks.common import CONFIG_FILE
+from albert_tf.export import reusable
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.training.checkpoint_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.training.checkpoints import save_checkpoint
 
 _FLAG = "output_checkpoint"
+
+
+def _everything(model: keras.Model) -> keras.Model:
+    """Returns what of a model there is a place for."""
+    return model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +55,9 @@ class CheckpointTarget:
     layout_of: Callable[[keras.Model], Layout]
     save: Callable[[keras.Model, str], None]
 
-    def check(self, output: str, config: AlbertConfig, spm_model_file: str | None) -> None:
+    part_of = staticmethod(_everything)
+
+    def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
         """Raises an `InputError` where what is there belongs to another model."""
         for path in checkpoint_paths(output):
             if tf.io.gfile.exists(path):
@@ -56,19 +66,19 @@ class CheckpointTarget:
         if tf.io.gfile.exists(config_file) and read_config(config_file) != config:
             raise _of_another_model(config_file)
         if (
-            spm_model_file
+            tokenizer
             and tf.io.gfile.exists(vocabulary_file)
-            and files.read_bytes(vocabulary_file) != files.read_bytes(spm_model_file)
+            and files.read_bytes(vocabulary_file) != files.read_bytes(tokenizer.vocabulary_file)
         ):
             raise _of_another_model(vocabulary_file)
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, config: AlbertConfig, spm_model_file: str | None
+        self, output: str, model: keras.Model, config: AlbertConfig, tokenizer: Tokenizer | None
     ) -> Iterator[keras.Model]:
         """Writes a model, yields what its next user gets, and names the files when that was fine."""
         config_file, vocabulary_file = _files_beside(output)
-        wanted = [config_file, *([vocabulary_file] if spm_model_file else [])]
+        wanted = [config_file, *([vocabulary_file] if tokenizer else [])]
         # `check` has made sure that those that exist are this model's.
         new = [path for path in wanted if not tf.io.gfile.exists(path)]
         paths = checkpoint_paths(output)
@@ -77,7 +87,7 @@ class CheckpointTarget:
             if config_file in new:
                 config.to_json_file(os.path.join(folder, CONFIG_FILE))
             if vocabulary_file in new:
-                vocabulary = files.read_bytes(spm_model_file)
+                vocabulary = files.read_bytes(tokenizer.vocabulary_file)
                 files.write_bytes(os.path.join(folder, VOCABULARY_FILE), vocabulary)
             prefix = os.path.join(folder, os.path.basename(output))
             self.save(model, prefix)
@@ -92,8 +102,9 @@ class HuggingFaceTarget:
 
     config_there = staticmethod(hugging_face.config_there)
     layout_of = staticmethod(hugging_face.layout_of)
+    part_of = staticmethod(_everything)
 
-    def check(self, output: str, config: AlbertConfig, spm_model_file: str | None) -> None:
+    def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
         """Raises an `InputError` where something is there, be it a file or a folder that is not empty."""
         if tf.io.gfile.isdir(output):
             if tf.io.gfile.listdir(output):
@@ -103,17 +114,90 @@ class HuggingFaceTarget:
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, config: AlbertConfig, spm_model_file: str | None
+        self, output: str, model: keras.Model, config: AlbertConfig, tokenizer: Tokenizer | None
     ) -> Iterator[keras.Model]:
         """Writes a model, yields what its next user gets, and names the folder when that was fine."""
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".", _FLAG)
         with files.write_atomically(output) as incomplete:
-            save_hugging_face(model, incomplete, spm_model_file)
+            save_hugging_face(model, incomplete, tokenizer and tokenizer.vocabulary_file)
             config_file = os.path.join(incomplete, FOLDER_CONFIG_FILE)
             yield load_model(read_config(config_file), incomplete)[0]
 
 
-TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget] = {
+class SavedModelTarget:
+    """Reusable SavedModels in version folders, which hold config and vocabulary."""
+
+    def config_there(self, config: AlbertConfig) -> AlbertConfig:
+        """Returns the config that goes with it."""
+        return config
+
+    def layout_of(self, model: keras.Model) -> Layout:
+        """Returns how it holds the variables of a model: by their paths."""
+        return stored_by_path
+
+    def part_of(self, model: keras.Model) -> AlbertEncoder | AlbertPretrainer:
+        """Returns the encoder of a model, with the masked-LM head where it has one."""
+        if not isinstance(model, AlbertPretrainer):
+            return getattr(model, "encoder", model)
+        part = AlbertPretrainer(model.encoder, sentence_head=False)
+        part.masked_lm_head.set_weights(model.masked_lm_head.get_weights())
+        return part
+
+    def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
+        """Lets everything pass: a new version stands beside those that are there."""
+
+    @contextlib.contextmanager
+    def write(
+        self,
+        output: str,
+        model: AlbertEncoder | AlbertPretrainer,
+        config: AlbertConfig,
+        tokenizer: Tokenizer | None,
+    ) -> Iterator["LoadedEncoder"]:
+        """Writes a model, yields what its next user gets, and names the folders when that was fine."""
+        paths = reusable.next_version(tokenizer, output, _FLAG)
+        if not isinstance(tokenizer, AlbertTokenizer):
+            which = (
+                "a WordPiece vocabulary has no form in a graph" if tokenizer else "no vocabulary"
+            )
+            print(f"{which}: the encoder goes without a preprocessor")
+        with reusable.write_reusable(model, tokenizer, paths) as incomplete:
+            yield LoadedEncoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
+
+
+class LoadedEncoder:
+    """A reusable SavedModel, to be compared with the model that it was made of.
+
+    Args:
+        path: its folder.
+        masked_lm: whether it was made of an `AlbertPretrainer`.
+
+    Attributes:
+        weights: in the model's order.
+    """
+
+    def __init__(self, path: str, masked_lm: bool):
+        self._loaded = tf.saved_model.load(path)
+        self._masked_lm = masked_lm
+        self.weights = (self._loaded.mlm if masked_lm else self._loaded).trainable_variables
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict:
+        """Maps the model's inputs to those of its outputs that there are."""
+        ids = {
+            "input_word_ids": tf.constant(inputs["input_ids"]),
+            "input_mask": tf.ones_like(inputs["input_ids"]),
+            "input_type_ids": tf.constant(inputs["segment_ids"]),
+        }
+        if self._masked_lm:
+            positions = tf.constant(inputs["masked_lm_positions"])
+            outputs = self._loaded.mlm({**ids, "masked_lm_positions": positions})
+            return {"masked_lm_logits": outputs["mlm_logits"]}
+        outputs = self._loaded(ids)
+        del outputs["default"]
+        return outputs
+
+
+TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
     "tf1": CheckpointTarget(
         tf1.config_there, lambda model: tf1.stored_as_original, save_tf1_checkpoint
     ),
@@ -121,6 +205,7 @@ TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget] = {
         lambda config: config, lambda model: stored_by_path, save_checkpoint
     ),
     "hugging_face": HuggingFaceTarget(),
+    "saved_model": SavedModelTarget(),
 }
 
 

@@ -3,24 +3,42 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import stored_shape
+from albert_tf.conversion import load_checkpoint, stored_shape
 from albert_tf.data.features import Features
 from albert_tf.data.input_pipeline import training_batches
 from albert_tf.errors import InputError
+from albert_tf.export import ExportDetails, ExportedModel
+from albert_tf.export.assets import json_asset
+from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
-from albert_tf.tasks.common import has_checkpoint, make_evaluator, make_plan, start_or_resume
-from albert_tf.tasks.fine_tuning_options import SPM_MODEL_FILE, VOCAB_FILE, FineTuningOptions
+from albert_tf.tasks.common import (
+    OPTIONS_FILE,
+    has_checkpoint,
+    make_evaluator,
+    make_plan,
+    start_or_resume,
+)
+from albert_tf.tasks.fine_tuning_options import FineTuningOptions
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
-from albert_tf.training import Evaluator, Trainer, TrainingPlan, train
+from albert_tf.training import (
+    Evaluator,
+    Trainer,
+    TrainingPlan,
+    best_checkpoint,
+    best_metrics,
+    make_strategy,
+    train,
+)
 from albert_tf.training.evaluator import Loss
 
 
@@ -62,6 +80,64 @@ def _count_train_steps(options: FineTuningOptions, num_examples: int) -> int:
     if options.num_train_steps is not None:
         return options.num_train_steps
     return max(1, round(num_examples * options.num_train_epochs / options.train_batch_size))
+
+
+def load_exported(
+    options: FineTuningOptions,
+    read_outputs: Callable[[Mapping[str, tf.Tensor]], Any],
+    loss: Loss,
+) -> Evaluator:
+    """Makes what runs `--exported_model`.
+
+    Args:
+        options: the run's options.
+        read_outputs: gives of the exported model's outputs what the model returned.
+        loss: of the model.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    strategy = make_strategy(options.distribution_strategy, options.tpu)
+    try:
+        with strategy.scope():
+            model = ExportedModel(options.exported_model, read_outputs)
+    except InputError as error:
+        raise InputError(f"--exported_model={error}") from error
+    return Evaluator(model, loss, strategy)
+
+
+def load_best_checkpoint(options: FineTuningOptions, model: keras.Model) -> None:
+    """Reads the best checkpoint of `--output_dir` into a model, and rounds as `--export_weights` says.
+
+    Raises:
+        InputError: there is none, or it is of another model.
+    """
+    load_checkpoint(model, best_checkpoint(options.output_dir)).check_complete()
+    if options.export_weights == "int8":
+        round_to_int8(model)
+
+
+def export_details(
+    options: FineTuningOptions, metrics: Mapping[str, float], assets: Mapping[str, bytes]
+) -> ExportDetails:
+    """Returns what goes along with the exported model, so that `--exported_model` needs nothing else.
+
+    Args:
+        options: the run's options.
+        metrics: of an evaluation of what is exported; none without one.
+        assets: the task's own files.
+    """
+    of_model = {name: getattr(options, name) for name in options.OF_MODEL}
+    evaluations = {
+        "as exported": metrics,
+        "best checkpoint in training": best_metrics(options.output_dir),
+    }
+    return ExportDetails(
+        options.export_format,
+        options.export_weights,
+        {OPTIONS_FILE: json_asset(of_model), **assets},
+        {name: of_one for name, of_one in evaluations.items() if of_one},
+    )
 
 
 def prepare_folder(
@@ -179,6 +255,5 @@ def _starting_part(
 
 def _copy_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> None:
     """Puts the vocabulary beside the checkpoints, so that prediction needs the folder alone."""
-    name = SPM_MODEL_FILE if options.spm_model_file else VOCAB_FILE
     content = files.read_bytes(tokenizer.vocabulary_file)
-    files.write_bytes(os.path.join(options.output_dir, name), content)
+    files.write_bytes(os.path.join(options.output_dir, tokenizer.file_name), content)

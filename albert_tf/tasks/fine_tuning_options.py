@@ -7,18 +7,19 @@ of the trained folder; else a default. So a trained folder is all that predictio
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import FlagError
+from albert_tf.export import assets
 from albert_tf.options import option
-from albert_tf.tasks.common import CONFIG_FILE, OPTIONS_FILE
+from albert_tf.tasks.common import OPTIONS_FILE
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.training_options import TrainingOptions, check_range
-
-SPM_MODEL_FILE, VOCAB_FILE = "vocabulary.model", "vocabulary.txt"
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 
 _DEFAULTS = {
     "do_lower_case": True,
@@ -27,8 +28,6 @@ _DEFAULTS = {
     "warmup_proportion": 0.1,
     "classifier_dropout": 0.1,
 }
-# What a trained folder knows.
-_OF_FOLDER = ("max_seq_length", "do_lower_case", "dropout", "classifier_dropout")
 
 # Of two options that exclude each other the one that is not given has no default.
 _EXCLUDE = (
@@ -40,7 +39,16 @@ _EXCLUDE = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningOptions(TrainingOptions):
-    """The options of every fine-tuning task; a task adds its own."""
+    """The options of every fine-tuning task; a task adds its own.
+
+    Attributes:
+        OF_MODEL: names of the options that a trained folder and an exported model know; config and
+            vocabulary are files there.
+    """
+
+    OF_MODEL: ClassVar[tuple[str, ...]] = (
+        *("max_seq_length", "do_lower_case", "dropout", "classifier_dropout"),
+    )
 
     albert_config_file: str | None = option(
         "JSON file with the shape of the model: albert_config.json, or a Hugging Face config.json; "
@@ -52,6 +60,19 @@ class FineTuningOptions(TrainingOptions):
         "Whether to lower-case the text; yes without this flag.", None
     )
     export_dir: str | None = option("Folder for the SavedModels of the best checkpoint.", None)
+    export_format: Literal["saved_model", "tflite"] = option(
+        "SavedModels, or a file for LiteRT on phones.", "saved_model"
+    )
+    export_weights: Literal["float16", "int8"] | None = option(
+        "What the exported matrices are stored in: int8, or for LiteRT float16; without this flag "
+        "what the model computes in. With int8 the rounded model is what is evaluated and exported.",
+        None,
+    )
+    exported_model: str | None = option(
+        "Folder of a version that --export_dir wrote, which evaluates and predicts instead of the best "
+        "checkpoint of --output_dir.",
+        None,
+    )
     reset_head: bool = option(
         "Whether the head starts anew, although --init_checkpoint has one.", False
     )
@@ -90,6 +111,17 @@ class FineTuningOptions(TrainingOptions):
         for name in ("classifier_dropout", "warmup_proportion"):
             check_range(self, name, 0, 1)
 
+    @property
+    def model_dir(self) -> str:
+        """The folder with what is known of the model: the trained one, or an exported one's assets."""
+        return assets.folder(self.exported_model) if self.exported_model else self.output_dir
+
+    @property
+    def model_flag(self) -> str:
+        """The flag that names the model, and its value, for messages."""
+        name = "exported_model" if self.exported_model else "output_dir"
+        return f"--{name}={getattr(self, name)}"
+
     def check_combinations(self, wanted: Iterable[str], for_training: Iterable[str]) -> None:
         """Checks what the flags say together.
 
@@ -109,6 +141,15 @@ class FineTuningOptions(TrainingOptions):
                 "--init_checkpoint: expected --do_train, which starts from it; without it the best "
                 "checkpoint of --output_dir is used"
             )
+        if self.export_weights and not self.export_dir:
+            raise FlagError(f"--export_weights={self.export_weights}: expected --export_dir")
+        if self.export_weights == "float16" and self.export_format != "tflite":
+            raise FlagError("--export_weights=float16: expected --export_format=tflite")
+        for name in ("do_train", "export_dir"):
+            if self.exported_model and getattr(self, name):
+                raise FlagError(
+                    f"--exported_model: expected no --{name}; it evaluates and predicts"
+                )
         for name in for_training:
             if self.do_train and not getattr(self, name):
                 raise FlagError(f"--do_train: expected --{name}; received none")
@@ -122,22 +163,19 @@ class FineTuningOptions(TrainingOptions):
 _Options = TypeVar("_Options", bound=FineTuningOptions)
 
 
-def fill(
-    options: _Options, recipe: Recipe | None, defaults: Mapping[str, Any], of_folder: Iterable[str]
-) -> _Options:
+def fill(options: _Options, recipe: Recipe | None, defaults: Mapping[str, Any]) -> _Options:
     """Returns the options with the values of those that the user left out.
 
     Args:
         options: of a task.
         recipe: of the training; None where none is asked for.
         defaults: the task's own.
-        of_folder: names of the task's own options that a trained folder knows.
     """
     values: dict[str, Any] = {}
     if recipe:
         values = _of_recipe(options, recipe)
     elif not options.do_train:
-        values = read_folder(options.output_dir, (*_OF_FOLDER, *of_folder))
+        values = read_folder(options.model_dir, options.OF_MODEL)
     given = {name: value for name, value in values.items() if value is not None}
     values = {**_DEFAULTS, **defaults, **given}
     for one, other in _EXCLUDE:
@@ -171,24 +209,24 @@ def _describe(options: FineTuningOptions, recipe: Recipe) -> str:
     return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
 
 
-def read_folder(output_dir: str, names: Iterable[str]) -> dict[str, Any]:
-    """Returns what a trained folder says of the options; nothing where it is none.
+def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
+    """Returns what the folder of a model says of the options; nothing where it is none.
 
     Args:
-        output_dir: the folder.
+        model_dir: a folder as `FineTuningOptions.model_dir`.
         names: of options, besides config and vocabulary, whose files the folder holds.
     """
-    path = os.path.join(output_dir, OPTIONS_FILE)
+    path = os.path.join(model_dir, OPTIONS_FILE)
     if not tf.io.gfile.exists(path):
         return {}
     saved = files.read_json(path)
     values = {name: saved.get(name) for name in names}
     there = {
         "albert_config_file": CONFIG_FILE,
-        "spm_model_file": SPM_MODEL_FILE,
-        "vocab_file": VOCAB_FILE,
+        "spm_model_file": AlbertTokenizer.file_name,
+        "vocab_file": WordPieceTokenizer.file_name,
     }
     for name, file in there.items():
-        path = os.path.join(output_dir, file)
+        path = os.path.join(model_dir, file)
         values[name] = path if tf.io.gfile.exists(path) else None
     return values

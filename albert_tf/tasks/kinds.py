@@ -15,7 +15,12 @@ import tensorflow as tf
 from albert_tf.data.features import Features, encode_choices, encode_examples
 from albert_tf.data.task import Kind
 from albert_tf.data.tsv import Example, Labels, Scores
-from albert_tf.export import export_classifier, export_multiple_choice, export_regressor
+from albert_tf.export import (
+    ExportDetails,
+    export_classifier,
+    export_multiple_choice,
+    export_regressor,
+)
 from albert_tf.losses import ClassificationLoss, RegressionLoss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
 from albert_tf.tasks.classification_options import ClassificationOptions
@@ -86,9 +91,17 @@ class TaskKind(Protocol):
         """Returns what the fields of a line are, in words."""
 
     def export(
-        self, model: keras.Model, head: Head, tokenizer: Tokenizer, options: ClassificationOptions
+        self,
+        model: keras.Model,
+        head: Head,
+        tokenizer: Tokenizer,
+        options: ClassificationOptions,
+        details: ExportDetails,
     ) -> dict[str, str]:
         """Writes SavedModels and returns their folders."""
+
+    def exported_logits(self, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits (n, k) of what an exported model gives."""
 
 
 class _TextsKind:
@@ -128,12 +141,15 @@ class _ClassesKind:
     def output_columns(self, head) -> list[str]:
         return [f"probability_{label}" for label in head.labels]
 
+    def exported_logits(self, outputs) -> tf.Tensor:
+        return outputs["logits"]
+
 
 class _Classification(_TextsKind, _ClassesKind):
     def make_model(self, head, encoder, dropout, seed, dtype) -> AlbertClassifier:
         return AlbertClassifier(encoder, len(head.labels), dropout, seed, dtype=dtype)
 
-    def export(self, model, head, tokenizer, options) -> dict[str, str]:
+    def export(self, model, head, tokenizer, options, details) -> dict[str, str]:
         return export_classifier(
             model,
             head.labels,
@@ -141,6 +157,7 @@ class _Classification(_TextsKind, _ClassesKind):
             options.export_dir,
             options.max_seq_length,
             head.pairs,
+            details,
         )
 
 
@@ -165,10 +182,13 @@ class _Regression(_TextsKind):
     def output_columns(self, head) -> list[str]:
         return []
 
-    def export(self, model, head, tokenizer, options) -> dict[str, str]:
+    def export(self, model, head, tokenizer, options, details) -> dict[str, str]:
         return export_regressor(
-            model, tokenizer, options.export_dir, options.max_seq_length, head.pairs
+            model, tokenizer, options.export_dir, options.max_seq_length, head.pairs, details
         )
+
+    def exported_logits(self, outputs) -> tf.Tensor:
+        return outputs["score"][:, None]
 
 
 class _MultipleChoice(_ClassesKind):
@@ -188,7 +208,7 @@ class _MultipleChoice(_ClassesKind):
     def line_format(self, head) -> str:
         return f"text_a, text_b and {len(head.labels)} choices with tabs between them"
 
-    def export(self, model, head, tokenizer, options) -> dict[str, str]:
+    def export(self, model, head, tokenizer, options, details) -> dict[str, str]:
         return export_multiple_choice(
             model,
             head.labels,
@@ -196,6 +216,7 @@ class _MultipleChoice(_ClassesKind):
             options.export_dir,
             options.max_seq_length,
             options.max_qa_length,
+            details,
         )
 
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
 from albert_tf.data.features import Features
 from albert_tf.data.input_pipeline import evaluation_batches
 from albert_tf.data.squad import SquadExample
@@ -27,6 +26,7 @@ from albert_tf.evaluation.squad_score import gold_answers, score_predictions_fil
 from albert_tf.evaluation.squad_spans import PassageWindows, ScoredSpans, concatenate_spans
 from albert_tf.evaluation.squad_thresholds import with_margin
 from albert_tf.export import AnswerRule, export_question_answering
+from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.answer_heads import ANSWER_HEADS
 from albert_tf.tasks.common import (
@@ -36,7 +36,14 @@ from albert_tf.tasks.common import (
     start_devices,
     write_results,
 )
-from albert_tf.tasks.fine_tuning import fine_tune, make_fine_tuner, prepare_folder
+from albert_tf.tasks.fine_tuning import (
+    export_details,
+    fine_tune,
+    load_best_checkpoint,
+    load_exported,
+    make_fine_tuner,
+    prepare_folder,
+)
 from albert_tf.tasks.question_answering_data import (
     make_features,
     make_windows,
@@ -47,7 +54,7 @@ from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions,
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import AlbertTokenizer
-from albert_tf.training import Evaluator, best_checkpoint, best_metrics
+from albert_tf.training import Evaluator, best_metrics
 
 # What a run of another head or version may not go on with.
 _FIXED_OPTIONS = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
@@ -91,7 +98,8 @@ def _run_once(options: QuestionAnsweringOptions) -> dict[str, float]:
     config = load_config(options)
     tokenizer = AlbertTokenizer(options.spm_model_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)
-    check_output_dir(options, config, _FIXED_OPTIONS)
+    if not options.exported_model:
+        check_output_dir(options, config, _FIXED_OPTIONS)
     training_set = read_training_set(options) if options.do_train else []
     wanted = options.do_train or options.do_eval or options.do_predict
     questions = read_prediction_set(options) if wanted and options.has_predict_set else []
@@ -100,12 +108,13 @@ def _run_once(options: QuestionAnsweringOptions) -> dict[str, float]:
     run = _Run(options, evaluator, tokenizer, questions)
     if options.do_train:
         run.train(config, features)
-    load_checkpoint(evaluator.model, best_checkpoint(options.output_dir)).check_complete()
+    if not options.exported_model:
+        load_best_checkpoint(options, evaluator.model)
     results = run.evaluate_best() if options.do_eval else {}
     if options.do_predict and not options.do_eval:
         run.predict()
     if options.export_dir:
-        run.export()
+        run.export(results)
     return results
 
 
@@ -113,6 +122,8 @@ def _make_evaluator(
     options: QuestionAnsweringOptions, config: AlbertConfig, features: Features | None
 ) -> Evaluator:
     head = ANSWER_HEADS[options.head]
+    if options.exported_model:
+        return load_exported(options, dict, head.loss)
 
     def make_model(encoder: AlbertEncoder, seed: int) -> keras.Model:
         return head.make_model(options, encoder, seed)
@@ -182,19 +193,26 @@ class _Run:
         write_answers(self.options.output_dir, answers, self._find_threshold())
         print(f"answers to {len(answers.nbest)} questions in {self.options.output_dir}")
 
-    def export(self) -> None:
+    def export(self, metrics: Mapping[str, float]) -> None:
         """Writes SavedModels that answer questions."""
-        options = self.options
+        options, threshold = self.options, self._find_threshold()
         rule = AnswerRule(
             max_seq_length=options.max_seq_length,
             doc_stride=options.doc_stride,
             max_query_length=options.max_query_length,
             n_best_size=options.n_best_size,
             max_answer_length=options.max_answer_length,
-            null_threshold=self._find_threshold(),
+            null_threshold=threshold,
         )
+        assets = {}
+        if threshold is not None:
+            assets[_THRESHOLD_FILE] = json_asset({_THRESHOLD: threshold})
         paths = export_question_answering(
-            self.evaluator.model, self.tokenizer, options.export_dir, rule
+            self.evaluator.model,
+            self.tokenizer,
+            options.export_dir,
+            rule,
+            export_details(options, metrics, assets),
         )
         print("\n".join(f"exported {path}" for path in paths.values()))
 
@@ -211,10 +229,10 @@ class _Run:
             return None
         if options.null_score_diff_threshold is not None:
             return options.null_score_diff_threshold
-        path = os.path.join(options.output_dir, _THRESHOLD_FILE)
+        path = os.path.join(options.model_dir, _THRESHOLD_FILE)
         if not tf.io.gfile.exists(path):
             raise InputError(
-                f"--output_dir={options.output_dir}: no {_THRESHOLD_FILE}, which --do_eval writes; "
+                f"{options.model_flag}: no {_THRESHOLD_FILE}, which --do_eval writes; "
                 f"expected it or --{_THRESHOLD}"
             )
         return files.read_json(path)[_THRESHOLD]

@@ -23,16 +23,17 @@ _DEFAULTS = {
     "n_best_size": 20,
     "max_answer_length": 30,
 }
-# What a trained folder knows.
-_OF_FOLDER = (
-    *("version_2_with_negative", "head", "start_n_top", "end_n_top", "doc_stride"),
-    *("max_query_length", "n_best_size", "max_answer_length"),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionAnsweringOptions(FineTuningOptions):
     """The options of `run_squad.py`."""
+
+    OF_MODEL = (
+        *FineTuningOptions.OF_MODEL,
+        *("version_2_with_negative", "head", "start_n_top", "end_n_top", "doc_stride"),
+        *("max_query_length", "n_best_size", "max_answer_length"),
+    )
 
     train_file: str | None = option("SQuAD's JSON to train on.", None)
     predict_file: str | None = option(
@@ -168,11 +169,11 @@ def complete(options: QuestionAnsweringOptions) -> QuestionAnsweringOptions:
         options = dataclasses.replace(options, version_2_with_negative=bool(version_2), head=head)
         if options.recipe:
             recipe = PAPER_SQUAD_V2 if version_2 else PAPER_SQUAD_V1
-    filled = fill(options, recipe, _DEFAULTS, _OF_FOLDER)
+    filled = fill(options, recipe, _DEFAULTS)
     if filled.head is None or filled.albert_config_file is None:
         raise FlagError(
-            f"--output_dir={options.output_dir}: holds no model that answers questions; expected a "
-            "folder that --do_train wrote"
+            f"{options.model_flag}: holds no model that answers questions; expected a folder that "
+            f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
         )
     features_dir = options.features_dir or os.path.join(options.output_dir, "features")
     return dataclasses.replace(filled, features_dir=features_dir)

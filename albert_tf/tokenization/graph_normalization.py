@@ -121,10 +121,15 @@ class GraphNormalizer:
 
     def _encode(self, characters: tf.RaggedTensor) -> tf.Tensor:
         text = tf.strings.unicode_encode(characters, "UTF-8")
-        if self._lower_case:
-            text = tf.strings.regex_replace(text, self._final_sigma, rf"\1{_FINAL_SIGMA}\2")
-            text = tf.strings.regex_replace(text, _SIGMA, _LOWER_SIGMA)
-        return text
+        if not self._lower_case:
+            return text
+        # The patterns have all letters of Unicode in them, and nearly no text has this one.
+        has_sigma = tf.reduce_any(characters.values == ord(_SIGMA))
+        return tf.cond(has_sigma, lambda: self._lower_sigmas(text), lambda: text)
+
+    def _lower_sigmas(self, text: tf.Tensor) -> tf.Tensor:
+        text = tf.strings.regex_replace(text, self._final_sigma, rf"\1{_FINAL_SIGMA}\2")
+        return tf.strings.regex_replace(text, _SIGMA, _LOWER_SIGMA)
 
 
 def _ends(starts: tf.RaggedTensor, text_ends: tf.Tensor) -> tf.Tensor:

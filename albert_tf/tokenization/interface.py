@@ -1,7 +1,7 @@
 """What every tokenizer offers, so that the rest of the package need not know which one it holds."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ class Tokenizer(Protocol):
     one: `[MASK]` written in a text is split like any other word. A tokenizer can be pickled.
 
     Attributes:
+        file_name: what a copy of the vocabulary is called.
         vocabulary_file: the file that the vocabulary was read from.
         lower_case: whether text is lower-cased before it is split.
         pieces: the V pieces; a piece's index is its id.
@@ -27,6 +28,7 @@ class Tokenizer(Protocol):
             masked piece may be replaced with at random. No special, control or unknown piece.
     """
 
+    file_name: ClassVar[str]
     vocabulary_file: str
     lower_case: bool
     pieces: list[str]

@@ -45,6 +45,8 @@ class AlbertTokenizer:
         InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
     """
 
+    file_name = "vocabulary.model"
+
     def __init__(self, model_file: str, lower_case: bool = True):
         self.vocabulary_file = model_file
         self.lower_case = lower_case

@@ -28,6 +28,8 @@ class WordPieceTokenizer:
         InputError: the file cannot be read, is not UTF-8 or lacks a special piece.
     """
 
+    file_name = "vocabulary.txt"
+
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file
         self.lower_case = lower_case

@@ -3,8 +3,12 @@
 `tf.train.Checkpoint(model)` would follow attributes, and does not see layers that a Keras 3 model keeps
 in a list; it would leave out the blocks of an encoder without a word. So the checkpoint is a dictionary
 from each variable's path to the variable.
+
+Files are written while the training goes on, from copies that share memory with the variables until these
+change. `experimental_enable_async_checkpoint` of TensorFlow keeps the error of the last write to itself.
 """
 
+import concurrent.futures
 import functools
 import os
 import sys
@@ -58,22 +62,35 @@ class Checkpoints:
         max_to_keep: int,
         keep_every_n_hours: float | None = None,
     ):
+        self._directory = directory
         self._variables = variables
-        values = {path: variable.value for path, variable in variables.items()}
-        self._make_manager = functools.partial(
-            tf.train.CheckpointManager,
-            tf.train.Checkpoint(**{VARIABLES: values}),
-            directory,
-            max_to_keep,
-            keep_checkpoint_every_n_hours=keep_every_n_hours,
+        self._max_to_keep = max_to_keep
+        self._keep_every_n_hours = keep_every_n_hours
+        self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._writing: concurrent.futures.Future[str] | None = None
+
+    @functools.cached_property
+    def _copies(self) -> dict[str, tf.Variable]:
+        with tf.device("CPU:0"):
+            return {
+                path: tf.Variable(variable.value, trainable=False)
+                for path, variable in self._variables.items()
+            }
+
+    @functools.cached_property
+    def _manager(self) -> tf.train.CheckpointManager:
+        return tf.train.CheckpointManager(
+            tf.train.Checkpoint(**{VARIABLES: self._copies}),
+            self._directory,
+            self._max_to_keep,
+            keep_checkpoint_every_n_hours=self._keep_every_n_hours,
             checkpoint_name="ckpt",
         )
-        self._manager = self._make_manager()
 
     @property
     def latest(self) -> str | None:
-        """Prefix of the newest checkpoint; None where there is none."""
-        return self._manager.latest_checkpoint
+        """Prefix of the newest checkpoint that is whole; None where there is none."""
+        return tf.train.latest_checkpoint(self._directory)
 
     def save(self, step: int) -> str:
         """Writes the checkpoint of a step and returns its prefix.
@@ -81,11 +98,35 @@ class Checkpoints:
         Raises:
             InputError: the file system refuses (full, read-only).
         """
+        self.start_saving(step)
+        self.wait()
+        return self.latest
+
+    def start_saving(self, step: int) -> None:
+        """Writes the checkpoint of a step while the caller goes on; waits for the one before.
+
+        Raises:
+            InputError: the file system refused the one before.
+        """
+        self.wait()
+        for path, variable in self._variables.items():
+            self._copies[path].assign(variable.value)
+        self._writing = self._writer.submit(self._manager.save, checkpoint_number=step)
+
+    def wait(self) -> None:
+        """Returns when what `start_saving` began is there.
+
+        Raises:
+            InputError: the file system refuses (full, read-only).
+        """
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return
         try:
-            return self._manager.save(checkpoint_number=step)
+            writing.result()
         except tf.errors.OpError as error:
             raise InputError(
-                f"{self._manager.directory}: a checkpoint cannot be written: {files.reason(error)}"
+                f"{self._directory}: a checkpoint cannot be written: {files.reason(error)}"
             ) from error
 
     def restore_latest(self) -> bool:
@@ -112,16 +153,16 @@ class Checkpoints:
         """
         prefix = self._restore(count)
         if prefix is None:
-            raise InputError(f"{self._manager.directory}: no checkpoint is left to go back to")
+            raise InputError(f"{self._directory}: no checkpoint is left to go back to")
         return prefix
 
     def remove_after(self, prefix: str) -> None:
         """Removes the checkpoints that are newer than one."""
         prefixes = self._prefixes()
         kept = prefixes[: prefixes.index(prefix) + 1]
-        state = tf.train.get_checkpoint_state(self._manager.directory)
+        state = tf.train.get_checkpoint_state(self._directory)
         tf.compat.v1.train.update_checkpoint_state(
-            self._manager.directory,
+            self._directory,
             prefix,
             kept,
             all_model_checkpoint_timestamps=state.all_model_checkpoint_timestamps[: len(kept)],
@@ -130,11 +171,12 @@ class Checkpoints:
         for newer in prefixes[len(kept) :]:
             for path in tf.io.gfile.glob(f"{newer}.*"):
                 tf.io.gfile.remove(path)
-        self._manager = self._make_manager()
+        # It knows those that were removed; the next one reads what is there.
+        self.__dict__.pop("_manager", None)
 
     def _prefixes(self) -> list[str]:
         """Returns what there is now, also where another worker writes; the oldest first."""
-        state = tf.train.get_checkpoint_state(self._manager.directory)
+        state = tf.train.get_checkpoint_state(self._directory)
         return list(state.all_model_checkpoint_paths) if state else []
 
     def _restore(self, count: int) -> str | None:

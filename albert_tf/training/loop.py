@@ -135,8 +135,7 @@ class _Run:
                 self._save(step)
             while self._trainer.step < end:
                 self._train_until_spike()
-        # What the chief has written is there for all.
-        self._trainer.any_worker(False)
+        self._wait_for_checkpoint()
 
     def _train_until_spike(self) -> None:
         """Trains to the end of the plan, or to a spike, and then goes back to a checkpoint."""
@@ -165,6 +164,7 @@ class _Run:
             if saves and (step == plan.num_train_steps or not self._bad_steps.in_a_row):
                 self._save(step)
                 if is_preempted:
+                    self._wait_for_checkpoint()
                     self._preemption.end()
                 if self._evaluate_model is not None:
                     self._evaluate()
@@ -187,6 +187,7 @@ class _Run:
         """
         trainer, history = self._trainer, self._trainer.history
         return_ = history.plan_return(spike.step)
+        self._wait_for_checkpoint()
         prefix = self._checkpoints.go_back(return_.count)
         # Only when all have read it the others are removed.
         trainer.any_worker(False)
@@ -203,7 +204,13 @@ class _Run:
 
     def _save(self, step: int) -> None:
         if self._trainer.is_chief:
-            self._checkpoints.save(step)
+            self._checkpoints.start_saving(step)
+
+    def _wait_for_checkpoint(self) -> None:
+        """Returns when what the chief writes is there for all."""
+        if self._trainer.is_chief:
+            self._checkpoints.wait()
+        self._trainer.any_worker(False)
 
     def _report(self, step: int, interval: Interval) -> None:
         summary = interval.summarize(self._trainer)

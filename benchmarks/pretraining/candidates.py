@@ -1,17 +1,17 @@
 """One training step of each implementation, with the optimizer: forward, backward, clipping, update.
 
 Each runs in a process of its own and imports there what it needs. All models start from their configs
-without dropout; gradients are clipped to a global norm of 1. Where one has no LAMB it has AdamW, which
-has less to do.
+without dropout; gradients are clipped to a global norm of 1. PyTorch has no LAMB, but AdamW, which has
+less to do.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from benchmarks.candidates import check_candidates, hugging_face_config
-from benchmarks.pretraining.workload import Workload, forward_products, synthetic_batch
+from benchmarks.pretraining.workload import Precision, Product, Workload, synthetic_batch
 
 # Makes one training step and waits until it is done.
 Step = Callable[[], None]
@@ -94,7 +94,7 @@ def _torch_batch(workload: Workload) -> dict:
 
 
 def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
-    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: AdamW, the masked-LM loss alone."""
+    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: LAMB, the masked-LM loss alone."""
     import keras
     import keras_hub
 
@@ -111,7 +111,7 @@ def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
     )
     model = keras_hub.models.AlbertMaskedLM(backbone)
     model.compile(
-        optimizer=keras.optimizers.AdamW(_LEARNING_RATE, global_clipnorm=_CLIP_NORM),
+        optimizer=keras.optimizers.Lamb(_LEARNING_RATE, global_clipnorm=_CLIP_NORM),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit_compile,
     )
@@ -125,15 +125,15 @@ def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
     return lambda: model.train_on_batch(inputs, batch["masked_lm_ids"])
 
 
-def product_timers(workload: Workload) -> list[tuple[int, Step]]:
-    """Returns for each product of the forward pass its count and what runs one, in TensorFlow.
+def product_timers(products: Sequence[Product], precision: Precision) -> list[tuple[int, Step]]:
+    """Returns for each product of a forward pass its count and what runs one, in TensorFlow.
 
-    Its operands are as they come, and stay in the processor's caches where there is room: no step can
-    be faster than three times these, once forward and twice backward.
+    Its operands are as they come, and stay in the processor's caches where there is room: no forward
+    pass can be faster than these, and no step than three times these, once forward and twice backward.
     """
     import tensorflow as tf
 
-    dtype = {"fp32": tf.float32, "bf16": tf.bfloat16}[workload.precision]
+    dtype = {"fp32": tf.float32, "bf16": tf.bfloat16}[precision]
     multiply = tf.function(tf.matmul, autograph=False)
 
     def timer(product):
@@ -144,7 +144,7 @@ def product_timers(workload: Workload) -> list[tuple[int, Step]]:
         )
         return lambda: multiply(left, right)
 
-    return [(product.count, timer(product)) for product in forward_products(workload)]
+    return [(product.count, timer(product)) for product in products]
 
 
 @dataclasses.dataclass(frozen=True)

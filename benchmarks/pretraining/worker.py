@@ -5,7 +5,7 @@ import json
 import sys
 
 from benchmarks import workers
-from benchmarks.pretraining.workload import Workload
+from benchmarks.pretraining.workload import Workload, forward_products
 
 PRODUCTS = "products"
 
@@ -28,7 +28,8 @@ def _make_timers(name: str, workload: Workload) -> list[workers.Timer]:
 
     if name == PRODUCTS:
         # A forward pass counts each of them `count` times, and the backward pass twice as much.
-        return [(3 * count, step) for count, step in product_timers(workload)]
+        timers = product_timers(forward_products(workload), workload.precision)
+        return [(3 * count, step) for count, step in timers]
     return [(1, CANDIDATES[name](workload))]
 
 

@@ -79,11 +79,22 @@ class Product(NamedTuple):
 def forward_products(workload: Workload) -> list[Product]:
     """Returns the products of a forward pass, the sentence head's two columns left out."""
     config = workload.albert_config
+    hidden, width = config.hidden_size, config.embedding_size
+    predicted = workload.batch_size * workload.predictions
+    return [
+        *encoder_products(workload),
+        Product(1, 1, predicted, hidden, width),  # masked-LM head
+        Product(1, 1, predicted, width, config.vocab_size),
+    ]
+
+
+def encoder_products(workload: Workload) -> list[Product]:
+    """Returns the products of the encoder's forward pass, pooler included."""
+    config = workload.albert_config
     layers, heads = config.num_hidden_layers, config.num_attention_heads
     hidden, width = config.hidden_size, config.embedding_size
     length, tokens = workload.length, workload.batch_size * workload.length
     head_size, in_heads = hidden // heads, workload.batch_size * heads
-    predicted = workload.batch_size * workload.predictions
     return [
         Product(1, 1, tokens, width, hidden),  # E -> H
         Product(4 * layers, 1, tokens, hidden, hidden),  # query, key, value, output
@@ -92,8 +103,6 @@ def forward_products(workload: Workload) -> list[Product]:
         Product(layers, 1, tokens, hidden, config.intermediate_size),
         Product(layers, 1, tokens, config.intermediate_size, hidden),
         Product(1, 1, workload.batch_size, hidden, hidden),  # pooler
-        Product(1, 1, predicted, hidden, width),  # masked-LM head
-        Product(1, 1, predicted, width, config.vocab_size),
     ]
 
 

@@ -41,27 +41,46 @@ using TensorInfos = std::map<std::string, tensorflow::TensorInfo>;
 
 constexpr int kBatchSize = 64;
 
+// How many texts of a line are an input: one, or one for each choice.
+absl::StatusOr<int64_t> TextsOfLine(const std::string& name,
+                                    const tensorflow::TensorInfo& info) {
+  const auto& shape = info.tensor_shape();
+  const int64_t texts = shape.dim_size() == 2 ? shape.dim(1).size() : 1;
+  if (info.dtype() != tensorflow::DT_STRING || shape.dim_size() < 1 ||
+      shape.dim_size() > 2 || texts < 1) {
+    return absl::UnimplementedError(absl::StrCat(
+        "the model's input '", name, "' is not texts for each line"));
+  }
+  return texts;
+}
+
+// The inputs take the columns from left to right.
 absl::StatusOr<NamedTensors> TextInputs(const TensorInfos& infos,
                                         const Rows& rows) {
+  const auto count = static_cast<int64_t>(rows.size());
   NamedTensors inputs;
+  std::vector<std::string> expected;
   for (const auto& [name, info] : infos) {
-    if (info.dtype() != tensorflow::DT_STRING ||
-        info.tensor_shape().dim_size() != 1) {
-      return absl::UnimplementedError(absl::StrCat(
-          "the model's input '", name, "' is not one text for each line"));
+    const auto texts = TextsOfLine(name, info);
+    TF_RETURN_IF_ERROR(texts.status());
+    expected.insert(expected.end(), *texts, name);
+    inputs[name] = info.tensor_shape().dim_size() == 2
+                       ? Tensor(tensorflow::DT_STRING, {count, *texts})
+                       : Tensor(tensorflow::DT_STRING, {count});
+  }
+  for (int64_t row = 0; row < count; ++row) {
+    const auto& columns = rows[row];
+    if (columns.size() != expected.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("received ", columns.size(), " columns; expected ",
+                       expected.size(), ": ", absl::StrJoin(expected, ", ")));
     }
-    const size_t column = inputs.size();
-    Tensor& tensor = inputs[name];
-    tensor = Tensor(tensorflow::DT_STRING, {static_cast<int64_t>(rows.size())});
-    for (size_t row = 0; row < rows.size(); ++row) {
-      if (rows[row].size() != infos.size()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "received ", rows[row].size(), " columns; expected ", infos.size(),
-            ": ", absl::StrJoin(infos, ", ", [](auto* out, auto& input) {
-              out->append(input.first);
-            })));
+    auto column = columns.begin();
+    for (auto& [name, tensor] : inputs) {
+      const int64_t texts = tensor.NumElements() / count;
+      for (int64_t i = 0; i < texts; ++i) {
+        tensor.flat<tensorflow::tstring>()(row * texts + i) = *column++;
       }
-      tensor.vec<tensorflow::tstring>()(row) = rows[row][column];
     }
   }
   return inputs;

@@ -6,6 +6,7 @@ import pytest
 from albert_tf.export import export_classifier
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
+from tests.export.cpp_client import Client
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE, WORDS
 from tests.helpers import tiny_config
 
@@ -33,3 +34,9 @@ def exported(request, tmp_path_factory, model, tokenizer):
         model, LABELS, tokenizer, str(export_dir), MAX_SEQ_LENGTH, pairs=request.param
     )
     return request.param, paths
+
+
+@pytest.fixture(scope="session")
+def client(tmp_path_factory):
+    """The C++ client, built; for slow tests."""
+    return Client(tmp_path_factory.mktemp("cpp_client"))

@@ -1,65 +1,13 @@
 """The C++ runtime that TensorFlow Serving is built on gives the Python model's numbers."""
 
-import json
-import pathlib
-import shutil
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
+from tests.export.cpp_client import needs_compiler
 from tests.export.samples import LABELS, TEXTS, VOCAB_SIZE, expected_of_texts
 from tests.helpers import random_inputs
 
-SOURCES = pathlib.Path(__file__).parents[2] / "examples" / "cpp_client"
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"
-    ),
-]
-
-
-class Client:
-    """The built program, in `folder`."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        for name in ("main.cc", "Makefile"):
-            shutil.copy(SOURCES / name, folder)
-        self.make("client")
-        self.operators = self.make("operators").split()
-
-    def make(self, target):
-        command = ["make", "-s", "-C", self.folder, f"PYTHON={sys.executable}", target]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    def run(self, model, lines, operators):
-        """Returns what the program did with lines of bytes."""
-        return subprocess.run(
-            [self.folder / "client", model, *operators],
-            input=b"".join(line + b"\n" for line in lines),
-            capture_output=True,
-        )
-
-    def answers(self, model, lines):
-        result = self.run(model, lines, self.operators)
-        assert result.returncode == 0, result.stderr.decode()
-        return [json.loads(line) for line in result.stdout.decode().splitlines()]
-
-    def error(self, model, lines, operators=()):
-        result = self.run(model, lines, operators)
-        assert result.returncode == 1
-        assert not result.stdout
-        # TensorFlow may log before `main` begins.
-        return result.stderr.decode().splitlines()[-1]
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    return Client(tmp_path_factory.mktemp("cpp_client"))
+pytestmark = [pytest.mark.slow, needs_compiler]
 
 
 def test_ids_model_gives_the_models_numbers(client, exported, model):

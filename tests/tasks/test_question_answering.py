@@ -68,6 +68,19 @@ def test_learns_evaluates_and_answers_as_its_exported_model(data, tmp_path, vers
     (out / "predictions.json").unlink()
     run(type(options)(output_dir=str(out), predict_file=path, do_predict=True, num_workers=1))
     assert read(out / "predictions.json") == predictions
+    # From the exported model alone.
+    alone = tmp_path / "alone"
+    again = run(
+        type(options)(
+            exported_model=str(tmp_path / "exported" / "ids" / "1"),
+            output_dir=str(alone),
+            predict_file=str(data / f"dev-{version}.json"),
+            do_eval=True,
+            num_workers=1,
+        )
+    )
+    assert again == pytest.approx(metrics, abs=1e-5)
+    assert read(alone / "predictions.json") == predictions
     # Score the file without a model.
     scores = run(
         type(options)(

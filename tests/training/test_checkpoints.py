@@ -1,9 +1,11 @@
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -140,3 +142,36 @@ except InputError as error:
     checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
     assert checkpoints.latest == str(tmp_path / "ckpt-7")
     assert checkpoints.restore_latest()
+
+
+def test_what_changes_while_it_is_written_is_not_in_it(tmp_path, pretrainer, monkeypatch):
+    may_write = threading.Event()
+    save = tf.train.CheckpointManager.save
+
+    def save_late(*arguments, **options):
+        may_write.wait()
+        return save(*arguments, **options)
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", save_late)
+    variables = variables_by_path(pretrainer.weights)
+    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=1)
+    before = [weight.numpy().copy() for weight in pretrainer.weights]
+    checkpoints.start_saving(3)
+    for weight in pretrainer.weights:
+        weight.assign(weight + 1.0)
+    assert checkpoints.latest is None
+    may_write.set()
+    checkpoints.wait()
+    assert checkpoints.latest == str(tmp_path / "ckpt-3")
+    assert checkpoints.restore_latest()
+    for weight, value in zip(pretrainer.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
+def test_write_that_fails_is_heard_at_the_next_one(tmp_path, pretrainer):
+    (tmp_path / "file").write_text("")
+    folder = str(tmp_path / "file" / "run")
+    checkpoints = Checkpoints(folder, variables_by_path(pretrainer.weights), max_to_keep=1)
+    checkpoints.start_saving(3)
+    with pytest.raises(InputError, match=r"run: a checkpoint cannot be written"):
+        checkpoints.start_saving(4)

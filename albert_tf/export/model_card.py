@@ -1,0 +1,85 @@
+"""`README.md` of an exported model: what it is, what it takes and gives, how good it was."""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.tokenization import Tokenizer
+
+FILE_NAME = "README.md"
+
+Signatures = Mapping[str, tf.types.experimental.ConcreteFunction]
+
+
+def model_card(
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    signatures: Signatures,
+    labels: Sequence[str],
+    evaluations: Mapping[str, Mapping[str, float]],
+) -> str:
+    """Writes the card, in Markdown.
+
+    Args:
+        model: the model.
+        tokenizer: what it was trained with.
+        signatures: name -> what a SavedModel has; none of a file for LiteRT.
+        labels: names of the classes; none of other models.
+        evaluations: what was evaluated -> its metrics.
+    """
+    config = model.encoder.config
+    case = "lower-cased" if tokenizer.lower_case else "cased"
+    sections = [
+        f"# {type(model).__name__}",
+        f"{_size(config)}; {model.count_params():,} parameters. The vocabulary has "
+        f"{tokenizer.vocab_size:,} pieces, {case}. Exported with TensorFlow {tf.__version__}.",
+        *(_signature(name, signature) for name, signature in signatures.items()),
+    ]
+    if labels:
+        sections += ["## Labels", "\n".join(f"- {label}" for label in labels)]
+    sections += ["## Metrics", _metrics(evaluations)]
+    sections += [
+        "## Files",
+        "`assets/` has the shape of the model, its vocabulary and what its task is; with this folder as "
+        "`--exported_model` the script that trained it evaluates and predicts.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _size(config: AlbertConfig) -> str:
+    return (
+        f"{config.num_hidden_layers} layers of width {config.hidden_size}, "
+        f"{config.num_attention_heads} heads, feed-forward width {config.intermediate_size}, "
+        f"embeddings of width {config.embedding_size}, sharing {config.sharing}, "
+        f"{config.max_position_embeddings} positions"
+    )
+
+
+def _signature(name: str, signature: tf.types.experimental.ConcreteFunction) -> str:
+    _, inputs = signature.structured_input_signature
+    specs = {spec.name: spec for spec in tf.nest.flatten([_, inputs]) if spec is not None}
+    outputs = signature.structured_outputs
+    rows = [f"| takes | `{key}` | {_describe(spec)} |" for key, spec in specs.items()]
+    rows += [f"| gives | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
+    return "\n".join([f"## Signature `{name}`", "", "| | name | type |", "|---|---|---|", *rows])
+
+
+def _describe(spec: tf.TensorSpec) -> str:
+    sizes = ", ".join("?" if size is None else str(size) for size in spec.shape)
+    return f"{spec.dtype.name} ({sizes}{',' if spec.shape.rank == 1 else ''})"
+
+
+def _metrics(evaluations: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns a column for each evaluation, so that a loss of accuracy is seen."""
+    if not evaluations:
+        return "None: it was exported without an evaluation."
+    names = dict.fromkeys(name for metrics in evaluations.values() for name in metrics)
+    rows = []
+    for name in names:
+        values = [metrics.get(name) for metrics in evaluations.values()]
+        cells = ["" if value is None else f"{value:.4f}" for value in values]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    header = f"| held-out data | {' | '.join(evaluations)} |"
+    return "\n".join([header, "|---|" + "--:|" * len(evaluations), *rows])

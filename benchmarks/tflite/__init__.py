@@ -1,0 +1,1 @@
+"""A classifier on LiteRT, what phones run, beside its SavedModel."""

@@ -1,0 +1,157 @@
+import importlib.util
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import FlagError
+from albert_tf.tokenization import train_vocabulary
+from benchmarks.serving import __main__ as benchmark
+from benchmarks.serving import contest, forward, layout
+from benchmarks.serving.candidates import (
+    CANDIDATES,
+    OURS,
+    Answers,
+    albert_tf_tokenizer,
+    sentencepiece_tokenizer,
+)
+from benchmarks.serving.worker import Pass, Start
+from benchmarks.workers import Round
+from tests.export.samples import VOCAB_SIZE, WORDS
+from tests.helpers import tiny_config
+
+TEXTS = [
+    "the old man , and the sea .",
+    "A CAT ran",
+    "naïve dog",
+    *(" ".join(WORDS[first:]) for first in range(12)),
+    " ".join(WORDS * 20),
+]
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / layout.VOCABULARY
+    rng = np.random.default_rng(0)
+    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
+    train_vocabulary(sentences, str(path), vocab_size=VOCAB_SIZE)
+    return path
+
+
+def test_both_tokenizers_give_the_same_inputs(vocabulary):
+    # Ours splits "9,999," where SentencePiece alone does not.
+    texts = [text.replace("9,999", "").replace("times,", "") for text in TEXTS]
+    ours, theirs = (
+        make(str(vocabulary.parent))(texts)
+        for make in (albert_tf_tokenizer, sentencepiece_tokenizer)
+    )
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[name])
+    assert ours["input_ids"].shape == (len(texts), layout.MAX_SEQ_LENGTH)
+    assert (ours["input_ids"] > 0).sum() == ours["input_mask"].sum()
+
+
+def make_answers(*probabilities):
+    rows = np.array([[1 - one, one] for one in probabilities], np.float32)
+    return Answers([layout.LABELS[int(one > 0.5)] for one in probabilities], rows)
+
+
+def test_answers_of_both_batch_sizes_are_compared():
+    reference = make_answers(0.2, 0.45, 0.9)
+    result = contest.Result(
+        Start(2.0, 1.0), [make_answers(0.2, 0.55, 0.9), make_answers(0.2, 0.45, 0.7)]
+    )
+    difference = contest.compare(result, reference)
+    assert difference.labels == 1
+    assert difference.probability == pytest.approx(0.2)
+
+
+def make_result(*seconds_of_rounds):
+    passes = [Pass([one / 4, 3 * one / 4], 2 * one, 345.0) for one in seconds_of_rounds]
+    singles = [Pass([0.010, 0.020], 0.05, 340.0) for _ in seconds_of_rounds]
+    return contest.Result(Start(7.5, 1.25), [make_answers(0.1, 0.8)], singles, passes)
+
+
+def test_missed_goals_are_named():
+    results = {
+        OURS: make_result(1.0, 10.0, 1.0),
+        "transformers": make_result(1.4, 14.0, 2.0),
+        "transformers torch.compile": make_result(0.9, 9.0, 2.0),
+        "ONNX Runtime": make_result(1.1, 11.0, 0.1),
+    }
+    same = contest.Difference(0, 0.0)
+    differences = dict.fromkeys(results, same)
+    misses = list(benchmark.find_misses("fp32", results, differences))
+    assert misses == [
+        f"fp32: {OURS} is 0.90 times as fast as transformers torch.compile; the goal is 1.0"
+    ]
+    del results["ONNX Runtime"]
+    assert len(list(benchmark.find_misses("bf16", results, differences))) == 2
+
+
+def test_other_answers_are_named():
+    results = {OURS: make_result(1.0)}
+    differences = {
+        "far": contest.Difference(0, 0.01),
+        "other": contest.Difference(3, 1e-6),
+        "near": contest.Difference(0, 1e-6),
+    }
+    misses = list(benchmark.find_misses("fp32", results, differences))
+    assert [miss.split()[1] for miss in misses] == ["far", "other"]
+    assert not list(benchmark.find_misses("bf16", results, differences))
+
+
+def test_forward_pass_is_held_against_the_products():
+    rounds = {
+        forward.PRODUCTS: [Round(1.0, 1.0, 1.0)] * 3,
+        OURS: [Round(seconds, 1.0, 1.0) for seconds in (1.2, 9.0, 1.0)],
+    }
+    assert not list(benchmark.find_forward_misses("bf16", rounds))
+    (miss,) = benchmark.find_forward_misses("fp32", rounds)
+    assert "1.20 times the products; the goal is 1.15" in miss
+
+
+def test_table_has_what_was_measured(tmp_path):
+    model = tmp_path / layout.text_model("fp32") / "assets" / "weights"
+    model.parent.mkdir(parents=True)
+    model.write_bytes(bytes(3 * 2**20))
+    results = {OURS: make_result(1.0, 4.0, 2.0)}
+    differences = {OURS: contest.Difference(0, 0.0)}
+    line = benchmark.table(str(tmp_path), "fp32", results, differences).split("\n")[2]
+    cells = [cell.strip() for cell in line.split("|")[1:-1]]
+    assert cells == [
+        *(OURS, "1.0", "1.00", "2000.0", "15.0", "20.0"),
+        *("7.5", "1.2", "3.0", "345", "0", "0e+00"),
+    ]
+
+
+def test_precisions_are_checked():
+    with pytest.raises(FlagError, match="--precisions: received 'fp16'; expected fp32 or bf16"):
+        benchmark.ServingBenchmarkOptions("dev.tsv", "vocab.model", precisions=("fp16",))
+
+
+def installed():
+    return [
+        name
+        for name, candidate in CANDIDATES.items()
+        if all(importlib.util.find_spec(package) for package in candidate.packages)
+    ]
+
+
+@pytest.mark.slow
+def test_all_candidates_answer_alike(vocabulary, tmp_path):
+    config = tiny_config(vocab_size=VOCAB_SIZE, max_position_embeddings=layout.MAX_SEQ_LENGTH)
+    names = installed()
+    texts = [text.replace("9,999", "").replace("times,", "") for text in TEXTS]
+    benchmark.write_folder(config, texts, names, str(tmp_path), str(vocabulary))
+    reference = None
+    for precision, tolerance in (("fp32", 1e-5), ("bf16", 1e-2)):
+        able = [name for name in names if precision in CANDIDATES[name].precisions]
+        results = contest.measure(str(tmp_path), able, precision, rounds=1)
+        reference = reference or results[OURS].answers[0]
+        for result in results.values():
+            assert contest.compare(result, reference).probability < tolerance
+            assert len(result.latencies) == len(texts)
+            assert 0 < result.start.load_seconds < result.start.seconds
+        rounds = forward.measure(str(tmp_path), able, precision, rounds=1, steps=1)
+        assert list(rounds) == [forward.PRODUCTS, *able]

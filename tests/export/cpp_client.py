@@ -1,0 +1,50 @@
+"""The C++ client of the examples, built."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SOURCES = pathlib.Path(__file__).parents[2] / "examples" / "cpp_client"
+
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"
+)
+
+
+class Client:
+    """The built program, in `folder`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("main.cc", "Makefile"):
+            shutil.copy(SOURCES / name, folder)
+        self.make("client")
+        self.operators = self.make("operators").split()
+
+    def make(self, target):
+        command = ["make", "-s", "-C", self.folder, f"PYTHON={sys.executable}", target]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def run(self, model, lines, operators):
+        """Returns what the program did with lines of bytes."""
+        return subprocess.run(
+            [self.folder / "client", model, *operators],
+            input=b"".join(line + b"\n" for line in lines),
+            capture_output=True,
+        )
+
+    def answers(self, model, lines):
+        result = self.run(model, lines, self.operators)
+        assert result.returncode == 0, result.stderr.decode()
+        return [json.loads(line) for line in result.stdout.decode().splitlines()]
+
+    def error(self, model, lines, operators=()):
+        result = self.run(model, lines, operators)
+        assert result.returncode == 1
+        assert not result.stdout
+        # TensorFlow may log before `main` begins.
+        return result.stderr.decode().splitlines()[-1]

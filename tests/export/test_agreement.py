@@ -1,0 +1,166 @@
+"""Whatever runs an exported model, of every kind of task, the answers are those of the Python model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.export import (
+    AnswerRule,
+    ExportDetails,
+    export_classifier,
+    export_multiple_choice,
+    export_question_answering,
+    export_regressor,
+)
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertSpanLabeler,
+)
+from tests.export.cpp_client import needs_compiler
+from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
+from tests.helpers import random_inputs, tiny_config
+
+RULE = AnswerRule(
+    max_seq_length=MAX_SEQ_LENGTH,
+    doc_stride=5,
+    max_query_length=7,
+    n_best_size=5,
+    max_answer_length=4,
+    null_threshold=None,
+)
+KINDS = ["classifier", "regressor", "multiple_choice", "simple_spans", "conditional_spans"]
+# What the file for phones cannot be of.
+WITHOUT_TFLITE = {"multiple_choice"}
+
+
+def make_model(kind):
+    # Wide starting values, so that texts differ in their answers.
+    config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2, initializer_range=0.1)
+    encoder = AlbertEncoder(config, seed=1)
+    return {
+        "classifier": lambda: AlbertClassifier(encoder, len(LABELS), seed=2),
+        "regressor": lambda: AlbertClassifier(encoder, 1, seed=2),
+        "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
+        "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
+        "conditional_spans": lambda: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
+    }[kind]()
+
+
+def export(kind, model, tokenizer, export_dir, form):
+    details = ExportDetails(form=form)
+    length = MAX_SEQ_LENGTH
+    return {
+        "classifier": lambda: export_classifier(
+            model, LABELS, tokenizer, export_dir, length, True, details
+        ),
+        "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
+        "multiple_choice": lambda: export_multiple_choice(
+            model, LABELS, tokenizer, export_dir, length, 9, details
+        ),
+        "simple_spans": lambda: export_question_answering(
+            model, tokenizer, export_dir, RULE, details
+        ),
+        "conditional_spans": lambda: export_question_answering(
+            model, tokenizer, export_dir, RULE, details
+        ),
+    }[kind]()
+
+
+def make_inputs(kind):
+    """The last text has padding, but for the choices, as all of one are there."""
+    if kind != "multiple_choice":
+        return random_inputs(length=MAX_SEQ_LENGTH, vocab_size=VOCAB_SIZE)
+    of_choices = [random_inputs(vocab_size=VOCAB_SIZE, seed=seed) for seed in range(len(LABELS))]
+    return {name: np.stack([one[name] for one in of_choices], axis=1) for name in of_choices[0]}
+
+
+def expected_of(kind, model, inputs):
+    outputs = model(inputs, training=False)
+    if kind == "regressor":
+        return {"score": outputs[:, 0].numpy()}
+    if kind.endswith("spans"):
+        return {name: value.numpy() for name, value in outputs.items()}
+    return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
+
+
+def run_loaded(path, inputs):
+    constants = {name: tf.constant(value) for name, value in inputs.items()}
+    outputs = tf.saved_model.load(path).signatures["serving_default"](**constants)
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def run_in_session(path, inputs):
+    """Loads as TensorFlow Serving does, by the tag `serve`."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], path)
+        signature = meta_graph.signature_def["serving_default"]
+        feed = {signature.inputs[name].name: value for name, value in inputs.items()}
+        return session.run({name: out.name for name, out in signature.outputs.items()}, feed)
+
+
+def run_tflite(path, inputs):
+    from ai_edge_litert.interpreter import Interpreter
+
+    run = Interpreter(f"{path}/model.tflite").get_signature_runner("serving_default")
+    rows = range(len(inputs["input_ids"]))
+    answers = [
+        run(**{name: values[row : row + 1] for name, values in inputs.items()}) for row in rows
+    ]
+    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
+
+
+def assert_equal(received, expected):
+    assert set(received) >= set(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_python_runtimes(kind, tokenizer, tmp_path):
+    model, inputs = make_model(kind), make_inputs(kind)
+    expected = expected_of(kind, model, inputs)
+    paths = export(kind, model, tokenizer, str(tmp_path), "saved_model")
+    assert_equal(run_loaded(paths["ids"], inputs), expected)
+    assert_equal(run_in_session(paths["ids"], inputs), expected)
+    if kind not in WITHOUT_TFLITE:
+        file = export(kind, model, tokenizer, str(tmp_path), "tflite")["tflite"]
+        assert_equal(run_tflite(file, inputs), expected)
+
+
+def lines_of(inputs):
+    """Ids as the client reads them: those of the second segment after a tab."""
+    for ids, mask, segments in zip(*inputs.values(), strict=True):
+        columns = [ids[(mask == 1) & (segments == segment)] for segment in (0, 1)]
+        yield "\t".join(" ".join(map(str, column)) for column in columns).encode()
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+def test_cpp_runtime(kind, tokenizer, client, tmp_path):
+    model = make_model(kind)
+    paths = export(kind, model, tokenizer, str(tmp_path), "saved_model")
+    if kind == "multiple_choice":
+        questions = [("the old man", "who _", "cat", "dog", "sea"), ("a", "b", "c", "d", "e")]
+        expected = run_text_choices(paths["text"], questions)
+        lines = ["\t".join([a, *options, q]).encode() for a, q, *options in questions]
+        answers = client.answers(paths["text"], lines)
+    else:
+        inputs = make_inputs(kind)
+        expected = expected_of(kind, model, inputs)
+        answers = client.answers(paths["ids"], list(lines_of(inputs)))
+    received = {name: np.array([one[name] for one in answers]) for name in expected}
+    assert_equal(received, expected)
+
+
+def run_text_choices(path, questions):
+    signature = tf.saved_model.load(path).signatures["serving_default"]
+    outputs = signature(
+        article=tf.constant([question[0] for question in questions]),
+        question=tf.constant([question[1] for question in questions]),
+        options=tf.constant([question[2:] for question in questions]),
+    )
+    return {name: outputs[name].numpy() for name in ("logits", "probabilities")}

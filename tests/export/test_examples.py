@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.export import export_multiple_choice
+from albert_tf.models import AlbertEncoder, AlbertMultipleChoice
+from tests.export.samples import MAX_SEQ_LENGTH, VOCAB_SIZE
+from tests.helpers import random_inputs, tiny_config
+
+
+def serialize(inputs, lengths):
+    """One example a row, without the padding after its length."""
+    rows = []
+    for row, length in enumerate(lengths):
+        features = {
+            name: tf.train.Feature(
+                int64_list=tf.train.Int64List(value=values[row, ..., :length].ravel())
+            )
+            for name, values in inputs.items()
+        }
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        rows.append(example.SerializeToString())
+    return tf.constant(rows)
+
+
+def predict(path, examples):
+    signature = tf.saved_model.load(path).signatures["serving_examples"]
+    return {name: value.numpy() for name, value in signature(examples=examples).items()}
+
+
+def test_examples_of_several_lengths_give_the_models_numbers(exported, model):
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    lengths = [inputs["input_ids"].shape[1] - 2 * row for row in range(len(inputs["input_ids"]))]
+    inputs["input_mask"] = np.stack(
+        [np.arange(inputs["input_ids"].shape[1]) < length for length in lengths]
+    ).astype(np.int32)
+    outputs = predict(exported[1]["ids"], serialize(inputs, lengths))
+    np.testing.assert_allclose(outputs["logits"], model(inputs).numpy(), rtol=0, atol=1e-5)
+
+
+def test_choices_lie_one_after_the_other(tmp_path, tokenizer):
+    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE), seed=1)
+    model = AlbertMultipleChoice(encoder, seed=2)
+    paths = export_multiple_choice(model, ("A", "B"), tokenizer, str(tmp_path), MAX_SEQ_LENGTH, 9)
+    of_choices = [random_inputs(vocab_size=VOCAB_SIZE, seed=seed) for seed in (1, 2)]
+    inputs = {
+        name: np.stack([choice[name] for choice in of_choices], axis=1) for name in of_choices[0]
+    }
+    length = inputs["input_ids"].shape[2]
+    outputs = predict(paths["ids"], serialize(inputs, [length] * len(inputs["input_ids"])))
+    np.testing.assert_allclose(outputs["logits"], model(inputs).numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"input_ids": [2, 3], "input_mask": [1], "segment_ids": [0, 0]}, "as many input_mask"),
+        ({"input_ids": [2], "input_mask": [1], "segment_ids": []}, "as many segment_ids"),
+        ({"input_ids": [], "input_mask": [], "segment_ids": []}, "input_ids in each example"),
+    ],
+)
+def test_example_that_is_not_whole(exported, features, message):
+    inputs = {name: np.array([values]) for name, values in features.items()}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        predict(exported[1]["ids"], serialize(inputs, [None]))

@@ -1,0 +1,315 @@
+"""The reusable SavedModels, loaded as their users load them."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.features import encode_examples
+from albert_tf.data.input_pipeline import make_batch
+from albert_tf.data.tsv import Example
+from albert_tf.errors import InputError
+from albert_tf.export import export_reusable
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.tokenization import WordPieceTokenizer
+from tests.export.samples import TEXTS, WORDS
+from tests.helpers import random_inputs, tiny_config
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
+# So many that what a checkpoint holds besides the weights is less than 1 % of them.
+VOCAB_SIZE = 40_000
+POSITIONS = np.array([[0, 3, 9], [5, 2, 0], [1, 4, 4]], np.int32)
+# Ours and theirs.
+INPUTS = {
+    "input_ids": "input_word_ids",
+    "input_mask": "input_mask",
+    "segment_ids": "input_type_ids",
+}
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+    config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2, hidden_dropout_prob=0.1)
+    return AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory, pretrainer, tokenizer):
+    return export_reusable(pretrainer, tokenizer, str(tmp_path_factory.mktemp("reusable")))
+
+
+@pytest.fixture(scope="module")
+def encoder(paths):
+    return tf.saved_model.load(paths["encoder"])
+
+
+@pytest.fixture(scope="module")
+def preprocessor(paths):
+    return tf.saved_model.load(paths["preprocessor"])
+
+
+def encoder_inputs(inputs):
+    return {theirs: tf.constant(inputs[ours]) for ours, theirs in INPUTS.items()}
+
+
+def assert_close(received, expected):
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-6)
+
+
+def test_outputs_are_the_encoders(encoder, pretrainer):
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    outputs, expected = encoder(encoder_inputs(inputs)), pretrainer.encoder(inputs)
+    assert set(outputs) == {"default", "pooled_output", "sequence_output", "encoder_outputs"}
+    assert_close(outputs["default"], expected["pooled_output"])
+    assert_close(outputs["pooled_output"], expected["pooled_output"])
+    assert_close(outputs["sequence_output"], expected["sequence_output"])
+    for received, ours in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
+        assert_close(received, ours)
+
+
+def test_masked_lm_is_the_pretrainers(encoder, pretrainer):
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    outputs = encoder.mlm({**encoder_inputs(inputs), "masked_lm_positions": POSITIONS})
+    expected = pretrainer({**inputs, "masked_lm_positions": POSITIONS})
+    assert_close(outputs["mlm_logits"], expected["masked_lm_logits"])
+    assert_close(outputs["pooled_output"], pretrainer.encoder(inputs)["pooled_output"])
+
+
+def test_tensorflow_servings_loader_restores_the_weights(paths, pretrainer):
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], paths["encoder"])
+        signature = meta_graph.signature_def["serving_default"]
+        feed = {signature.inputs[INPUTS[name]].name: value for name, value in inputs.items()}
+        pooled_output = session.run(signature.outputs["pooled_output"].name, feed)
+    assert_close(pooled_output, pretrainer.encoder(inputs)["pooled_output"])
+
+
+def test_dropout_in_training_alone(encoder):
+    inputs = encoder_inputs(random_inputs(vocab_size=VOCAB_SIZE))
+    with_positions = {**inputs, "masked_lm_positions": POSITIONS}
+    for function, given in ((encoder, inputs), (encoder.mlm, with_positions)):
+        calls = [function(given, training=training) for training in (False, False, True, True)]
+        without, again, first, second = (outputs["sequence_output"] for outputs in calls)
+        np.testing.assert_array_equal(without, again)
+        assert np.abs(first - without).max() > 0.01
+        assert np.abs(first - second).max() > 0.01
+
+
+def test_gradients_are_the_models(encoder, pretrainer):
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+
+    def gradients(function, given, variables):
+        with tf.GradientTape() as tape:
+            logits = function({**given, "masked_lm_positions": POSITIONS})
+            loss = tf.reduce_mean(tf.nn.log_softmax(logits)[..., 7])
+        # Of the pooler no masked LM depends.
+        values = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return [np.array(tf.convert_to_tensor(value)) for value in values]
+
+    received = gradients(
+        lambda given: encoder.mlm(given)["mlm_logits"],
+        encoder_inputs(inputs),
+        encoder.mlm.trainable_variables,
+    )
+    heads = [*pretrainer.encoder.weights, *pretrainer.masked_lm_head.weights]
+    expected = gradients(
+        lambda given: pretrainer(given, training=False)["masked_lm_logits"],
+        inputs,
+        [variable.value for variable in heads],
+    )
+    assert max(np.abs(gradient).max() for gradient in expected) > 0.01
+    for ours, theirs in zip(received, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_a_few_steps_of_training(paths):
+    encoder = tf.saved_model.load(paths["encoder"])
+    assert {id(v) for v in encoder.trainable_variables} < {id(v) for v in encoder.variables}
+    assert all(variable.trainable for variable in encoder.trainable_variables)
+    assert list(encoder.regularization_losses) == []
+    inputs = encoder_inputs(random_inputs(vocab_size=VOCAB_SIZE))
+    before = [variable.numpy() for variable in encoder.trainable_variables]
+    losses = []
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs, training=True)
+            loss = tf.reduce_mean(tf.square(outputs["pooled_output"] - 0.5))
+        losses.append(float(loss))
+        gradients = tape.gradient(loss, encoder.trainable_variables)
+        for variable, gradient in zip(encoder.trainable_variables, gradients, strict=True):
+            variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+    assert losses[-1] < 0.9 * losses[0]
+    for variable, old in zip(encoder.trainable_variables, before, strict=True):
+        # A key's bias adds the same to all scores of a query, so it has no gradient.
+        assert np.any(variable.numpy() != old) or "key/bias" in variable.name
+    assert float(tf.reduce_mean(tf.square(encoder(inputs)["default"] - 0.5))) < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_word_ids": np.full((3, 3), VOCAB_SIZE)}, "expected input_ids from 0 to 39999"),
+        ({"masked_lm_positions": np.full((3, 3), 3)}, "expected masked_lm_positions from 0 to be"),
+        ({"masked_lm_positions": np.full((3, 3), -1)}, "expected masked_lm_positions from 0 to be"),
+    ],
+)
+def test_ids_and_positions_that_are_none_are_refused(encoder, changes, message):
+    names = (*INPUTS.values(), "masked_lm_positions")
+    inputs = {name: np.zeros((3, 3)) for name in names} | changes
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        encoder.mlm({name: tf.constant(value, tf.int32) for name, value in inputs.items()})
+
+
+def test_each_weight_is_written_once(paths, pretrainer):
+    variables = pathlib.Path(paths["encoder"], "variables", "variables.data-00000-of-00001")
+    parameters = sum(
+        part.count_params() for part in (pretrainer.encoder, pretrainer.masked_lm_head)
+    )
+    assert 1 <= variables.stat().st_size / (4 * parameters) <= 1.01
+
+
+def test_config_and_vocabulary_go_along(paths, encoder, pretrainer, tokenizer):
+    assets = pathlib.Path(paths["encoder"], "assets")
+    config = json.loads((assets / "albert_config.json").read_text())
+    assert config == pretrainer.encoder.config.to_dict()
+    vocabulary = pathlib.Path(encoder.sp_model_file.asset_path.numpy().decode())
+    assert vocabulary == assets / pathlib.Path(tokenizer.vocabulary_file).name
+    assert vocabulary.read_bytes() == tokenizer.serialized_model
+
+
+def features(tokenizer, texts, max_seq_length):
+    """What training makes of (text, text or None), padded to one length, in their names."""
+    examples = [Example("", text_a, text_b) for text_a, text_b in texts]
+    encoded = encode_examples(examples, ("any",), tokenizer, max_seq_length)
+    batch = make_batch(encoded, np.arange(len(texts)))
+    padding = [(0, 0), (0, max_seq_length - batch["input_ids"].shape[1])]
+    return {theirs: np.pad(batch[ours], padding) for ours, theirs in INPUTS.items()}
+
+
+def assert_same_inputs(received, expected):
+    assert set(received) == set(expected)
+    for name, value in expected.items():
+        assert received[name].dtype == tf.int32
+        np.testing.assert_array_equal(received[name], value)
+
+
+def test_single_texts_are_those_of_training(preprocessor, tokenizer):
+    texts = [text for pair in TEXTS for text in pair if text]
+    # As long as the model allows, below the 128 of TF Hub's preprocessors.
+    expected = features(tokenizer, [(text, None) for text in texts], 64)
+    assert_same_inputs(preprocessor(tf.constant(texts)), expected)
+
+
+@pytest.mark.parametrize("seq_length", [64, 23, 8, 5])
+def test_pairs_are_those_of_training(preprocessor, tokenizer, seq_length):
+    texts = TEXTS[:-1]
+    ids = [preprocessor.tokenize(tf.constant(column)) for column in zip(*texts, strict=True)]
+    expected = features(tokenizer, texts, seq_length)
+    assert_same_inputs(preprocessor.bert_pack_inputs(ids, seq_length=seq_length), expected)
+    length = tf.constant(seq_length)
+    assert_same_inputs(preprocessor.bert_pack_inputs(ids, length), expected)
+
+
+def test_tokens_are_the_tokenizers(preprocessor, tokenizer):
+    texts = [text for pair in TEXTS for text in pair]
+    ids = preprocessor.tokenize(tf.constant(texts))
+    assert ids.dtype == tf.int32
+    assert ids.to_list() == tokenizer.encode_batch(texts)
+
+
+def test_special_tokens(preprocessor, tokenizer):
+    special = preprocessor.tokenize.get_special_tokens_dict()
+    assert {name: int(id_) for name, id_ in special.items()} == {
+        "start_of_sequence_id": tokenizer.cls_id,
+        "end_of_segment_id": tokenizer.sep_id,
+        "padding_id": tokenizer.pad_id,
+        "mask_id": tokenizer.mask_id,
+        "vocab_size": tokenizer.vocab_size,
+    }
+
+
+@pytest.mark.parametrize("seq_length", [2, 65])
+def test_length_that_the_encoder_cannot_take_is_refused(preprocessor, seq_length):
+    ids = preprocessor.tokenize(["the cat"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected seq_length from 3 to 64"):
+        preprocessor.bert_pack_inputs([ids, ids], seq_length=seq_length)
+
+
+def test_preprocessor_in_an_input_pipeline(preprocessor):
+    rows = tf.data.Dataset.from_tensor_slices([a for a, _ in TEXTS]).batch(4).map(preprocessor)
+    assert [batch["input_mask"].shape for batch in rows] == [(4, 64), (2, 64)]
+
+
+@pytest.mark.slow
+def test_process_without_albert_tf_trains_the_encoder(paths):
+    program = (
+        "import sys, tensorflow as tf\n"
+        f"encoder = tf.saved_model.load({paths['encoder']!r})\n"
+        "ids = tf.ones((1, 5), tf.int32)\n"
+        "inputs = {'input_word_ids': ids, 'input_mask': ids, 'input_type_ids': 0 * ids}\n"
+        "with tf.GradientTape() as tape:\n"
+        "  loss = tf.reduce_sum(encoder(inputs, training=True)['default'] ** 2)\n"
+        "gradients = tape.gradient(loss, encoder.trainable_variables)\n"
+        "print(sum(bool(tf.reduce_any(tf.convert_to_tensor(g) != 0)) for g in gradients))\n"
+        "print({'albert_tf', 'tensorflow_text', 'sentencepiece'} & set(sys.modules))\n"
+        "import tensorflow_text\n"
+        f"preprocessor = tf.saved_model.load({paths['preprocessor']!r})\n"
+        "print(preprocessor(['the cat'])['input_mask'].shape)\n"
+        "print('albert_tf' in sys.modules)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/"
+    )
+    gradients, modules, shape, ours = result.stdout.splitlines()
+    assert int(gradients) >= 24
+    assert (modules, shape, ours) == ("set()", "(1, 64)", "False")
+
+
+@pytest.mark.slow
+def test_fine_tuning_in_keras_as_documented(paths, tmp_path, monkeypatch):
+    (tmp_path / "exported").symlink_to(pathlib.Path(paths["encoder"]).parents[1])
+    monkeypatch.chdir(tmp_path)
+    code = DOCUMENT.read_text().split("With Keras 3, where `texts` and `labels` are yours:")[1]
+    # A tiny model and few examples need larger steps and more of them.
+    code = code.replace("AdamW(2e-5)", "AdamW(5e-3)").replace("epochs=3", "epochs=40")
+    names = {"texts": [text for text, _ in TEXTS], "labels": [0, 1, 0, 1, 0, 1]}
+    exec(textwrap.dedent(code), names)
+    losses = names["model"].history.history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    encoder = names["model"].layers[-3]
+    original = tf.saved_model.load(paths["encoder"]).variables
+    for variable, old in zip(encoder.saved.variables, original, strict=True):
+        assert np.any(variable.numpy() != old.numpy()) or "key/bias" in variable.name
+
+
+def test_wordpiece_vocabulary_and_encoder_without_heads(tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    model = AlbertEncoder(tiny_config(num_hidden_layers=1), with_pooler=False, seed=1)
+    paths = export_reusable(model, WordPieceTokenizer(str(vocabulary)), str(tmp_path))
+    assert paths == {"encoder": str(tmp_path / "encoder" / "1")}
+    encoder = tf.saved_model.load(paths["encoder"])
+    assert not hasattr(encoder, "mlm")
+    assert encoder.vocab_file.asset_path.numpy().endswith(b"assets/vocab.txt")
+    inputs = random_inputs()
+    outputs, expected = encoder(encoder_inputs(inputs)), model(inputs)["sequence_output"]
+    assert set(outputs) == {"default", "sequence_output", "encoder_outputs"}
+    assert_close(outputs["default"], expected[:, 0])
+
+
+def test_neither_appears_unless_both_can_be_written(tmp_path, tokenizer, monkeypatch):
+    def save(module, path, **arguments):
+        if "preprocessor" in path:
+            raise OSError("No space left on device")
+        pathlib.Path(path).mkdir()
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    with pytest.raises(InputError, match="preprocessor/1: cannot be written: No space left"):
+        export_reusable(AlbertEncoder(tiny_config(num_hidden_layers=1)), tokenizer, str(tmp_path))
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["encoder", "preprocessor"]

@@ -1,0 +1,225 @@
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.compiled_model import (
+    CompiledModel,
+    CpuOptions,
+    HardwareAccelerator,
+    Options,
+)
+from ai_edge_litert.interpreter import Interpreter
+
+from albert_tf.errors import InputError
+from albert_tf.export.signatures import all_outputs, class_outputs, score_outputs
+from albert_tf.export.tflite import write_tflite
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertEncoder,
+    AlbertSpanLabeler,
+)
+from tests.export.samples import LABELS
+from tests.helpers import random_inputs, tiny_config
+
+S = 13
+# Of the classifier, larger than the graph, so that a file's size is that of the weights.
+SIZES = {
+    "vocab_size": 1500,
+    "embedding_size": 64,
+    "hidden_size": 128,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 16,
+}
+BYTES = {"float32": 4, "float16": 2, "int8": 1}
+# Largest difference of a logit; logits are up to 1.
+BOUNDS = {"float32": 1e-5, "float16": 5e-3, "int8": 0.06}
+
+
+def make_encoder(**changes):
+    # Wide starting values, so that texts differ in their answers.
+    return AlbertEncoder(tiny_config(initializer_range=0.1, **changes), seed=1)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return AlbertClassifier(make_encoder(**SIZES), num_classes=3, seed=2)
+
+
+@pytest.fixture(scope="module", params=BYTES)
+def classifier_file(request, classifier, tmp_path_factory):
+    """What the weights are stored in, and the file."""
+    path = tmp_path_factory.mktemp(request.param) / "model.tflite"
+    write_tflite(classifier, class_outputs(LABELS), str(path), request.param, S)
+    return request.param, path
+
+
+def texts(vocab_size):
+    """Some texts, each as a batch of one, the shorter ones with padding."""
+    for seed, length in enumerate((S, 9, 4, 11, S)):
+        inputs = random_inputs(1, S, vocab_size, seed)
+        mask = (np.arange(S) < length).astype(np.int32)
+        # In place of the helper's padding, which is half of its last text.
+        inputs["input_mask"][:] = mask
+        inputs["segment_ids"][:] = (np.arange(S) >= 3) * mask
+        yield inputs
+
+
+def make_runner(path):
+    return Interpreter(str(path)).get_signature_runner("serving_default")
+
+
+def test_classifier_gives_the_models_numbers(classifier, classifier_file):
+    weights, path = classifier_file
+    run = make_runner(path)
+    answers = [(run(**inputs), classifier(inputs).numpy()) for inputs in texts(1500)]
+    expected = np.concatenate([logits for _, logits in answers])
+    logits = np.concatenate([outputs["logits"] for outputs, _ in answers])
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=BOUNDS[weights])
+    np.testing.assert_array_equal(logits.argmax(axis=1), expected.argmax(axis=1))
+    assert len(set(expected.argmax(axis=1))) > 1
+    probabilities = np.concatenate([outputs["probabilities"] for outputs, _ in answers])
+    exponentials = np.exp(logits)
+    np.testing.assert_allclose(
+        probabilities, exponentials / exponentials.sum(axis=1, keepdims=True), rtol=1e-5
+    )
+
+
+def test_padding_changes_nothing(classifier, classifier_file):
+    weights, path = classifier_file
+    run = make_runner(path)
+    for inputs in texts(1500):
+        length = inputs["input_mask"].sum()
+        cut = {name: ids[:, :length] for name, ids in inputs.items()}
+        np.testing.assert_allclose(
+            run(**inputs)["logits"], classifier(cut), rtol=0, atol=BOUNDS[weights]
+        )
+
+
+def test_each_weight_is_stored_once(classifier, classifier_file):
+    weights, path = classifier_file
+    assert 1 <= path.stat().st_size / classifier.count_params() / BYTES[weights] < 1.2
+
+
+def test_signature_is_that_of_the_saved_model_without_strings(classifier_file):
+    _, path = classifier_file
+    assert Interpreter(str(path)).get_signature_list() == {
+        "serving_default": {
+            "inputs": ["input_ids", "input_mask", "segment_ids"],
+            "outputs": ["logits", "probabilities"],
+        }
+    }
+
+
+def test_all_operators_are_built_in(classifier_file):
+    _, path = classifier_file
+    model = schema.Model.GetRootAs(path.read_bytes())
+    codes = [model.OperatorCodes(index) for index in range(model.OperatorCodesLength())]
+    assert schema.BuiltinOperator.FULLY_CONNECTED in {code.BuiltinCode() for code in codes}
+    assert {code.CustomCode() for code in codes} == {None}
+
+
+def test_runtime_can_keep_shared_weights_once(classifier, classifier_file, tmp_path):
+    weights, path = classifier_file
+    cache = tmp_path / "cache"
+    cpu = CpuOptions(num_threads=1, xnnpack_weight_cache_path=str(cache))
+    options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=cpu)
+    compiled = CompiledModel.from_file(str(path), options=options)
+    inputs = next(texts(1500))
+    buffers = {
+        name: compiled.create_input_buffer_by_name("serving_default", name) for name in inputs
+    }
+    for name, ids in inputs.items():
+        buffers[name].write(ids)
+    outputs = {
+        name: compiled.create_output_buffer_by_name("serving_default", name)
+        for name in ("logits", "probabilities")
+    }
+    compiled.run_by_name("serving_default", buffers, outputs)
+    expected = make_runner(path)(**inputs)["logits"]
+    np.testing.assert_allclose(outputs["logits"].read(3, np.float32), expected[0], atol=1e-5)
+    # The runtime makes float32 of float16.
+    of_dense = classifier.count_params() - classifier.encoder.embedding.count_params()
+    size = cache.stat().st_size / (of_dense * (1 if weights == "int8" else 4))
+    assert 1 <= size < 1.3
+
+
+HEADS = {
+    "regressor": (lambda encoder: AlbertClassifier(encoder, 1, seed=2), score_outputs),
+    "span": (lambda encoder: AlbertSpanLabeler(encoder, seed=2), all_outputs),
+    "conditional_span": (
+        lambda encoder: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
+        all_outputs,
+    ),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_other_heads_give_the_models_numbers(tmp_path, head):
+    make, outputs = HEADS[head]
+    model = make(make_encoder(num_hidden_layers=1))
+    path = tmp_path / "model.tflite"
+    write_tflite(model, outputs, str(path), "float32", S)
+    run = make_runner(path)
+    for inputs in texts(97):
+        answers, expected = run(**inputs), outputs(model(inputs))
+        assert set(answers) == set(expected)
+        for name, value in expected.items():
+            np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_impossible_positions_stay_impossible_in_float16(tmp_path):
+    make, outputs = HEADS["conditional_span"]
+    model = make(make_encoder(num_hidden_layers=1))
+    path = tmp_path / "model.tflite"
+    write_tflite(model, outputs, str(path), "float16", S)
+    run = make_runner(path)
+    possible = 0
+    for inputs in texts(97):
+        answers, expected = run(**inputs), outputs(model(inputs))
+        for of in ("start_top", "end_top"):
+            log_probs = expected[f"{of}_log_probs"].numpy()
+            is_possible = log_probs > -1e4
+            possible += is_possible.sum()
+            received = answers[f"{of}_log_probs"]
+            np.testing.assert_allclose(received[is_possible], log_probs[is_possible], atol=5e-3)
+            assert (received[~is_possible] < -6e4).all()
+            np.testing.assert_array_equal(
+                answers[f"{of}_index"][is_possible], expected[f"{of}_index"].numpy()[is_possible]
+            )
+    assert 0 < possible < 5 * (3 + 6)
+
+
+def test_model_of_mixed_precision_becomes_float32(tmp_path):
+    def make(dtype):
+        encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1, dtype=dtype)
+        return AlbertClassifier(encoder, num_classes=3, seed=2, dtype=dtype)
+
+    path = tmp_path / "model.tflite"
+    model = make("mixed_bfloat16")
+    write_tflite(model, class_outputs(LABELS), str(path), "float32", S)
+    inputs = next(texts(97))
+    logits = make_runner(path)(**inputs)["logits"]
+    np.testing.assert_allclose(logits, make("float32")(inputs), rtol=0, atol=1e-6)
+    assert model.compute_dtype == model.encoder.compute_dtype == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("weights", "length", "message"),
+    [
+        ("int4", S, "received 'int4'; expected float32, float16 or int8"),
+        ("int8", 17, "received 17; expected 1 to 16, the model's positions"),
+        ("int8", 0, "received 0; expected 1 to 16"),
+    ],
+)
+def test_bad_input_is_refused(tmp_path, classifier, weights, length, message):
+    with pytest.raises(InputError, match=message):
+        write_tflite(classifier, class_outputs(LABELS), str(tmp_path / "x"), weights, length)
+    assert not list(tmp_path.iterdir())
+
+
+def test_path_that_cannot_be_written_is_named(tmp_path):
+    model = AlbertSpanLabeler(make_encoder(num_hidden_layers=1), seed=2)
+    path = tmp_path / "absent" / "model.tflite"
+    with pytest.raises(InputError, match=r"absent/model\.tflite: cannot be written"):
+        write_tflite(model, all_outputs, str(path), "float32", S)

@@ -1,0 +1,163 @@
+"""What an exported model does alone: all that the trained folder does, but train."""
+
+import io
+import json
+import pathlib
+
+import pytest
+
+from albert_tf.errors import FlagError, InputError
+from albert_tf.tasks.classification import ClassificationOptions, run
+from tests.tasks.animals import make_options
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tmp_path_factory):
+    """Folder of the exported models of pairs."""
+    folder = tmp_path_factory.mktemp("exported")
+    run(ClassificationOptions(output_dir=str(trained), export_dir=str(folder)))
+    return folder
+
+
+@pytest.mark.parametrize("form", ["ids", "text"])
+def test_evaluates_and_predicts_as_the_trained_folder(data, trained, exported, tmp_path, form):
+    asked = {
+        "do_eval": True,
+        "do_predict": True,
+        "dev_file": str(data / "dev.tsv"),
+        "test_file": str(data / "test.tsv"),
+    }
+    results = run(
+        ClassificationOptions(
+            exported_model=str(exported / form / "1"), output_dir=str(tmp_path / form), **asked
+        )
+    )
+    told = make_options(data, trained, do_train=False, do_predict=True)
+    assert results == pytest.approx(run(told), abs=1e-6)
+    for name in ("eval_predictions.tsv", "test_results.tsv"):
+        rows, expected = (
+            [line.split("\t") for line in (folder / name).read_text().splitlines()[1:]]
+            for folder in (tmp_path / form, trained)
+        )
+        assert [row[:2] for row in rows] == [row[:2] for row in expected]
+        probabilities, wanted = ([float(row[-1]) for row in of] for of in (rows, expected))
+        assert probabilities == pytest.approx(wanted, abs=2e-6)
+
+
+def test_answers_lines_in_a_pipe(trained, exported, tmp_path, monkeypatch, capsys):
+    said = []
+    for options in (
+        {"output_dir": str(trained)},
+        {"exported_model": str(exported / "ids" / "1"), "output_dir": str(tmp_path)},
+    ):
+        monkeypatch.setattr("sys.stdin", io.StringIO("the old cat\na rose\tbig\n"))
+        run(ClassificationOptions(predict_file="-", **options))
+        said.append([line.split("\t")[0] for line in capsys.readouterr().out.splitlines()])
+    assert len(said[0]) == 2
+    assert said[1] == said[0]
+
+
+def test_model_card_has_the_metrics_of_the_best_checkpoint(data, tmp_path):
+    metrics = run(
+        make_options(data, tmp_path / "out", num_train_steps=30, export_dir=str(tmp_path / "e"))
+    )
+    card = (tmp_path / "e" / "ids" / "1" / "README.md").read_text()
+    assert f"| accuracy | {metrics['accuracy']:.4f} |" in card
+    for part in ("serving_default", "serving_examples", "| gives | `label` | string (?,) |"):
+        assert part in card
+    alone = tmp_path / "alone"
+    run(ClassificationOptions(output_dir=str(tmp_path / "out"), export_dir=str(alone)))
+    assert "| accuracy | " in (alone / "text" / "1" / "README.md").read_text()
+
+
+def test_assets_say_what_the_model_is(exported):
+    for form in ("ids", "text"):
+        assets = exported / form / "1" / "assets"
+        assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]
+        assert json.loads((assets / "config.json").read_text())["max_seq_length"] == 24
+        assert json.loads((assets / "albert_config.json").read_text())["vocab_size"] == 50
+        assert (assets / "vocabulary.model").stat().st_size > 0
+
+
+def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
+    told = make_options(
+        data,
+        trained,
+        do_train=False,
+        export_dir=str(tmp_path),
+        export_weights="int8",
+    )
+    metrics = run(told)
+    folder = tmp_path / "ids" / "1"
+    card = (folder / "README.md").read_text()
+    assert "| held-out data | as exported | best checkpoint in training |" in card
+    assert f"| loss | {metrics['loss']:.4f} |" in card
+    again = run(
+        ClassificationOptions(
+            exported_model=str(folder),
+            output_dir=str(tmp_path / "out"),
+            do_eval=True,
+            dev_file=str(data / "dev.tsv"),
+        )
+    )
+    assert again == pytest.approx(metrics, abs=1e-5)
+
+
+def test_file_for_phones_lies_with_its_labels_and_vocabulary(trained, tmp_path):
+    for weights in (None, "float16"):
+        run(
+            ClassificationOptions(
+                output_dir=str(trained),
+                export_dir=str(tmp_path),
+                export_format="tflite",
+                export_weights=weights,
+            )
+        )
+    large, small = (tmp_path / "tflite" / number for number in ("1", "2"))
+    sizes = [(folder / "model.tflite").stat().st_size for folder in (large, small)]
+    assert sizes[1] < sizes[0]
+    names = {path.name for path in (large / "assets").iterdir()}
+    assert names >= {"labels.txt", "vocabulary.model", "albert_config.json", "task.json"}
+    assert "best checkpoint in training" in (large / "README.md").read_text()
+    assert not (tmp_path / "ids").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"exported_model": None, "export_weights": "int8"},
+            r"^--export_weights=int8: expected --e",
+        ),
+        (
+            {"exported_model": None, "export_dir": "x", "export_weights": "float16"},
+            r"^--export_weights=float16: expected --export_format=tflite",
+        ),
+        ({"export_dir": "again"}, r"^--exported_model: expected no --export_dir"),
+        (
+            {"exported_model": "nowhere"},
+            r"^--exported_model=nowhere: holds no classifier; .*export",
+        ),
+    ],
+)
+def test_flags_that_cannot_be_meant(exported, tmp_path, changes, message):
+    values = {"exported_model": str(exported / "ids" / "1"), "predict_file": "-", **changes}
+    with pytest.raises(FlagError, match=message):
+        run(ClassificationOptions(output_dir=str(tmp_path), **values))
+
+
+def test_exported_model_does_not_train(data, exported, tmp_path):
+    with pytest.raises(FlagError, match=r"^--exported_model: expected no --do_train"):
+        make_options(data, tmp_path, exported_model=str(exported / "ids" / "1"))
+
+
+def test_folder_that_is_no_saved_model(data, exported, tmp_path):
+    folder = tmp_path / "broken"
+    (folder / "assets").mkdir(parents=True)
+    for path in pathlib.Path(exported / "ids" / "1" / "assets").iterdir():
+        (folder / "assets" / path.name).write_bytes(path.read_bytes())
+    options = ClassificationOptions(
+        exported_model=str(folder), output_dir=str(tmp_path / "out"), predict_file="-"
+    )
+    with pytest.raises(InputError, match=r"--exported_model=.*broken: holds no SavedModel"):
+        run(options)
