@@ -35,13 +35,14 @@ _SETTINGS = {
             embedding_size=128,
             hidden_size=128,
             num_hidden_layers=4,
-            num_attention_heads=2,
+            num_attention_heads=4,
             intermediate_size=512,
             max_position_embeddings=128,
-            initializer_range=0.05,
+            # 0.02 is for a width of 768; the scale that keeps sums alike grows with 1 / sqrt(width).
+            initializer_range=0.06,
         ),
         train_batch_size=32,
-        learning_rate=0.0015,
+        learning_rate=0.004,
     ),
     "small": Setting(
         AlbertConfig(
@@ -52,11 +53,10 @@ _SETTINGS = {
             num_attention_heads=4,
             intermediate_size=1024,
             max_position_embeddings=128,
-            # 0.02 is for a width of 768; the scale that keeps sums alike grows with 1 / sqrt(width).
-            initializer_range=0.035,
+            initializer_range=0.045,
         ),
         train_batch_size=32,
-        learning_rate=0.0015,
+        learning_rate=0.003,
     ),
 }
 _LEAST_SENTENCE_ORDER_ACCURACY = 0.6
@@ -81,8 +81,8 @@ class PretrainingCurvesOptions:
     minutes: float = option("Training time of each program and configuration.", 20.0)
     trial_seconds: float = option("Trial of each way to run a program.", 30.0)
     turn_seconds: float = option("How long a program runs before the other one does.", 30.0)
-    max_seq_length: int = option("Pieces in a sequence.", 128)
-    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 20)
+    max_seq_length: int = option("Pieces in a sequence.", 64)
+    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 10)
     dupe_factor: int = option("Copies of the text, each with other segments and masks.", 5)
 
     def __post_init__(self):
