@@ -6,6 +6,10 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.data.input_pipeline import pretraining_batches
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
+from albert_tf.data.records import pretraining_record
 from albert_tf.errors import InputError
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from benchmarks.pretraining_curves import curves, schedule, turns
@@ -178,6 +182,23 @@ def _write_books(folder, count):
     for number in range(count):
         sentences = [" ".join(rng.choice(words, 8)).capitalize() + "." for _ in range(400)]
         (folder / f"book{number}.txt").write_text("\n\n".join(sentences))
+
+
+def test_batches_for_the_other_program_are_those_that_ours_trains_on(tmp_path):
+    (tmp_path / "books").mkdir()
+    _write_books(tmp_path / "books", 5)
+    records = make_records(str(tmp_path / "books"), tmp_path / "records", None, 120, 32, 5, 1)
+    records.write_batches(tmp_path / "batches.npy", 3, 8, 100, seed=7)
+    records.write_evaluation_batches(tmp_path / "held_out.npy", 2, 8)
+    batches = np.load(tmp_path / "batches.npy")
+    assert batches.shape == (3,)
+    assert batches["input_ids"].shape == (3, 8, 32)
+    spec = pretraining_record(32, 5)
+    order = RecordOrder(RecordFiles([str(records.train)]), 8, 100, 7)
+    for row, batch in zip(batches, pretraining_batches(order, spec.parse).take(3), strict=True):
+        for name, values in batch.items():
+            np.testing.assert_array_equal(row[name], values, err_msg=name)
+    assert np.load(tmp_path / "held_out.npy")["masked_lm_ids"].shape == (2, 8, 5)
 
 
 @pytest.mark.slow
