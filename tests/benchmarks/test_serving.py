@@ -139,6 +139,7 @@ def installed():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_all_candidates_answer_alike(vocabulary, tmp_path):
     config = tiny_config(vocab_size=VOCAB_SIZE, max_position_embeddings=layout.MAX_SEQ_LENGTH)
     names = installed()
