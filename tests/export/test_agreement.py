@@ -70,9 +70,10 @@ def export(kind, model, tokenizer, export_dir, form):
 
 
 def make_inputs(kind):
-    """The last text has padding, but for the choices, as all of one are there."""
+    """The last text has padding, with the id that all pad with, but for the choices."""
     if kind != "multiple_choice":
-        return random_inputs(length=MAX_SEQ_LENGTH, vocab_size=VOCAB_SIZE)
+        inputs = random_inputs(length=MAX_SEQ_LENGTH, vocab_size=VOCAB_SIZE)
+        return {**inputs, "input_ids": inputs["input_ids"] * inputs["input_mask"]}
     of_choices = [random_inputs(vocab_size=VOCAB_SIZE, seed=seed) for seed in range(len(LABELS))]
     return {name: np.stack([one[name] for one in of_choices], axis=1) for name in of_choices[0]}
 
