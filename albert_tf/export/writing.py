@@ -104,7 +104,8 @@ class Exportable:
                     signatures = {"serving_default": module.signature, **more_signatures}
                     with files.explain_refusal(paths[name]):
                         tf.saved_model.save(module, incomplete[name], signatures=signatures)
-                    self._write_card(incomplete[name], tokenizer, details, signatures)
+                    stored_in = details.weights or self.model.compute_dtype
+                    self._write_card(incomplete[name], tokenizer, details, signatures, stored_in)
                     if name == "text":
                         path = os.path.join(incomplete[name], batching.FILE_NAME)
                         files.write_text(path, batching.PARAMETERS)
@@ -118,6 +119,7 @@ class Exportable:
     ) -> dict[str, str]:
         if self.num_choices is not None:
             raise InputError("multiple choice has no form for LiteRT; expected SavedModels")
+        stored_in = details.weights or "float32"
         paths = versions.next_version(export_dir, ["tflite"], "export_dir")
         with versions.write_version(paths) as incomplete:
             path = incomplete["tflite"]
@@ -128,10 +130,10 @@ class Exportable:
                 self.model,
                 self.outputs,
                 os.path.join(path, TFLITE_FILE),
-                details.weights or "float32",
+                stored_in,
                 self.max_seq_length,
             )
-            self._write_card(path, tokenizer, details, {})
+            self._write_card(path, tokenizer, details, {}, stored_in)
         return paths
 
     def _write_card(
@@ -140,14 +142,14 @@ class Exportable:
         tokenizer: Tokenizer,
         details: ExportDetails,
         signatures: model_card.Signatures,
+        stored_in: str,
     ) -> None:
         card = model_card.model_card(
             self.model,
             tokenizer,
             signatures,
             self.labels,
-            details.weights
-            or ("float32" if details.form == "tflite" else self.model.compute_dtype),
+            stored_in,
             details.evaluations,
         )
         files.write_text(os.path.join(path, model_card.FILE_NAME), card)

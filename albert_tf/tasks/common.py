@@ -4,6 +4,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -98,10 +99,13 @@ def check_output_dir(
     Raises:
         InputError: it holds the checkpoints of another model or run.
     """
-    if has_checkpoint(options):
-        _check_run_files(options, config, fixed_options)
-        if options.do_train:
-            _warn_of_other_data(options, data_options)
+    if not has_checkpoint(options):
+        return
+    _check_config(options, config)
+    started_with = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE))
+    _check_options(options, started_with, fixed_options)
+    if options.do_train:
+        _warn_of_other_data(options, started_with, data_options)
 
 
 def has_checkpoint(options: TrainingOptions) -> bool:
@@ -109,9 +113,7 @@ def has_checkpoint(options: TrainingOptions) -> bool:
     return latest_checkpoint(options.output_dir) is not None
 
 
-def _check_run_files(
-    options: TrainingOptions, config: AlbertConfig, fixed_options: Sequence[str]
-) -> None:
+def _check_config(options: TrainingOptions, config: AlbertConfig) -> None:
     path = os.path.join(options.output_dir, CONFIG_FILE)
     there, ours = AlbertConfig.from_json_file(path).to_dict(), config.to_dict()
     for name, value in ours.items():
@@ -122,7 +124,11 @@ def _check_run_files(
                 f"{name} {there[name]}, but {'--dropout' if of_flag else options.albert_config_file} "
                 f"says {value}"
             )
-    started_with = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE))
+
+
+def _check_options(
+    options: TrainingOptions, started_with: Mapping[str, Any], fixed_options: Sequence[str]
+) -> None:
     for name in (*fixed_options, *(["optimizer"] if options.do_train else [])):
         if name not in started_with:
             raise InputError(
@@ -136,8 +142,9 @@ def _check_run_files(
             )
 
 
-def _warn_of_other_data(options: TrainingOptions, data_options: Sequence[str]) -> None:
-    started_with = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE))
+def _warn_of_other_data(
+    options: TrainingOptions, started_with: Mapping[str, Any], data_options: Sequence[str]
+) -> None:
     ours = to_json_dict(options)
     changes = [
         f"{name} {started_with[name]}, now {ours[name]}"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import typing
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError
+from benchmarks.candidates import KERAS_POLICIES, check_choices
 
 Precision = Literal["fp32", "bf16"]
 
@@ -132,9 +132,7 @@ def workloads(
     Raises:
         FlagError: a shape is not of this form, or a precision is another.
     """
-    for precision in precisions:
-        if precision not in typing.get_args(Precision):
-            raise FlagError(f"--precisions: received '{precision}'; expected fp32 or bf16")
+    check_choices("precisions", precisions, KERAS_POLICIES)
     for shape in shapes:
         if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
             raise FlagError(f"--shapes: received '{shape}'; expected batch size and length: 8x128")
