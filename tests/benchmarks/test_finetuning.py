@@ -13,8 +13,6 @@ from benchmarks.finetuning.candidates import OURS, PADDED
 from benchmarks.workers import Round
 from tests.helpers import tiny_config
 
-pytestmark = pytest.mark.slow
-
 B, COUNT, LONGEST = 3, 50, 17
 
 

@@ -13,8 +13,6 @@ from benchmarks import pretrained_against_scratch as study
 from benchmarks.pretrained_against_scratch import Result
 from tests.tasks.animals import write_data
 
-pytestmark = pytest.mark.slow
-
 
 def make_result(task, start, *scores):
     search = {"1e-4": 0.25, "1e-3": scores[0]}

@@ -194,12 +194,10 @@ def twins(tmp_path_factory):
     return folders
 
 
-@pytest.mark.slow
 def test_classifier_of_a_seed_is_the_same_to_the_bit(twins):
     assert_same_end(*twins)
 
 
-@pytest.mark.slow
 def test_classifier_answers_a_pipe_until_nobody_reads(twins):
     process = start("run_classifier.py", output_dir=twins[0], predict_file="-")
     answers = []

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from tests.export.strategies import TEXTS, WRITINGS
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def answer(exported):

@@ -5,8 +5,6 @@ import pytest
 from albert_tf.tasks.classification import run
 from tests.tasks.animals import make_options
 
-pytestmark = pytest.mark.slow
-
 
 def test_median_best_and_spread_of_several_seeds(data, tmp_path, capsys):
     options = make_options(data, tmp_path, num_trials=3, num_train_steps=3)
