@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 Batch = Mapping[str, tf.Tensor]
+Batches = tf.data.Dataset | tf.distribute.DistributedDataset
 # Means in two parts, totals and weights; for a row of steps with the steps as first axis.
 Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
@@ -64,7 +65,7 @@ class Evaluator:
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns the means of `loss.metrics` over all batches, and what follows from them."""
-        distributed = self.strategy.experimental_distribute_dataset(batches)
+        distributed = self._distribute(batches)
         step = self._compile(self._evaluation_step, distributed)
         totals = MeanAccumulator()
         for batch in distributed:
@@ -90,7 +91,7 @@ class Evaluator:
 
     def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
         """Yields the model's outputs of each batch, as arrays in the structure that it returns."""
-        distributed = self.strategy.experimental_distribute_dataset(batches)
+        distributed = self._distribute(batches)
         step = self._compile(self._prediction_step, distributed)
         for batch in distributed:
             yield tf.nest.map_structure(lambda output: output.numpy(), step(batch))
@@ -100,7 +101,25 @@ class Evaluator:
         local_results = self.strategy.experimental_local_results
         return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
-    def _compile(self, step: Callable, batches: tf.distribute.DistributedDataset) -> Callable:
+    def _distribute(self, batches: tf.data.Dataset) -> Batches:
+        """Splits each batch over the replicas; one CPU device takes it as it is.
+
+        TensorFlow distributes by a generator, and on Python 3.11 a process that has made one gets every
+        large tensor from the kernel anew (`ApplyPython311MemoryPatch` in generator_dataset_op.cc sets
+        glibc's M_MMAP_THRESHOLD). With XLA, page faults took a quarter of a step of ALBERT-base's layers.
+        """
+        if self._is_one_cpu:
+            return batches
+        return self.strategy.experimental_distribute_dataset(batches)
+
+    @property
+    def _is_one_cpu(self) -> bool:
+        (device, *others) = self.strategy.extended.worker_devices
+        return (
+            not others and tf.DeviceSpec.from_string(device).device_type == "CPU" and self.is_alone
+        )
+
+    def _compile(self, step: Callable, batches: Batches) -> Callable:
         """Returns the graph of a step; the same one for data sets of the same shapes.
 
         The signature keeps unknown lengths unknown: one graph for batches of all lengths.

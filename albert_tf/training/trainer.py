@@ -83,7 +83,7 @@ class Trainer(Evaluator):
 
     def distribute(self, batches: tf.data.Dataset) -> Iterator[Batch]:
         """Returns an iterator over global batches, each split over the replicas."""
-        return iter(self.strategy.experimental_distribute_dataset(batches))
+        return iter(self._distribute(batches))
 
     def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
         """Makes `count` updates, each with the next batch; the host hears of them at the end.
