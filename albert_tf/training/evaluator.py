@@ -114,10 +114,10 @@ class Evaluator:
 
     @property
     def _is_one_cpu(self) -> bool:
-        (device, *others) = self.strategy.extended.worker_devices
-        return (
-            not others and tf.DeviceSpec.from_string(device).device_type == "CPU" and self.is_alone
-        )
+        if not isinstance(self.strategy, tf.distribute.OneDeviceStrategy):
+            return False
+        (device,) = self.strategy.extended.worker_devices
+        return tf.DeviceSpec.from_string(device).device_type == "CPU"
 
     def _compile(self, step: Callable, batches: Batches) -> Callable:
         """Returns the graph of a step; the same one for data sets of the same shapes.
