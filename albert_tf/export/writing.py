@@ -90,6 +90,7 @@ class Exportable:
     ) -> dict[str, str]:
         if details.weights == "float16":
             raise InputError("a SavedModel has no weights of float16; expected int8 or none")
+        stored_in = details.weights or self.model.compute_dtype
         with asset_files(assets) as of_assets:
             ids_model = IdsModel(
                 self.model, self.outputs, of_assets, int8=details.weights == "int8"
@@ -104,7 +105,6 @@ class Exportable:
                     signatures = {"serving_default": module.signature, **more_signatures}
                     with files.explain_refusal(paths[name]):
                         tf.saved_model.save(module, incomplete[name], signatures=signatures)
-                    stored_in = details.weights or self.model.compute_dtype
                     self._write_card(incomplete[name], tokenizer, details, signatures, stored_in)
                     if name == "text":
                         path = os.path.join(incomplete[name], batching.FILE_NAME)
