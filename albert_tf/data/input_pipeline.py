@@ -5,8 +5,8 @@ fine-tuning puts texts of similar length together. Which examples make batch num
 of (seed, n): a run that resumes at step n starts with batch n and prepares none before it.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -50,12 +50,19 @@ def training_batches(
         InputError: there is no example.
     """
     _check_not_empty(features, "train")
-    return _batch_dataset(
-        features,
-        lambda: _plan_training(features.example_lengths, batch_size, seed, start_step),
-        batch_size,
-        fixed_length,
-    )
+    count = len(features)
+
+    @functools.lru_cache(maxsize=1)
+    def plan(epoch: int) -> np.ndarray:
+        return plan_epoch(features.example_lengths, batch_size, seed, epoch)
+
+    def examples_of(step: int) -> np.ndarray:
+        # Epoch e ends with the last batch that its examples fill: batch floor((e + 1) * n / B) - 1.
+        epoch = ((step + 1) * batch_size - 1) // count
+        return plan(epoch)[step - epoch * count // batch_size]
+
+    steps = tf.data.Dataset.counter(start_step)
+    return _batch_dataset(features, steps, examples_of, batch_size, fixed_length)
 
 
 def evaluation_batches(
@@ -80,9 +87,15 @@ def evaluation_batches(
     rows = order
     if fixed_length is not None:
         rows = np.pad(order, (0, -len(order) % batch_size), mode="edge")
-    plan = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    dataset = _batch_dataset(features, lambda: plan, fixed_length and batch_size, fixed_length)
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(plan))), order
+    starts = tf.data.Dataset.range(0, len(rows), batch_size)
+    dataset = _batch_dataset(
+        features,
+        starts,
+        lambda start: rows[start : start + batch_size],
+        fixed_length and batch_size,
+        fixed_length,
+    )
+    return dataset, order
 
 
 def restore_order(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -139,17 +152,6 @@ def padded_length(length: int) -> int:
     """
     multiple = 1 << max(0, (length - 1).bit_length() - 4)
     return -(-length // multiple) * multiple
-
-
-def _plan_training(
-    lengths: np.ndarray, batch_size: int, seed: int, start_step: int
-) -> Iterator[np.ndarray]:
-    """Yields int64 (B,), the examples of each batch from `start_step` on."""
-    # Epoch e ends with the last batch that its examples fill: batch floor((e + 1) * n / B) - 1.
-    first_epoch = ((start_step + 1) * batch_size - 1) // len(lengths)
-    for epoch in itertools.count(first_epoch):
-        first_step = epoch * len(lengths) // batch_size
-        yield from plan_epoch(lengths, batch_size, seed, epoch)[max(0, start_step - first_step) :]
 
 
 def plan_epoch(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> np.ndarray:
@@ -262,11 +264,12 @@ def _fill_up(rows: tf.Tensor, count: int) -> tf.Tensor:
 
 def _batch_dataset(
     features: Features,
-    plan: Callable[[], Iterable[np.ndarray]],
+    numbers: tf.data.Dataset,
+    examples_of: Callable[[int], np.ndarray],
     batch_size: int | None,
     length: int | None,
 ) -> tf.data.Dataset:
-    """Makes a dataset of the batches that a plan names, with the static sizes that are given."""
+    """Makes a batch of the examples of each number, with the static sizes that are given."""
     choices = () if features.num_choices is None else (features.num_choices,)
     signature = {
         name: tf.TensorSpec((batch_size, *choices, length), tf.int32)
@@ -274,12 +277,41 @@ def _batch_dataset(
     }
     for name, labels in features.labels.items():
         signature[name] = tf.TensorSpec((batch_size,), labels.dtype)
-    return _ordered(
-        tf.data.Dataset.from_generator(
-            lambda: (make_batch(features, examples, length) for examples in plan()),
-            output_signature=signature,
-        )
+    return computed_batches(
+        numbers, lambda number: make_batch(features, examples_of(number), length), signature
     )
+
+
+def computed_batches(
+    numbers: tf.data.Dataset,
+    compute: Callable[[int], Mapping[str, np.ndarray]],
+    signature: Mapping[str, tf.TensorSpec],
+) -> tf.data.Dataset:
+    """Returns a batch that Python computes for each number.
+
+    `Dataset.from_generator` does without numbers, but the first one of a process on Python 3.11 makes
+    TensorFlow set glibc's threshold for mapped memory (`mallopt`). From then on every large tensor of
+    the process comes from the kernel, page by page, in each step anew.
+
+    Args:
+        numbers: integers ().
+        compute: number -> arrays by name.
+        signature: their shapes and dtypes; None for a size that batches differ in.
+    """
+
+    def arrays_of(number: np.ndarray) -> list[np.ndarray]:
+        batch = compute(int(number))
+        return [batch[name] for name in signature]
+
+    def batch_of(number: tf.Tensor) -> dict[str, tf.Tensor]:
+        dtypes = [spec.dtype for spec in signature.values()]
+        arrays = tf.numpy_function(arrays_of, [number], dtypes)
+        return {
+            name: tf.ensure_shape(array, spec.shape)
+            for array, (name, spec) in zip(arrays, signature.items(), strict=True)
+        }
+
+    return _ordered(numbers.map(batch_of))
 
 
 def _ordered(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.input_pipeline import computed_batches
 from benchmarks.candidates import KERAS_POLICIES, hugging_face_config
 from benchmarks.finetuning.samples import Activity, Batch, Batching
 
@@ -55,8 +56,8 @@ def _as_dataset(batches: Sequence[Batch]) -> tf.data.Dataset:
         shape = [sizes[0] if len(set(sizes)) == 1 else None for sizes in shapes]
         # The pipeline knows a length beforehand where it pads to it, and where it is the only one.
         signature[name] = tf.TensorSpec(shape, array.dtype)
-    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    numbers = tf.data.Dataset.range(len(batches))
+    return computed_batches(numbers, lambda number: batches[number], signature)
 
 
 def transformers_pass(
