@@ -93,7 +93,7 @@ def _import_beam() -> types.ModuleType:
         import apache_beam
     except ImportError as error:
         raise FlagError(
-            "--runner: expected Apache Beam to be installed: pip install 'albert-tf[beam]'"
+            "--runner: expected Apache Beam to be installed: pip install 'apache-beam[tfrecord]'"
         ) from error
     return apache_beam
 

@@ -24,7 +24,7 @@ def _zstandard(path: str) -> _Compression:
         import zstandard
     except ImportError as error:
         raise InputError(
-            f"{path}: reading it needs the package zstandard: pip install 'albert-tf[zstd]'"
+            f"{path}: reading it needs the package zstandard: pip install zstandard"
         ) from error
     return _Compression(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
 

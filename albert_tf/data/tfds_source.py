@@ -62,7 +62,7 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
     except ImportError as error:
         raise InputError(
             "--data_source=tfds: the package tensorflow-datasets is not installed; "
-            "pip install 'albert-tf[tfds]', or --data_source=files with --data_dir"
+            "pip install tensorflow-datasets importlib-resources, or --data_source=files with --data_dir"
         ) from error
     # It tries ten times, which is one error for the user and not ten warnings.
     logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""ALBERT's whole job on text that this machine already has, in about five minutes on two cores.
+"""ALBERT's whole job on text that this machine already has, in about four minutes on two cores.
 
 Vocabulary, pre-training data, pre-training, fine-tuning, evaluation, SavedModel, prediction: each step
 is a command that the README shows, printed before it runs. What is complete already is kept, so a run

@@ -64,7 +64,7 @@ def make(module, corpus, tokenizer, folder, *how, objective="sop", shards=1, com
 def test_the_instances_are_those_of_the_local_path(
     corpus, tokenizer, tmp_path, objective, shards, compression
 ):
-    pytest.importorskip("apache_beam", reason="needs the extra albert-tf[beam]")
+    pytest.importorskip("apache_beam", reason="needs apache-beam")
     settings = {"objective": objective, "shards": shards, "compression": compression}
     local = make(two_passes, corpus, tokenizer, tmp_path / "local", 1, **settings)
     how = ("DirectRunner", [])
@@ -74,7 +74,7 @@ def test_the_instances_are_those_of_the_local_path(
 
 
 def test_fewer_instances_than_shards_are_refused(tokenizer, tmp_path):
-    pytest.importorskip("apache_beam", reason="needs the extra albert-tf[beam]")
+    pytest.importorskip("apache_beam", reason="needs apache-beam")
     (tmp_path / "text").write_text("aa bb cc")
     corpus = find_files([str(tmp_path / "text")], "input_file")
     with pytest.raises(InputError, match="--num_shards: received 5 for 2 instances"):
@@ -83,5 +83,5 @@ def test_fewer_instances_than_shards_are_refused(tokenizer, tmp_path):
 
 def test_a_missing_package_is_named(corpus, tokenizer, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(FlagError, match=r"--runner: .*pip install 'albert-tf\[beam\]'"):
+    with pytest.raises(FlagError, match=r"--runner: .*pip install 'apache-beam\[tfrecord\]'"):
         make(beam_pipeline, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [])
