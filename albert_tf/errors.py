@@ -5,6 +5,9 @@ its message as one line without a traceback. Any other exception is a mistake of
 traceback.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 
 class InputError(ValueError):
     """A mistake in what the user gave.
@@ -17,6 +20,15 @@ class InputError(ValueError):
     """
 
     exit_code = 1
+
+
+@contextlib.contextmanager
+def name_flag(flag: str) -> Iterator[None]:
+    """Puts a flag before the message of a mistake in what it named."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"--{flag}: {error}") from error
 
 
 class FlagError(InputError):

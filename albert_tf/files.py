@@ -5,6 +5,7 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 """
 
 import contextlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -194,6 +195,13 @@ def write_bytes(path: str, content: bytes) -> None:
     """Writes a file, atomically."""
     with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
         file.write(content)
+
+
+def write_picture(path: str, figure: Any) -> None:
+    """Writes a figure of Matplotlib as PNG, atomically."""
+    content = io.BytesIO()  # Matplotlib itself writes to local disks alone
+    figure.savefig(content, format="png")
+    write_bytes(path, content.getvalue())
 
 
 def make_directory(path: str, flag: str) -> None:

@@ -5,7 +5,6 @@ fine-tuning puts texts of similar length together. Which examples make batch num
 of (seed, n): a run that resumes at step n starts with batch n and prepares none before it.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -50,19 +49,19 @@ def training_batches(
         InputError: there is no example.
     """
     _check_not_empty(features, "train")
-    count = len(features)
+    lengths = features.example_lengths
 
-    @functools.lru_cache(maxsize=1)
-    def plan(epoch: int) -> np.ndarray:
-        return plan_epoch(features.example_lengths, batch_size, seed, epoch)
+    def plan(epoch: tf.Tensor) -> tf.data.Dataset:
+        batches = tf.numpy_function(
+            lambda number: plan_epoch(lengths, batch_size, seed, int(number)), [epoch], tf.int64
+        )
+        return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(batches, (None, batch_size)))
 
-    def examples_of(step: int) -> np.ndarray:
-        # Epoch e ends with the last batch that its examples fill: batch floor((e + 1) * n / B) - 1.
-        epoch = ((step + 1) * batch_size - 1) // count
-        return plan(epoch)[step - epoch * count // batch_size]
-
-    steps = tf.data.Dataset.counter(start_step)
-    return _batch_dataset(features, steps, examples_of, batch_size, fixed_length)
+    # Epoch e ends with the last batch that its examples fill: batch floor((e + 1) * n / B) - 1.
+    first_epoch = ((start_step + 1) * batch_size - 1) // len(lengths)
+    first_step = first_epoch * len(lengths) // batch_size
+    plans = tf.data.Dataset.counter(first_epoch).flat_map(plan).skip(start_step - first_step)
+    return _batch_dataset(features, plans, batch_size, fixed_length)
 
 
 def evaluation_batches(
@@ -87,15 +86,8 @@ def evaluation_batches(
     rows = order
     if fixed_length is not None:
         rows = np.pad(order, (0, -len(order) % batch_size), mode="edge")
-    starts = tf.data.Dataset.range(0, len(rows), batch_size)
-    dataset = _batch_dataset(
-        features,
-        starts,
-        lambda start: rows[start : start + batch_size],
-        fixed_length and batch_size,
-        fixed_length,
-    )
-    return dataset, order
+    plan = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
+    return _batch_dataset(features, plan, fixed_length and batch_size, fixed_length), order
 
 
 def restore_order(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -263,13 +255,9 @@ def _fill_up(rows: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def _batch_dataset(
-    features: Features,
-    numbers: tf.data.Dataset,
-    examples_of: Callable[[int], np.ndarray],
-    batch_size: int | None,
-    length: int | None,
+    features: Features, plan: tf.data.Dataset, batch_size: int | None, length: int | None
 ) -> tf.data.Dataset:
-    """Makes a batch of the examples of each number, with the static sizes that are given."""
+    """Makes a batch of the examples, int64 (B,), of each step, with the static sizes that are given."""
     choices = () if features.num_choices is None else (features.num_choices,)
     signature = {
         name: tf.TensorSpec((batch_size, *choices, length), tf.int32)
@@ -278,40 +266,40 @@ def _batch_dataset(
     for name, labels in features.labels.items():
         signature[name] = tf.TensorSpec((batch_size,), labels.dtype)
     return computed_batches(
-        numbers, lambda number: make_batch(features, examples_of(number), length), signature
+        plan, lambda examples: make_batch(features, examples, length), signature
     )
 
 
 def computed_batches(
-    numbers: tf.data.Dataset,
-    compute: Callable[[int], Mapping[str, np.ndarray]],
+    plan: tf.data.Dataset,
+    compute: Callable[[np.ndarray], Mapping[str, np.ndarray]],
     signature: Mapping[str, tf.TensorSpec],
 ) -> tf.data.Dataset:
-    """Returns a batch that Python computes for each number.
+    """Returns a batch that Python computes for each element of a plan.
 
-    `Dataset.from_generator` does without numbers, but the first one of a process on Python 3.11 makes
+    `Dataset.from_generator` does without a plan, but the first one of a process on Python 3.11 makes
     TensorFlow set glibc's threshold for mapped memory (`mallopt`). From then on every large tensor of
     the process comes from the kernel, page by page, in each step anew.
 
     Args:
-        numbers: integers ().
-        compute: number -> arrays by name.
+        plan: arrays.
+        compute: an array of the plan -> arrays by name.
         signature: their shapes and dtypes; None for a size that batches differ in.
     """
 
-    def arrays_of(number: np.ndarray) -> list[np.ndarray]:
-        batch = compute(int(number))
+    def arrays_of(planned: np.ndarray) -> list[np.ndarray]:
+        batch = compute(planned)
         return [batch[name] for name in signature]
 
-    def batch_of(number: tf.Tensor) -> dict[str, tf.Tensor]:
+    def batch_of(planned: tf.Tensor) -> dict[str, tf.Tensor]:
         dtypes = [spec.dtype for spec in signature.values()]
-        arrays = tf.numpy_function(arrays_of, [number], dtypes)
+        arrays = tf.numpy_function(arrays_of, [planned], dtypes)
         return {
             name: tf.ensure_shape(array, spec.shape)
             for array, (name, spec) in zip(arrays, signature.items(), strict=True)
         }
 
-    return _ordered(numbers.map(batch_of))
+    return _ordered(plan.map(batch_of))
 
 
 def _ordered(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -38,7 +38,7 @@ class RaceFolders:
             labels: the labels that exist.
 
         Raises:
-            InputError: a folder is missing or empty, or an article is not RACE's.
+            InputError: a folder is missing or empty, or holds no questions, or an article is not RACE's.
         """
         examples = []
         above = os.path.join(data_dir, _FOLDER)
@@ -47,6 +47,8 @@ class RaceFolders:
             folder = os.path.join(top, split, level)
             for place, article in _read_articles(data_dir, folder):
                 examples += examples_of_article(place, article, labels, split)
+        if not examples:
+            raise InputError(f"{os.path.join(top, split)}: holds no questions")
         if len({example.label is None for example in examples}) > 1:
             raise InputError(
                 f"{os.path.join(top, split)}: some articles have answers and others none; "
@@ -122,7 +124,7 @@ def examples_of_article(place: str, article: Any, labels: Labels, split: str) ->
     Raises:
         InputError: something is missing or of another form.
     """
-    _check_form(place, article, ("answers",) if split != "test" or "answers" in article else ())
+    _check_form(place, article, split)
     questions, options = article["questions"], article["options"]
     answers = article.get("answers", [None] * len(questions))
     if not len(questions) == len(options) == len(answers):
@@ -151,13 +153,14 @@ def examples_of_article(place: str, article: Any, labels: Labels, split: str) ->
     return examples
 
 
-def _check_form(place: str, article: Any, more_lists: Sequence[str]) -> None:
+def _check_form(place: str, article: Any, split: str) -> None:
     if not isinstance(article, Mapping):
         raise InputError(f"{place}: not an article of RACE: expected an object in braces")
     for name in ("id", "article"):
         if not isinstance(article.get(name), str):
             raise InputError(f"{place}: not an article of RACE: expected '{name}', a text")
-    for name in ("questions", "options", *more_lists):
+    answers = ("answers",) if split != "test" or "answers" in article else ()
+    for name in ("questions", "options", *answers):
         of_article = article.get(name)
         if not isinstance(of_article, list) or (name != "options" and not _is_texts(of_article)):
             kind = "lists" if name == "options" else "texts"

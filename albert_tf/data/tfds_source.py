@@ -5,6 +5,7 @@ leaderboards expect them. Ids are the numbers of the rows, as in the original's 
 numbers, whose names are the original's for some tasks and for others, whose labels are 0 and 1, are not.
 """
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,7 +28,7 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
         data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
 
     Raises:
-        InputError: the package is missing, or the download fails.
+        InputError: the package is missing, the download fails, or a file is damaged.
     """
     of_split = task.tfds.dev if split == "dev" else split
     name = f"{of_split}_{set_name}" if set_name else of_split
@@ -55,7 +56,8 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
         data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
 
     Raises:
-        InputError: the package is missing, or the download fails.
+        InputError: the package is missing, or the download fails; a damaged file raises it as the
+            records are read.
     """
     try:
         import tensorflow_datasets as tfds
@@ -66,8 +68,20 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
         ) from error
     # It tries ten times, which is one error for the user and not ten warnings.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    try:
+    with _explain(builder):
         dataset, info = tfds.load(builder, split=split, data_dir=data_dir, with_info=True)
+
+    def records() -> Iterator[Mapping]:
+        with _explain(builder):
+            yield from tfds.as_numpy(dataset)
+
+    return records(), info.features
+
+
+@contextlib.contextmanager
+def _explain(builder: str) -> Iterator[None]:
+    try:
+        yield
     # Any of the network's, the file system's and the package's own errors.
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
@@ -75,7 +89,6 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
             f"--data_source=tfds: '{builder}' can be neither read nor downloaded: {reason}; "
             "give the original files instead: --data_source=files and --data_dir"
         ) from error
-    return tfds.as_numpy(dataset), info.features
 
 
 def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:

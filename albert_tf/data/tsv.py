@@ -80,8 +80,9 @@ class Scores:
         greatest: the greatest of them.
     """
 
-    least: float = -math.inf
-    greatest: float = math.inf
+    # The square of an error between these is finite in float32.
+    least: float = -1e18
+    greatest: float = 1e18
 
     def clip(self, score: float) -> float:
         """Returns the nearest score that exists."""

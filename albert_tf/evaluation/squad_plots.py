@@ -47,8 +47,7 @@ def draw_squad_plots(
         figure = Figure(figsize=(5, 4), layout="constrained")
         draw(figure.subplots())
         paths.append(os.path.join(output_dir, f"{name}.png"))
-        with files.write_atomically(paths[-1]) as incomplete:
-            figure.savefig(incomplete, format="png")
+        files.write_picture(paths[-1], figure)
     return paths
 
 

@@ -40,7 +40,7 @@ from albert_tf.tasks.fine_tuning import (
     prepare_folder,
 )
 from albert_tf.tasks.kinds import KINDS
-from albert_tf.tasks.line_prediction import predict_lines
+from albert_tf.tasks.line_prediction import check_lines, predict_lines
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
@@ -66,6 +66,7 @@ def _run_once(options: ClassificationOptions) -> dict[str, float]:
     config = load_config(options)
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, options, config)
+    check_lines(options)
     data = read_data(options, tokenizer)
     check_head(options, data.head)
     check_folder(options, config, tokenizer)

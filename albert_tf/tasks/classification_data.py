@@ -165,7 +165,10 @@ def read_head(options: ClassificationOptions) -> Head:
     if not tf.io.gfile.exists(path):
         raise InputError(f"{options.model_flag}: holds no classifier: no {HEAD_FILE}")
     values = files.read_json(path)
-    return Head(**{**values, "labels": tuple(values["labels"])})
+    try:
+        return Head(**{**values, "labels": tuple(values["labels"])})
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: not as --do_train writes it: {error}") from error
 
 
 def write_head(options: ClassificationOptions, head: Head) -> None:

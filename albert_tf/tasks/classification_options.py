@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, Literal
 
+from albert_tf import files
 from albert_tf.data.race import LEVELS, RACE_TASK
 from albert_tf.data.task import Task
 from albert_tf.data.task_table import TASKS, find_task
@@ -29,6 +30,11 @@ class ClassificationOptions(FineTuningOptions):
     OF_MODEL = (*FineTuningOptions.OF_MODEL, "task_name", "max_qa_length")
     OF_TRAINING = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
 
+    output_dir: str | None = option(
+        "Folder for checkpoints, metrics, summaries and results; of --exported_model, --predict_file and "
+        "nothing else, there are none.",
+        None,
+    )
     task_name: str | None = option(
         f"The task: {', '.join(TASKS)}; without training that of --output_dir.", None
     )
@@ -77,6 +83,11 @@ class ClassificationOptions(FineTuningOptions):
             self._check_sources()
 
     @property
+    def init_flag(self) -> str:
+        """The flag that names what the weights start from, for messages."""
+        return "init_classifier" if self.init_classifier else super().init_flag
+
+    @property
     def task(self) -> Task:
         """The row of the task."""
         return find_task(self.task_name)
@@ -101,8 +112,10 @@ class ClassificationOptions(FineTuningOptions):
             wanted=("do_train", "do_eval", "do_predict", "predict_file", "export_dir"),
             for_training=("task_name", *(() if self.init_classifier else ("albert_config_file",))),
         )
-        if self.init_classifier and (self.init_checkpoint or not self.do_train):
-            raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
+        if not self.output_dir and not (
+            self.exported_model and not self.do_eval and not self.do_predict
+        ):
+            raise FlagError("expected --output_dir; received none")
         if self.num_trials > 1 and (self.export_dir or self.predict_file):
             raise FlagError(
                 f"--num_trials={self.num_trials}: expected neither --export_dir nor --predict_file; "
@@ -171,18 +184,38 @@ def _defaults(options: ClassificationOptions) -> dict[str, Any]:
 
 
 def _start_from_classifier(options: ClassificationOptions) -> ClassificationOptions:
-    """Returns the options with those of `--init_classifier`'s folder that its weights go with."""
+    """Returns the options with those of `--init_classifier`'s folder that its weights go with.
+
+    Raises:
+        InputError: the folder holds no classifier, or one of another vocabulary or case.
+    """
+    if options.init_checkpoint or not options.do_train:
+        raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
     folder = options.init_classifier
-    of_folder = read_folder(folder, ("do_lower_case",))
-    if not of_folder:
+    of_folder = {
+        name: value
+        for name, value in read_folder(folder, ("do_lower_case",)).items()
+        if value is not None
+    }
+    if len(of_folder) < len(("config", "case", "vocabulary")):
         raise InputError(
             f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
         )
+    for name in ("spm_model_file", "vocab_file", "do_lower_case"):
+        received, there = getattr(options, name), of_folder.get(name)
+        if received is not None and not _are_same(received, there):
+            raise InputError(
+                f"--{name}={received}: the model of --init_classifier={folder} has another; expected "
+                f"no --{name}"
+            )
     missing = {name: value for name, value in of_folder.items() if getattr(options, name) is None}
     return dataclasses.replace(
-        options,
-        init_classifier=None,
-        init_checkpoint=best_checkpoint(folder),
-        reset_head=True,
-        **missing,
+        options, init_checkpoint=best_checkpoint(folder), reset_head=True, **missing
     )
+
+
+def _are_same(received: str | bool, there: str | bool | None) -> bool:
+    """Returns whether two values are equal, or two files."""
+    if isinstance(received, bool) or there is None:
+        return received == there
+    return files.read_bytes(received) == files.read_bytes(there)

@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
 from albert_tf.data.features import Features
 from albert_tf.data.input_pipeline import training_batches
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_flag
 from albert_tf.export import ExportDetails, ExportedModel
 from albert_tf.export.assets import json_asset
 from albert_tf.export.weights import round_to_int8
@@ -278,10 +278,8 @@ def _starting_part(
     """
     if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
         return model.encoder
-    try:
+    with name_flag("init_checkpoint"):
         shape = stored_shape(options.init_checkpoint, head_bias.path)
-    except InputError as error:
-        raise InputError(f"--init_checkpoint: {error}") from error
     if shape is None:
         return model.encoder
     if shape != tuple(head_bias.shape):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, InputError
 from albert_tf.export import assets
 from albert_tf.export.writing import Form, Weights
 from albert_tf.options import option
@@ -250,6 +250,8 @@ def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
     if not tf.io.gfile.exists(path):
         return {}
     saved = files.read_json(path)
+    if not isinstance(saved, Mapping):
+        raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
     values = {name: saved.get(name) for name in names}
     there = {
         "albert_config_file": CONFIG_FILE,

@@ -201,12 +201,14 @@ class _MultipleChoice(_ClassesKind):
         )
 
     def example_of_line(self, fields, head) -> Example | None:
-        if len(fields) != 2 + len(head.labels):
+        texts = 1 + head.pairs
+        if len(fields) != texts + len(head.labels):
             return None
-        return Example("", fields[0], fields[1], choices=tuple(fields[2:]))
+        return Example("", *fields[:texts], choices=tuple(fields[texts:]))
 
     def line_format(self, head) -> str:
-        return f"text_a, text_b and {len(head.labels)} choices with tabs between them"
+        texts = "text_a, text_b" if head.pairs else "text_a"
+        return f"{texts} and {len(head.labels)} choices with tabs between them"
 
     def export(self, model, head, tokenizer, options, details) -> dict[str, str]:
         return export_multiple_choice(

@@ -40,6 +40,5 @@ def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
         if axes.lines:
             axes.legend()
     path = os.path.join(output_dir, _CURVE_FILE)
-    with files.write_atomically(path) as incomplete:
-        figure.savefig(incomplete, format="png")
+    files.write_picture(path, figure)
     return path

@@ -18,6 +18,17 @@ from albert_tf.tokenization import Tokenizer
 STANDARD_INPUT = "-"
 
 
+def check_lines(options: ClassificationOptions) -> None:
+    """Checks that `--predict_file`, which is read last, is there.
+
+    Raises:
+        InputError: it is not.
+    """
+    path = options.predict_file
+    if path not in (None, STANDARD_INPUT) and not tf.io.gfile.exists(path):
+        raise InputError(f"--predict_file: no file '{path}'; - is standard input")
+
+
 def predict_lines(
     options: ClassificationOptions, head: Head, model: keras.Model, tokenizer: Tokenizer
 ) -> None:
@@ -62,4 +73,6 @@ def _read_example(place: str, line: str, head: Head) -> Example:
         )
     if not example.text_a.strip():
         raise InputError(f"{place}: the text is empty")
+    if not all(choice.strip() for choice in example.choices or ()):
+        raise InputError(f"{place}: a choice is empty")
     return example

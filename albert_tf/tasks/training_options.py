@@ -70,6 +70,11 @@ class TrainingOptions:
     jit_compile: bool = option("Whether XLA compiles the forward and backward pass.", False)
     random_seed: int = option("Decides starting values, dropout and the order of the data.", 12345)
 
+    @property
+    def init_flag(self) -> str:
+        """The flag that names what the weights start from, for messages."""
+        return "init_checkpoint"
+
     def __post_init__(self):
         for name in (
             "train_batch_size",

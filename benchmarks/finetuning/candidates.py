@@ -57,7 +57,7 @@ def _as_dataset(batches: Sequence[Batch]) -> tf.data.Dataset:
         # The pipeline knows a length beforehand where it pads to it, and where it is the only one.
         signature[name] = tf.TensorSpec(shape, array.dtype)
     numbers = tf.data.Dataset.range(len(batches))
-    return computed_batches(numbers, lambda number: batches[number], signature)
+    return computed_batches(numbers, lambda number: batches[int(number)], signature)
 
 
 def transformers_pass(

@@ -54,6 +54,9 @@ def test_scores(tmp_path):
         *("regression", Scores(), ("pearson", "spearman")),
     )
     assert [example.label for example in read_own(str(path), "train", task)] == ["-1.5", "2e3"]
+    path.write_text("label\ttext_a\n1e39\tfirst\n")
+    with pytest.raises(InputError, match=r"line 2: label 1e39; expected a number from -1e\+18 to"):
+        read_own(str(path), "train", task)
     path.write_text("label\ttext_a\nnan\tfirst\n")
     with pytest.raises(InputError, match=r"train.tsv, line 2: label 'nan'; expected a number$"):
         read_own(str(path), "train", task)

@@ -85,6 +85,24 @@ def test_files_that_are_no_articles(tmp_path):
         read(tmp_path)
 
 
+def test_test_article_that_is_none(tmp_path):
+    write_race(tmp_path, together=False)
+    (tmp_path / "test" / "high" / "10.txt").write_text("5")
+    with pytest.raises(InputError, match=r"high/10.txt: not an article of RACE: expected an obj"):
+        read(tmp_path, "test")
+
+
+@pytest.mark.parametrize("content", ["", "no questions"])
+def test_folder_without_questions(tmp_path, content):
+    write_race(tmp_path, together=True)
+    if content:
+        content = json.dumps(make_article("middle1.txt", 0)) + "\n"
+    for level in ("middle", "high"):
+        (tmp_path / "train" / level / "all.txt").write_text(content)
+    with pytest.raises(InputError, match=rf"^{tmp_path}/train: holds no questions$"):
+        read(tmp_path, "train")
+
+
 def test_missing_folder_is_named(tmp_path):
     with pytest.raises(
         InputError, match=rf"--data_dir={tmp_path}: no file '{tmp_path}/dev/middle/all.txt'"

@@ -105,6 +105,22 @@ def test_failed_download_is_one_line_that_names_data_dir(tmp_path, monkeypatch):
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
 
 
+def test_damaged_file_is_one_line(tmp_path):
+    task = find_task("cola")
+    rows = [Example("", f"text {number}", None, "1") for number in range(9)]
+    write_tfds(
+        "glue/cola",
+        tmp_path,
+        {"validation": list(glue_records("glue/cola", rows, task.tfds.columns))},
+    )
+    (path,) = tmp_path.rglob("*.tfrecord*")
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(
+        InputError, match=r"^--data_source=tfds: 'glue/cola' can be neither read nor"
+    ):
+        read_tfds(task, "dev", "", str(tmp_path))
+
+
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(InputError, match=r"--data_source=tfds: .*pip install .* --data_dir$"):

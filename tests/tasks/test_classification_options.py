@@ -107,3 +107,11 @@ def test_lengths_without_flags_leave_room_for_what_a_choice_is_about(changes, le
 def test_level_is_of_race_alone():
     with pytest.raises(FlagError, match="--race_level=high: expected --task_name=race"):
         make(race_level="high")
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"do_train": False, "exported_model": "ids", "do_eval": True}]
+)
+def test_what_is_written_needs_a_folder(changes):
+    with pytest.raises(FlagError, match=r"^expected --output_dir; received none$"):
+        make(output_dir=None, **changes)

@@ -40,11 +40,11 @@ def test_evaluates_and_predicts_as_the_trained_folder(data, trained, exported, t
         assert probabilities == pytest.approx(wanted, abs=2e-6)
 
 
-def test_answers_lines_in_a_pipe(trained, exported, tmp_path, monkeypatch, capsys):
+def test_answers_lines_in_a_pipe(trained, exported, monkeypatch, capsys):
     said = []
     for options in (
         {"output_dir": str(trained)},
-        {"exported_model": str(exported / "ids" / "1"), "output_dir": str(tmp_path)},
+        {"exported_model": str(exported / "ids" / "1")},
     ):
         lines = io.BytesIO(b"the old cat\na rose\tbig\n")
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(lines))

@@ -1,6 +1,7 @@
 """Scores and choices from the user's own files, all the way; what differs from classes."""
 
 import csv
+import io
 import json
 
 import numpy as np
@@ -9,7 +10,7 @@ import tensorflow as tf
 from scipy import stats
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification import run
+from albert_tf.tasks.classification import ClassificationOptions, run
 from tests.data.race_folder import write_race
 from tests.tasks.animals import ANIMALS, NO_FILES, OTHERS, PLANTS, make_options
 
@@ -115,6 +116,28 @@ def test_choices(data, tmp_path):
         options=[[row[f"choice_{letter}"] for letter in "abc"] for row in texts],
     )
     assert [row["prediction"].encode() for row in predicted] == served["label"].numpy().tolist()
+
+
+def answer_lines(output_dir, monkeypatch, capsys, *lines):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+    capsys.readouterr()
+    run(ClassificationOptions(output_dir=str(output_dir), predict_file="-"))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_lines_of_choices_without_a_question(data, tmp_path, monkeypatch, capsys):
+    rows = [f"cat\toak\t{'AB'[number % 2]}\tone sees the" for number in range(8)]
+    path = tmp_path / "train.tsv"
+    path.write_text("\n".join(["choice_a\tchoice_b\tlabel\ttext_a", *rows]) + "\n")
+    out = tmp_path / "out"
+    files = {**NO_FILES, "train_file": str(path), "do_eval": False}
+    run(make_options(data, out, **files, num_train_steps=1, warmup_steps=1, max_qa_length=6))
+    (answer,) = answer_lines(out, monkeypatch, capsys, "one sees\tcat\toak")
+    assert answer[0] in "AB"
+    with pytest.raises(InputError, match=r"received 4 texts; expected text_a and 2 choices"):
+        answer_lines(out, monkeypatch, capsys, "one sees\twhat\tcat\toak")
+    with pytest.raises(InputError, match=r"standard input, line 1: a choice is empty"):
+        answer_lines(out, monkeypatch, capsys, "one sees\tcat\t ")
 
 
 def test_race(data, tmp_path):

@@ -2,6 +2,7 @@ import json
 import sys
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.tasks.learning_curve import draw_learning_curve
 
@@ -24,6 +25,15 @@ def test_picture(folder, metrics):
     path = draw_learning_curve(str(folder), *metrics)
     with open(path, "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_picture_beyond_local_disks(folder):
+    pytest.importorskip("matplotlib")
+    tf.io.gfile.makedirs("ram://curve")
+    tf.io.gfile.copy(str(folder / "metrics.jsonl"), "ram://curve/metrics.jsonl")
+    path = draw_learning_curve("ram://curve", "accuracy")
+    with tf.io.gfile.GFile(path, "rb") as file:
+        assert file.read().startswith(b"\x89PNG\r\n\x1a\n")
 
 
 def test_without_matplotlib_there_is_none(folder, monkeypatch):

@@ -216,6 +216,71 @@ def test_trained_folder_of_another_task_starts_one_with_a_new_head(data, tmp_pat
     assert (heads[0] != heads[1]).any()
 
 
+@pytest.fixture
+def classifier(trained, tmp_path):
+    """A trained folder that a test may change."""
+    return shutil.copytree(trained, tmp_path / "classifier")
+
+
+def test_damaged_init_classifier_names_its_flag(data, classifier, tmp_path):
+    for path in classifier.rglob("*.data-*"):
+        path.write_bytes(path.read_bytes()[:100])
+    values = {"albert_config_file": None, "spm_model_file": None}
+    with pytest.raises(InputError, match=r"^--init_classifier: .*classifier/best"):
+        run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
+
+
+@pytest.mark.parametrize("name", ["albert_config.json", "vocabulary.model"])
+def test_init_classifier_that_lacks_a_file(data, classifier, tmp_path, name):
+    (classifier / name).unlink()
+    values = {"albert_config_file": None, "spm_model_file": None}
+    with pytest.raises(InputError, match=r"^--init_classifier=.*: holds no classifier"):
+        run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"spm_model_file": "other.model"},
+            r"^--spm_model_file=other.model: the model of --init_c",
+        ),
+        (
+            {"do_lower_case": False},
+            r"^--do_lower_case=False: the model of --init_classifier=.* has",
+        ),
+        (
+            {"spm_model_file": None, "vocab_file": "words.txt"},
+            r"^--vocab_file=words.txt: the model of --init_classifier=.* has another",
+        ),
+        ({"init_checkpoint": "best"}, r"^--init_classifier: expected --do_train, and no --init_ch"),
+        ({"do_train": False}, r"^--init_classifier: expected --do_train, and no --init_checkpoint"),
+    ],
+)
+def test_init_classifier_brings_what_its_weights_go_with(
+    data, trained, tmp_path, monkeypatch, changes, message
+):
+    monkeypatch.chdir(tmp_path)
+    write_vocabulary(tmp_path / "other.model", seed=1)
+    options = make_options(data, tmp_path / "out", init_classifier=str(trained), **changes)
+    with pytest.raises(InputError, match=message):
+        run(options)
+
+
+@pytest.mark.parametrize("flag", ["albert_config_file", "spm_model_file", "predict_file"])
+def test_missing_file_names_its_flag_before_anything_is_trained(data, tmp_path, flag):
+    with pytest.raises(InputError, match=rf"^--{flag}: .*absent"):
+        run(make_options(data, tmp_path / "out", **{flag: "absent"}))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "content"), [("config.json", "[]"), ("task.json", "{}")])
+def test_file_of_the_folder_that_is_none(classifier, name, content):
+    (classifier / name).write_text(content)
+    with pytest.raises(InputError, match=rf"classifier/{name}: .*as --do_train writes it"):
+        run(ClassificationOptions(output_dir=str(classifier), predict_file="-"))
+
+
 def test_init_classifier_that_is_none(data, tmp_path):
     options = make_options(data, tmp_path / "out", init_classifier=str(tmp_path))
     with pytest.raises(InputError, match=r"--init_classifier=.*: holds no classifier; expected a"):
