@@ -131,14 +131,12 @@ class Candidate:
     Attributes:
         make_pass: makes its pass.
         batching: how its batches are made.
-        activities: what it is timed at.
         arguments: of `make_pass`.
         packages: what has to be installed beside our own requirements.
     """
 
     make_pass: Callable[..., Pass]
     batching: Batching
-    activities: tuple[Activity, ...] = ("training", "prediction")
     arguments: dict = dataclasses.field(default_factory=dict)
     packages: tuple[str, ...] = ()
 
@@ -156,11 +154,9 @@ OURS, PADDED = "albert_tf", "albert_tf padded"
 CANDIDATES = {
     OURS: Candidate(albert_tf_pass, "pipeline"),
     PADDED: Candidate(albert_tf_pass, "fixed"),
-    "transformers": Candidate(transformers_pass, "random", packages=_TORCH),
+    "transformers": Candidate(transformers_pass, "trainer", packages=_TORCH),
     "transformers torch.compile": Candidate(
-        transformers_pass, "random", arguments=_COMPILED, packages=_TORCH
+        transformers_pass, "trainer", arguments=_COMPILED, packages=_TORCH
     ),
-    "transformers group_by_length": Candidate(
-        transformers_pass, "grouped", ("training",), packages=_TORCH
-    ),
+    "transformers group_by_length": Candidate(transformers_pass, "grouped", packages=_TORCH),
 }

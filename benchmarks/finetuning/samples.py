@@ -21,11 +21,11 @@ Activity = Literal["training", "prediction"]
 # How texts come into batches, and what these are padded to.
 #   pipeline: `albert_tf.data.input_pipeline`: texts of similar length, to little more than the longest.
 #   fixed: the same rows, all to the greatest length.
-#   random: to the longest, as transformers' `DataCollatorWithPadding` does; in training at random, as its
-#     Trainer does unless told otherwise, in prediction the longest first.
-#   grouped: as random, but in training with `train_sampling_strategy="group_by_length"`: pools of 50
-#     batches at random, each of them in order of length.
-Batching = Literal["pipeline", "fixed", "random", "grouped"]
+#   trainer: to the longest, as transformers' `DataCollatorWithPadding` does, in the order of its Trainer
+#     unless told otherwise: in training at random, in prediction that of the rows.
+#   grouped: to the longest, in the Trainer's other order, `train_sampling_strategy="group_by_length"`:
+#     pools of 50 batches at random, each of them in order of length; in prediction too.
+Batching = Literal["pipeline", "fixed", "trainer", "grouped"]
 
 _SEED = 12345
 # Of transformers, `get_length_grouped_indices`: batches in a pool, at most.
@@ -58,7 +58,7 @@ def epoch(
         batch_size: B.
         fixed_length: what `fixed` pads to.
     """
-    if batching in ("random", "grouped"):
+    if batching in ("trainer", "grouped"):
         plan = _plan(features.example_lengths, activity, batching, batch_size)
         longest = features.example_lengths
         return [make_batch(features, rows, int(longest[rows].max())) for rows in plan]
@@ -76,9 +76,9 @@ def _plan(
 ) -> Iterator[np.ndarray]:
     """Yields the rows of each batch, as users of transformers make them."""
     rows = np.random.default_rng(_SEED).permutation(len(lengths))
-    if activity == "prediction":
-        rows = np.argsort(-lengths, kind="stable")
-    elif batching == "grouped":
+    if batching == "trainer" and activity == "prediction":
+        rows = np.arange(len(lengths))
+    if batching == "grouped":
         pool = min(_GROUPED_POOL, max(1, len(rows) // (4 * batch_size))) * batch_size
         pools = [rows[start : start + pool] for start in range(0, len(rows), pool)]
         rows = np.concatenate([part[np.argsort(-lengths[part], kind="stable")] for part in pools])

@@ -39,14 +39,14 @@ def tokens(batches):
     return sorted(rows)
 
 
-@pytest.mark.parametrize("batching", ["pipeline", "random", "grouped"])
+@pytest.mark.parametrize("batching", ["pipeline", "trainer", "grouped"])
 def test_prediction_has_each_row_once(batching):
     features = make_features()
     rows = sorted(map(tuple, np.split(features.input_ids, features.starts[1:])))
     assert tokens(make_epoch("prediction", batching)) == rows
 
 
-@pytest.mark.parametrize("batching", ["random", "grouped"])
+@pytest.mark.parametrize("batching", ["trainer", "grouped"])
 def test_others_pad_to_the_longest_row_and_no_further(batching):
     batches = make_epoch("training", batching)
     assert [len(batch["input_ids"]) for batch in batches] == [B] * (COUNT // B)
@@ -56,9 +56,9 @@ def test_others_pad_to_the_longest_row_and_no_further(batching):
 def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
     padding = {
         batching: samples.sample(make_epoch("training", batching), 4).padding
-        for batching in ("pipeline", "grouped", "random", "fixed")
+        for batching in ("pipeline", "grouped", "trainer", "fixed")
     }
-    assert max(padding["pipeline"], padding["grouped"]) < padding["random"] < padding["fixed"]
+    assert max(padding["pipeline"], padding["grouped"]) < padding["trainer"] < padding["fixed"]
 
 
 def test_sample_is_as_long_as_the_epoch():
