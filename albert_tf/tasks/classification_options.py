@@ -197,7 +197,7 @@ def _start_from_classifier(options: ClassificationOptions) -> ClassificationOpti
         for name, value in read_folder(folder, ("do_lower_case",)).items()
         if value is not None
     }
-    if len(of_folder) < len(("config", "case", "vocabulary")):
+    if len(of_folder) < 3:  # config, case and one of two vocabularies
         raise InputError(
             f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
         )
