@@ -2,7 +2,7 @@
 
 Usage:
     python -m benchmarks.pretrained_against_scratch --pretrained_dir=pretrained \
-        --spm_model_file=vocabulary.model --glue_dir=../shared/data/glue --output_dir=study
+        --spm_model_file=vocabulary.model --glue_dir=glue --output_dir=study
 
 Both are trained by `run_classifier.py`'s task, with the same flags but for `--init_checkpoint` and the
 learning rate. That is found for each start by a short training at each of `--learning_rates`: the rate

@@ -2,8 +2,8 @@
 
 Usage:
     pip install -r requirements-benchmarks.txt
-    python -m benchmarks.serving --input_file=../shared/data/glue/SST-2/dev.tsv \
-        --spm_model_file=../shared/data/sentencepiece/30k-clean.model
+    python -m benchmarks.serving --input_file=glue/SST-2/dev.tsv \
+        --spm_model_file=30k-clean.model
 
 A classifier of two classes with random weights answers the sentences of a file in their order, one by one
 and in batches of 32, padded to the longest sentence of a batch; tokenization counts. All candidates work

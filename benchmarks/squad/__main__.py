@@ -1,8 +1,8 @@
 """Times what SQuAD needs, and fails where it is slower than the README says.
 
 Usage:
-    python -m benchmarks.squad --input_file=../shared/data/squad/dev-v2.0-half.json \
-        --spm_model_file=../shared/data/sentencepiece/30k-clean.model
+    python -m benchmarks.squad --input_file=dev-v2.0.json \
+        --spm_model_file=30k-clean.model
 """
 
 import dataclasses
