@@ -53,10 +53,11 @@ class StudyOptions:
     output_dir: str = option("Folder for the trained models and results.json.")
     tasks: tuple[str, ...] = option("Which tasks.", ("sst-2", "cola"))
     learning_rates: tuple[str, ...] = option(
-        "Peaks of the learning rate to choose from; one needs no search.", ("1e-4", "3e-4", "1e-3")
+        "Peaks of the learning rate to choose from; one needs no search.",
+        ("1e-4", "3e-4", "1e-3", "3e-3"),
     )
-    num_search_steps: int = option("Updates of a training that is for the learning rate.", 200)
-    num_train_steps: int = option("Updates of a training.", 800)
+    num_search_steps: int = option("Updates of a training that is for the learning rate.", 400)
+    num_train_steps: int = option("Updates of a training.", 2000)
     train_batch_size: int = option("Examples of an update.", 32)
     max_seq_length: int = option("Tokens of an example at most.", 64)
     num_trials: int = option("Trainings with different seeds.", 3)
