@@ -56,7 +56,8 @@ def test_help_shows_the_flags_of_the_script(script, flag):
     [
         ("run_pretraining.py", {"train_batch_size": "many"}, "--train_batch_size=many"),
         ("run_classifier.py", {"task_nam": "tsv"}, "Unknown command line flag 'task_nam'"),
-        ("run_classifier.py", {}, "--output_dir must have a value other than None"),
+        ("run_squad.py", {}, "--output_dir must have a value other than None"),
+        ("run_classifier.py", {"do_eval": "true"}, "expected --output_dir; received none"),
         ("run_classifier.py", {"output_dir": "none"}, "expected at least one of --do_train"),
         (
             "run_pretraining.py",
@@ -84,7 +85,9 @@ def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
         )
     )
     assert code == 1
-    assert error.startswith(f"run_pretraining.py: error: {tmp_path}/none.json: cannot be read: ")
+    assert error.startswith(
+        f"run_pretraining.py: error: --albert_config_file: {tmp_path}/none.json: cannot be read: "
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -47,5 +47,5 @@ def test_another_fault_of_a_wordpiece_vocabulary_is_named(tmp_path, content, mes
     vocab_file = tmp_path / "vocab.txt"
     if content is not None:
         vocab_file.write_bytes(content)
-    with pytest.raises(InputError, match=f"^{vocab_file}.*{message}"):
+    with pytest.raises(InputError, match=f"^--vocab_file: {vocab_file}.*{message}"):
         load_tokenizer(None, str(vocab_file), lower_case=True)
