@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 
 # The name that it has beside checkpoints and in exported models.
 CONFIG_FILE = "albert_config.json"
@@ -121,10 +121,8 @@ class AlbertConfig:
         values = files.read_json(path)
         if not isinstance(values, dict):
             raise InputError(f"{path}: expected a JSON object, received a {type(values).__name__}")
-        try:
+        with name_place(path):
             return cls.from_dict(values)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:

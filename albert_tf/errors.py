@@ -22,15 +22,6 @@ class InputError(ValueError):
     exit_code = 1
 
 
-@contextlib.contextmanager
-def name_flag(flag: str) -> Iterator[None]:
-    """Puts a flag before the message of a mistake in what it named."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"--{flag}: {error}") from error
-
-
 class FlagError(InputError):
     """A mistake that shows in the flags alone, before any file is read."""
 
@@ -43,3 +34,12 @@ class StoppedError(InputError):
 
 class Preempted(Exception):  # noqa: N818, as it is no error
     """The machine asked the run to end, and the run has saved what the same command goes on from."""
+
+
+@contextlib.contextmanager
+def name_place(place: str) -> Iterator[None]:
+    """Puts where a mistake is, a flag or a file, before its message."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error

@@ -1,8 +1,7 @@
 """Times the input pipeline of pre-training, with masks from the records and made on the fly.
 
 Usage:
-    python -m benchmarks.input_pipeline --input_file='books/E*.txt' \
-        --spm_model_file=30k-clean.model
+    python -m benchmarks.input_pipeline --input_file='books/E*.txt' --spm_model_file=30k-clean.model
 
 It makes records of both kinds from the text, reads them as `run_pretraining.py` does, and sets beside
 that the training step of a model on this machine. It fails where masking on the fly would be what

@@ -1,7 +1,6 @@
 """How fast pre-training data is made, in how much memory, and where the time goes.
 
-    python -m benchmarks.pretraining_data --text=books \
-        --model=30k-clean.model
+    python -m benchmarks.pretraining_data --text=books --model=30k-clean.model
 
 Each line is one run of `create_pretraining_data.py`. Seconds and CPU seconds are all that it took; the
 rate leaves out what a run with nothing to do takes, since the original's rate leaves its start-up out,

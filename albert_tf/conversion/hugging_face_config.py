@@ -11,7 +11,7 @@ from typing import Any, Self
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.groups import in_groups
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.layers.common import LAYER_NORM_EPSILON
 
 # Theirs to ours. Of several with one meaning the first is written.
@@ -78,10 +78,8 @@ class HuggingFaceConfig:
             InputError: the file cannot be read, or says of the model what we cannot express.
         """
         values = files.read_json(path)
-        try:
+        with name_place(path):
             return cls.from_dict(values)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:

@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import hugging_face, tf1, tf_hub
 from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, is_hugging_face
 from albert_tf.conversion.hugging_face_reader import FolderReader, is_bare, is_folder, is_with_heads
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -297,10 +297,8 @@ def _find_lacking(model: keras.Model, reader: TensorReader, kind: _Kind) -> list
 
 def _load(model: keras.Model, reader: TensorReader, kind: _Kind, kept: list[str]) -> LoadReport:
     encoder = getattr(model, "encoder", model)
-    try:
+    with name_place(f"{reader.prefix} ({kind.description})"):
         kind.check(encoder.config, reader)
-    except InputError as error:
-        raise InputError(f"{reader.prefix} ({kind.description}): {error}") from error
     variables = variables_by_path(model.weights)
     wanted = {path: variable for path, variable in variables.items() if path not in kept}
     values = reader.read_all(wanted, kind.layout)

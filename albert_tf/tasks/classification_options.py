@@ -112,9 +112,7 @@ class ClassificationOptions(FineTuningOptions):
             wanted=("do_train", "do_eval", "do_predict", "predict_file", "export_dir"),
             for_training=("task_name", *(() if self.init_classifier else ("albert_config_file",))),
         )
-        if not self.output_dir and not (
-            self.exported_model and not self.do_eval and not self.do_predict
-        ):
+        if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
             raise FlagError("expected --output_dir; received none")
         if self.num_trials > 1 and (self.export_dir or self.predict_file):
             raise FlagError(

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint, read_config
-from albert_tf.errors import FlagError, InputError, name_flag
+from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
 from albert_tf.tasks.training_options import TrainingOptions
@@ -51,7 +51,7 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
     Raises:
         InputError: it cannot be read, or `--max_seq_length` is above its positions.
     """
-    with name_flag("albert_config_file"):
+    with name_place("--albert_config_file"):
         config = read_config(options.albert_config_file)
     if config.type_vocab_size < 2:
         raise InputError(
@@ -193,7 +193,7 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
     """
     if options.init_checkpoint is None:
         return
-    with name_flag(options.init_flag):
+    with name_place(f"--{options.init_flag}"):
         report = load_checkpoint(model, options.init_checkpoint)
         if not options.do_train:
             report.check_complete()

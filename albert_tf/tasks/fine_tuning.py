@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
 from albert_tf.data.features import Features
 from albert_tf.data.input_pipeline import training_batches
-from albert_tf.errors import InputError, name_flag
+from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel
 from albert_tf.export.assets import json_asset
 from albert_tf.export.weights import round_to_int8
@@ -278,7 +278,7 @@ def _starting_part(
     """
     if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
         return model.encoder
-    with name_flag("init_checkpoint"):
+    with name_place("--init_checkpoint"):
         shape = stored_shape(options.init_checkpoint, head_bias.path)
     if shape is None:
         return model.encoder

@@ -1,6 +1,6 @@
 """From the two vocabulary flags to a tokenizer."""
 
-from albert_tf.errors import FlagError, InputError, name_flag
+from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.tokenization.interface import Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer, is_sentencepiece_model
 from albert_tf.tokenization.wordpiece_tokenizer import WordPieceTokenizer
@@ -24,9 +24,9 @@ def load_tokenizer(
         received = "both" if spm_model_file else "neither"
         raise FlagError(f"expected one of --spm_model_file and --vocab_file, received {received}")
     if spm_model_file:
-        with name_flag("spm_model_file"):
+        with name_place("--spm_model_file"):
             return AlbertTokenizer(spm_model_file, lower_case)
-    with name_flag("vocab_file"):
+    with name_place("--vocab_file"):
         try:
             return WordPieceTokenizer(vocab_file, lower_case)
         except InputError as error:

@@ -2,8 +2,7 @@
 
 Usage:
     pip install -r requirements-benchmarks.txt
-    python -m benchmarks.finetuning --data_dir=glue \
-        --spm_model_file=30k-clean.model
+    python -m benchmarks.finetuning --data_dir=glue --spm_model_file=30k-clean.model
 
 On the real rows of GLUE's tasks, training set and dev, and on batches as each of the candidates makes
 them (`samples.Batching`); of an epoch a few batches are timed, whose lengths are spread as those of all.

@@ -2,8 +2,7 @@
 
 Usage:
     pip install -r requirements-benchmarks.txt
-    python -m benchmarks.pretraining_curves --text=books \
-        --output_dir=curves --minutes=20
+    python -m benchmarks.pretraining_curves --text=books --output_dir=curves --minutes=20
 
 Both programs start from the same weights and get the same batches in the same order, with the same
 optimizer and no dropout. A trial finds the faster way to run each. From its speed follows how many

@@ -1,8 +1,7 @@
-"""Times what SQuAD needs, and fails where it is slower than the README says.
+"""Times what SQuAD needs, and fails where a goal is missed.
 
 Usage:
-    python -m benchmarks.squad --input_file=dev-v2.0.json \
-        --spm_model_file=30k-clean.model
+    python -m benchmarks.squad --input_file=dev-v2.0.json --spm_model_file=30k-clean.model
 """
 
 import dataclasses
