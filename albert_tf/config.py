@@ -11,6 +11,10 @@ from albert_tf.errors import InputError, name_place
 # The name that it has beside checkpoints and in exported models.
 CONFIG_FILE = "albert_config.json"
 
+# Bounds far above every model that exists: a mistyped size would take all memory, or hours.
+_MAX_BLOCKS = 10_000
+_MAX_MATRIX = 10**10
+
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
 
@@ -90,6 +94,31 @@ class AlbertConfig:
                 f"num_hidden_groups {self.num_hidden_groups} is greater than "
                 f"num_hidden_layers {self.num_hidden_layers}"
             )
+        blocks = self.num_hidden_layers * self.inner_group_num
+        if blocks > _MAX_BLOCKS:
+            raise InputError(
+                f"num_hidden_layers {self.num_hidden_layers} x inner_group_num "
+                f"{self.inner_group_num} are {blocks} blocks; expected at most {_MAX_BLOCKS}"
+            )
+        self._check_matrices()
+
+    def _check_matrices(self) -> None:
+        """Refuses sizes whose product is a matrix that no machine holds."""
+        pairs = (
+            ("vocab_size", "embedding_size"),
+            ("max_position_embeddings", "embedding_size"),
+            ("type_vocab_size", "embedding_size"),
+            ("embedding_size", "hidden_size"),
+            ("hidden_size", "hidden_size"),
+            ("hidden_size", "intermediate_size"),
+        )
+        for one, other in pairs:
+            sizes = getattr(self, one), getattr(self, other)
+            if sizes[0] * sizes[1] > _MAX_MATRIX:
+                raise InputError(
+                    f"{one} {sizes[0]} x {other} {sizes[1]}: expected a matrix of at most "
+                    f"{_MAX_MATRIX:.0e} parameters"
+                )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -170,8 +199,12 @@ def _check_value(field: dataclasses.Field, value: Any) -> None:
 
 def _check_key_without_effect(key: str, value: Any, known: list[str]) -> None:
     if key not in _KEYS_WITHOUT_EFFECT:
-        closest = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
-        raise InputError(f"unknown key '{key}'; the closest known key is '{closest}'")
+        if closest := difflib.get_close_matches(key, known, n=1, cutoff=0.75):
+            raise InputError(f"unknown key '{key}'; the closest known key is '{closest[0]}'")
+        raise InputError(
+            f"unknown key '{key}'; a config of Hugging Face, which has others, is recognised by "
+            "model_type 'albert'"
+        )
     expected = _KEYS_WITHOUT_EFFECT[key]
     if expected is not None and value != expected:
         raise InputError(f"key '{key}' is {value!r}; only {expected!r} is supported")

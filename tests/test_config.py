@@ -29,6 +29,11 @@ def test_config_cannot_be_changed():
         ({"vocab_size": "97"}, "vocab_size '97' is not a positive integer"),
         ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob 1.0 is not a number in \[0, 1\)"),
         ({"sharing": "some"}, "sharing 'some' is not one of all, attention, ffn, none"),
+        (
+            {"num_hidden_layers": 10**9},
+            "num_hidden_layers 1000000000 x inner_group_num 1 are 1000000000 blocks; .* most 10000",
+        ),
+        ({"inner_group_num": 2001}, "num_hidden_layers 5 x inner_group_num 2001 are 10005 blocks"),
         ({"hidden_act": "swish"}, "hidden_act 'swish' is not one of gelu, gelu_erf, relu"),
     ],
 )
@@ -37,12 +42,36 @@ def test_values_out_of_range_are_refused(changes, message):
         tiny_config(**changes)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "embedding_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+    ],
+)
+def test_sizes_that_no_machine_holds_are_refused(name):
+    message = rf"\b{name} {10**12}\b.*: expected a matrix of at most 1e\+10 parameters$"
+    with pytest.raises(InputError, match=message):
+        tiny_config(**{name: 10**12})
+
+
 def test_unknown_key_names_the_closest_known_one(tmp_path):
     path = tmp_path / "albert_config.json"
     path.write_text(json.dumps({**tiny_config().to_dict(), "hiden_size": 3}))
     with pytest.raises(InputError, match=r"unknown key 'hiden_size'.*'hidden_size'") as error:
         AlbertConfig.from_json_file(str(path))
     assert str(error.value).startswith(str(path))
+
+
+def test_unknown_key_that_resembles_none_has_no_suggestion():
+    values = {**tiny_config().to_dict(), "layer_norm_eps": 1e-12}
+    with pytest.raises(InputError, match="^unknown key 'layer_norm_eps'; .*Hugging Face") as error:
+        AlbertConfig.from_dict(values)
+    assert "layers_to_keep" not in str(error.value)
 
 
 def test_missing_key_is_named():
