@@ -54,7 +54,7 @@ class AlbertTokenizer:
         model = files.read_bytes(model_file)
         self.vocabulary_sha256 = hashlib.sha256(model).hexdigest()
         self._processor = _load_processor(model, model_file)
-        self.pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))
+        self.pieces = _read_pieces(self._processor, model_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file
         )
@@ -167,6 +167,15 @@ def _load_processor(model: bytes, model_file: str) -> sentencepiece.SentencePiec
     except RuntimeError:
         pass
     raise InputError(f"{model_file}: not a SentencePiece model")
+
+
+def _read_pieces(processor: sentencepiece.SentencePieceProcessor, model_file: str) -> list[str]:
+    try:
+        return processor.id_to_piece(list(range(processor.vocab_size())))
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{model_file}: the file is damaged: the piece {error.object!r} is not UTF-8"
+        ) from error
 
 
 def _starts_word(piece: str) -> bool:

@@ -1,4 +1,5 @@
 import json
+import pathlib
 
 import pytest
 
@@ -172,3 +173,14 @@ def test_share_of_word_starts_is_that_of_the_original(official_tokenizer):
     ids = [id_ for line_ids in official_tokenizer.encode_batch(lines) for id_ in line_ids]
     # 0.9108 with three special pieces, which start words, in 112 tokens on average.
     assert official_tokenizer.word_start[ids].mean() == pytest.approx(0.9084, abs=0.0005)
+
+
+def test_piece_that_is_no_text_is_named(small_model_file, small_tokenizer, tmp_path):
+    piece = max(filter(str.isascii, small_tokenizer.pieces), key=len).encode()
+    damaged_piece = piece[:1] + bytes([piece[1] ^ 0x80]) + piece[2:]
+    content = pathlib.Path(small_model_file).read_bytes()
+    damaged = tmp_path / "damaged.model"
+    damaged.write_bytes(content.replace(piece, damaged_piece, 1))
+    with pytest.raises(InputError, match=r"damaged\.model: the file is damaged: ") as error:
+        AlbertTokenizer(str(damaged))
+    assert str(error.value).endswith(f"the piece {damaged_piece!r} is not UTF-8")
