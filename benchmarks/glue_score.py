@@ -16,8 +16,8 @@ from albert_tf.data.glue import GLUE_TASKS
 from albert_tf.errors import InputError
 from albert_tf.evaluation.glue_score import glue_score, task_score
 from albert_tf.options import option
-from albert_tf.tasks.classification_data import HEAD_FILE
 from albert_tf.tasks.common import RESULTS_FILE
+from albert_tf.tasks.kinds import HEAD_FILE
 from albert_tf.tasks.trials import TRIALS_FILE, trial_folder
 from benchmarks.tables import markdown_table
 

@@ -69,7 +69,7 @@ def test_unknown_key_names_the_closest_known_one(tmp_path):
 
 def test_unknown_key_that_resembles_none_has_no_suggestion():
     values = {**tiny_config().to_dict(), "layer_norm_eps": 1e-12}
-    with pytest.raises(InputError, match="^unknown key 'layer_norm_eps'; .*Hugging Face") as error:
+    with pytest.raises(InputError, match=r"^unknown key 'layer_norm_eps'; .*Hugging Face") as error:
         AlbertConfig.from_dict(values)
     assert "layers_to_keep" not in str(error.value)
 

@@ -6,6 +6,7 @@ from albert_tf.conversion.loading import (
     load_checkpoint,
     load_model,
     read_config,
+    stored_labels,
     stored_shape,
 )
 from albert_tf.conversion.tf1 import save_tf1_checkpoint
@@ -17,5 +18,6 @@ __all__ = [
     "read_config",
     "save_hugging_face",
     "save_tf1_checkpoint",
+    "stored_labels",
     "stored_shape",
 ]

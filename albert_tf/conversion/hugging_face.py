@@ -6,7 +6,7 @@ layer is there the transpose of ours.
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -15,7 +15,12 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, config_there
+from albert_tf.conversion.hugging_face_config import (
+    HuggingFaceConfig,
+    ProblemType,
+    config_there,
+    generic_labels,
+)
 from albert_tf.conversion.hugging_face_reader import (
     CONFIG_FILE,
     ENCODER,
@@ -34,8 +39,6 @@ from albert_tf.models import (
 )
 from albert_tf.training.checkpoint_files import Layout, Stored, tensors_of
 from albert_tf.training.checkpoints import variables_by_path
-
-VOCABULARY_FILE = "spiece.model"
 
 _BLOCK = r"encoder.albert_layer_groups.\1.albert_layers.\2."
 
@@ -87,7 +90,7 @@ _WITH_HEADS = [*_encoder_rows(ENCODER), *_HEADS]
 
 
 def stored_bare(path: str) -> Stored:
-    """Returns how an `AlbertModel` folder holds our variable of this path.
+    """Returns how a folder of an `AlbertModel` that `transformers` wrote holds our variable of this path.
 
     Raises:
         InputError: it has no name for it.
@@ -98,15 +101,12 @@ def stored_bare(path: str) -> Stored:
 def stored_with_heads(path: str) -> Stored:
     """Returns how a folder of a model with heads holds our variable of this path.
 
+    We write an encoder alone with these names, too: `transformers` reads it either way, KerasHub only so.
+
     Raises:
         InputError: it has no name for it.
     """
     return find(_WITH_HEADS, path, "Hugging Face's")
-
-
-def layout_of(model: keras.Model) -> Layout:
-    """Returns how the folder of a model is laid out."""
-    return stored_bare if isinstance(model, AlbertEncoder) else stored_with_heads
 
 
 def is_pooler(path: str) -> bool:
@@ -163,7 +163,7 @@ _ARCHITECTURES = {
     ),
     "AlbertForSequenceClassification": _Architecture(
         lambda encoder, config: AlbertClassifier(
-            encoder, config.num_labels, dropout=config.classifier_dropout
+            encoder, len(config.labels), dropout=config.classifier_dropout
         ),
         lambda model: isinstance(model, AlbertClassifier),
         has_pooler=True,
@@ -204,45 +204,58 @@ def make_model(config: AlbertConfig, reader: FolderReader, layout: Layout) -> ke
     return architecture.make(encoder, reader.config)
 
 
-def _config_of(model: keras.Model) -> HuggingFaceConfig:
+def _config_of(
+    model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
+) -> HuggingFaceConfig:
     """Returns what the `config.json` of a model says."""
     name = next((name for name, one in _ARCHITECTURES.items() if one.matches(model)), None)
     if name is None:
         raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
     config = HuggingFaceConfig(getattr(model, "encoder", model).config, name)
     if isinstance(model, AlbertClassifier):
-        config = dataclasses.replace(config, num_labels=model.num_classes)
+        labels = tuple(labels) or generic_labels(model.num_classes)
+        config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
     if isinstance(model, AlbertClassifier | AlbertMultipleChoice):
         config = dataclasses.replace(config, classifier_dropout=model.dropout)
     return config
 
 
 def save_hugging_face(
-    model: keras.Model, directory: str, spm_model_file: str | None = None
+    model: keras.Model,
+    directory: str,
+    labels: Sequence[str] = (),
+    problem_type: ProblemType | None = None,
+    more_files: Mapping[str, bytes] | None = None,
 ) -> None:
     """Writes a model as a folder that `from_pretrained` of `transformers` reads.
 
     Args:
         model: an encoder, or a model with one.
         directory: the folder; it must not be there, or be empty.
-        spm_model_file: SentencePiece model of its vocabulary, which goes along.
+        labels: names of the classes of an `AlbertClassifier`; `LABEL_0` and so on without them.
+        problem_type: what the outputs of an `AlbertClassifier` mean, where that is known.
+        more_files: contents of other files of the folder, by name: those of
+            `albert_tf.tokenization.hugging_face.hugging_face_files`.
 
     Raises:
         InputError: they have no such model, or the file system refuses.
+        ValueError: there are more or fewer labels than classes.
     """
-    config = _config_of(model).to_dict()
-    tensors = tensors_of(variables_by_path(model.weights), layout_of(model))
+    if labels and len(labels) != model.num_classes:
+        raise ValueError(f"received {len(labels)} labels for {model.num_classes} classes")
+    config = _config_of(model, labels, problem_type).to_dict()
+    tensors = tensors_of(variables_by_path(model.weights), stored_with_heads)
     encoder = getattr(model, "encoder", model)
     if encoder.embedding.projection is None:
         size = encoder.config.hidden_size
-        projection = ("" if model is encoder else ENCODER) + PROJECTION
-        tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
-        tensors[projection + "bias"] = np.zeros(size, np.float32)
+        tensors[ENCODER + PROJECTION + "weight"] = np.eye(size, dtype=np.float32)
+        tensors[ENCODER + PROJECTION + "bias"] = np.zeros(size, np.float32)
     # The library writes an array's memory, in whatever order that is.
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    contents = {WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"})}
-    if spm_model_file:
-        contents[VOCABULARY_FILE] = files.read_bytes(spm_model_file)
+    contents = {
+        WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
+        **(more_files or {}),
+    }
     with files.write_atomically(directory) as incomplete:
         tf.io.gfile.makedirs(incomplete)
         files.write_json(os.path.join(incomplete, CONFIG_FILE), config)

@@ -6,13 +6,15 @@ too.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.groups import in_groups
 from albert_tf.errors import InputError, name_place
 from albert_tf.layers.common import LAYER_NORM_EPSILON
+
+ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 # Theirs to ours. Of several with one meaning the first is written.
 _ACTIVATIONS = {
@@ -44,11 +46,29 @@ _OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: type(value) in (int, float) and 0 <= value < 1,
         "a number in [0, 1)",
     ),
-    "id2label": (lambda value: isinstance(value, dict), "an object"),
+    "id2label": (
+        lambda value: (
+            isinstance(value, dict)
+            and {*value} == {*map(str, range(len(value)))}
+            and all(isinstance(label, str) for label in value.values())
+        ),
+        'an object with a label for each of "0", "1" and so on',
+    ),
+    "problem_type": (
+        lambda value: value in get_args(ProblemType),
+        f"one of {', '.join(get_args(ProblemType))}",
+    ),
 }
 # Of transformers, for a config that does not say.
 _CLASSIFIER_DROPOUT = 0.1
 _NUM_LABELS = 2
+
+
+def generic_labels(count: int) -> tuple[str, ...]:
+    """Returns the labels of classes that have no names."""
+    return tuple(f"LABEL_{index}" for index in range(count))
+
+
 # Ids of <pad>, [CLS] and [SEP] in every published SentencePiece vocabulary.
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 
@@ -62,13 +82,15 @@ class HuggingFaceConfig:
         architecture: name of the class that the weights are of, such as `AlbertForMaskedLM`; None where
             it says nothing.
         classifier_dropout: rate before the head.
-        num_labels: classes of the head.
+        labels: names of the head's classes.
+        problem_type: what its outputs mean; None where it says nothing.
     """
 
     encoder: AlbertConfig
     architecture: str | None = None
     classifier_dropout: float = _CLASSIFIER_DROPOUT
-    num_labels: int = _NUM_LABELS
+    labels: tuple[str, ...] = generic_labels(_NUM_LABELS)
+    problem_type: ProblemType | None = None
 
     @classmethod
     def from_json_file(cls, path: str) -> Self:
@@ -98,11 +120,14 @@ class HuggingFaceConfig:
         config = AlbertConfig.from_dict(encoder)
         check_groups(config)
         dropout = values.get("classifier_dropout_prob")
+        id2label = values.get("id2label") or {}
+        labels = tuple(id2label[str(index)] for index in range(len(id2label)))
         return cls(
             config,
             architecture=(values.get("architectures") or [None])[0],
             classifier_dropout=_CLASSIFIER_DROPOUT if dropout is None else dropout,
-            num_labels=len(values.get("id2label") or range(_NUM_LABELS)),
+            labels=labels or generic_labels(_NUM_LABELS),
+            problem_type=values.get("problem_type"),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,10 +148,11 @@ class HuggingFaceConfig:
             "classifier_dropout_prob": self.classifier_dropout,
             **_TOKENS,
         }
-        if self.num_labels != _NUM_LABELS:
-            labels = [f"LABEL_{index}" for index in range(self.num_labels)]
-            values["id2label"] = {str(index): label for index, label in enumerate(labels)}
-            values["label2id"] = {label: index for index, label in enumerate(labels)}
+        if self.labels != generic_labels(_NUM_LABELS):
+            values["id2label"] = {str(index): label for index, label in enumerate(self.labels)}
+            values["label2id"] = {label: index for index, label in enumerate(self.labels)}
+        if self.problem_type:
+            values["problem_type"] = self.problem_type
         return values
 
 

@@ -1,11 +1,15 @@
-"""The files of a Hugging Face folder: `config.json` and `model.safetensors`, read without PyTorch.
+"""The files of a Hugging Face folder: `config.json` and safetensors, read without PyTorch.
+
+The tensors are in `model.safetensors`, or in several files that `model.safetensors.index.json` lists.
 
 Three things in them have no counterpart here, and the reader hides them: the word table and the bias that
 old files hold a second time as the masked-LM head's `decoder`; `position_ids`, which only count; and the
 projection of a model with E == H where it changes nothing, as we write it.
 """
 
+import hashlib
 import os
+from collections.abc import Mapping
 
 import numpy as np
 import safetensors
@@ -18,6 +22,7 @@ from albert_tf.training.checkpoint_files import TensorReader
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
 _PICKLE_FILE = "pytorch_model.bin"
 # `weights_only` runs no code; `clone` parts tensors that share memory, which the format does not allow.
 _UNPICKLE = (
@@ -41,7 +46,7 @@ _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": tf.bfloat16.as_numpy_dt
 
 def is_folder(path: str) -> bool:
     """Returns whether a path means a Hugging Face folder, whole or not, or weights in one."""
-    names = (WEIGHTS_FILE, _PICKLE_FILE)
+    names = (WEIGHTS_FILE, INDEX_FILE, _PICKLE_FILE)
     if os.path.basename(path) in names:
         return True
     if any(tf.io.gfile.exists(os.path.join(path, name)) for name in names):
@@ -57,9 +62,10 @@ def is_folder(path: str) -> bool:
 def check_folder(directory: str) -> None:
     """Raises an `InputError` where what `is_folder` took for a folder has no weights that we can read."""
     name = os.path.basename(directory)
-    if name == WEIGHTS_FILE:
+    if name in (WEIGHTS_FILE, INDEX_FILE):
         raise InputError(f"{directory}: expected the folder that holds {CONFIG_FILE} and it")
-    if tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
+    weights = (WEIGHTS_FILE, INDEX_FILE)
+    if any(tf.io.gfile.exists(os.path.join(directory, name)) for name in weights):
         return
     if name == _PICKLE_FILE or tf.io.gfile.exists(os.path.join(directory, _PICKLE_FILE)):
         raise InputError(
@@ -77,6 +83,7 @@ class FolderReader(TensorReader):
 
     Attributes:
         config: what its `config.json` says.
+        sha256: SHA-256 of each file with tensors, by its name; safetensors have no checksum inside.
 
     Raises:
         InputError: it lacks a file, or one is damaged or not what we can read.
@@ -85,7 +92,8 @@ class FolderReader(TensorReader):
     def __init__(self, directory: str):
         check_folder(directory)
         self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
-        self._tensors = _read_safetensors(os.path.join(directory, WEIGHTS_FILE))
+        self.sha256: dict[str, str] = {}
+        self._tensors = self._read_tensors(directory)
         self._drop_copies(directory)
         self._drop_identity()
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
@@ -93,6 +101,26 @@ class FolderReader(TensorReader):
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name].astype(np.float32)
+
+    def _read_tensors(self, directory: str) -> dict[str, np.ndarray]:
+        """Returns the tensors of the folder's one file or, without it, of those in its index."""
+        if tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
+            return self._read_file(directory, WEIGHTS_FILE)
+        path = os.path.join(directory, INDEX_FILE)
+        file_of = _read_index(path)
+        tensors: dict[str, np.ndarray] = {}
+        for file in sorted(set(file_of.values())):
+            tensors |= self._read_file(directory, file)
+        for name, file in file_of.items():
+            if name not in tensors and not _is_no_weight(name):
+                raise InputError(f"{path}: lists '{name}' in {file}, which does not hold it")
+        return tensors
+
+    def _read_file(self, directory: str, name: str) -> dict[str, np.ndarray]:
+        path = os.path.join(directory, name)
+        content = files.read_bytes(path)
+        self.sha256[name] = hashlib.sha256(content).hexdigest()
+        return _read_safetensors(content, path)
 
     def _drop_copies(self, directory: str) -> None:
         for copy, name in _COPIES.items():
@@ -115,18 +143,38 @@ class FolderReader(TensorReader):
                     del self._tensors[weight], self._tensors[bias]
 
 
-def _read_safetensors(path: str) -> dict[str, np.ndarray]:
-    """Returns the tensors of a file, but for `position_ids`.
+def _read_index(path: str) -> Mapping[str, str]:
+    """Returns the file of each tensor.
+
+    Raises:
+        InputError: it is no such index, or names a file outside of its folder.
+    """
+    index = files.read_json(path)
+    file_of = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(file_of, dict) or not file_of:
+        raise InputError(f"{path}: expected an object with a 'weight_map' from tensors to files")
+    for name, file in file_of.items():
+        if not isinstance(file, str) or os.path.basename(file) != file or file in ("", ".", ".."):
+            raise InputError(
+                f"{path}: '{name}' is in {file!r}; expected the name of a file in this folder"
+            )
+    return file_of
+
+
+def _read_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors in the content of a file, but for `position_ids`.
 
     Not with `safetensors.numpy.load`, which does not know bfloat16.
     """
     try:
-        stored = safetensors.deserialize(files.read_bytes(path))
+        stored = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
         raise InputError(f"{path}: the file is damaged: {error}") from error
+    if not stored:
+        raise InputError(f"{path}: holds no tensor")
     tensors = {}
     for name, tensor in stored:
-        if name.endswith(".position_ids"):
+        if _is_no_weight(name):
             continue
         if tensor["dtype"] not in _DTYPES:
             raise InputError(
@@ -135,6 +183,11 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
         values = np.frombuffer(tensor["data"], _DTYPES[tensor["dtype"]])
         tensors[name] = values.reshape(tensor["shape"])
     return tensors
+
+
+def _is_no_weight(name: str) -> bool:
+    """Returns whether a tensor only counts positions."""
+    return name.endswith(".position_ids")
 
 
 def is_bare(reader: TensorReader) -> bool:

@@ -1,16 +1,29 @@
 """Any checkpoint into a model: ours and those of others, told apart by what they hold."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Literal
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import keras
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import hugging_face, tf1, tf_hub
-from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, is_hugging_face
-from albert_tf.conversion.hugging_face_reader import FolderReader, is_bare, is_folder, is_with_heads
+from albert_tf.conversion.hugging_face_config import (
+    HuggingFaceConfig,
+    ProblemType,
+    generic_labels,
+    is_hugging_face,
+)
+from albert_tf.conversion.hugging_face_reader import (
+    CONFIG_FILE,
+    FolderReader,
+    is_bare,
+    is_folder,
+    is_with_heads,
+)
+from albert_tf.conversion.keras_file import KerasReader, is_keras_file
 from albert_tf.errors import InputError, name_place
 from albert_tf.models import (
     AlbertClassifier,
@@ -48,6 +61,9 @@ class LoadReport:
         kept: paths of the variables that are not in it and are as they were.
         left: names of the weights in the checkpoint that the model has no place for.
         optimizer: names of the optimizer's variables, the step and TensorFlow's own; no model has them.
+        labels: names of a classifier's classes, where a Hugging Face folder gives them names.
+        problem_type: what a classifier's outputs mean, where a Hugging Face folder says so.
+        sha256: of the files without a checksum of their own (safetensors), by name.
     """
 
     prefix: str
@@ -57,14 +73,18 @@ class LoadReport:
     kept: tuple[str, ...]
     left: tuple[str, ...]
     optimizer: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    problem_type: ProblemType | None = None
+    sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def summary(self) -> str:
         """Returns the report as a paragraph."""
         left = f": {', '.join(self.left)}" if self.left else ""
         kept = f"; it lacks, so they start anew: {', '.join(self.kept)}" if self.kept else ""
+        sums = "".join(f"; SHA-256 of {name}: {value}" for name, value in self.sha256.items())
         return (
             f"read {len(self.read)} variables from {self.prefix} ({self.kind}); left "
-            f"{len(self.optimizer)} of its optimizer and {len(self.left)} others{left}{kept}"
+            f"{len(self.optimizer)} of its optimizer and {len(self.left)} others{left}{kept}{sums}"
         )
 
     def check_complete(self) -> None:
@@ -214,7 +234,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         model: what to read: an encoder, or a model with one.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
             (`.../ckpt-1000`, `.../model.ckpt-best`); or a folder, for its latest or only one; or a
-            Hugging Face folder with `model.safetensors`, or the folder of a SavedModel of TF Hub.
+            Hugging Face folder with safetensors, the folder of a SavedModel of TF Hub, or a `.keras`
+            file.
 
     Returns:
         what was read, what was left and what starts anew.
@@ -248,6 +269,27 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     return model, _load(model, reader, kind, kept=[])
 
 
+def stored_labels(path: str) -> tuple[str, ...]:
+    """Returns the names that a Hugging Face folder gives to a classifier's classes.
+
+    Args:
+        path: as for `load_checkpoint`.
+
+    Returns:
+        None of them where it is no such folder, or has no names but `LABEL_0` and so on.
+
+    Raises:
+        InputError: its `config.json` cannot be read.
+    """
+    if not is_folder(path):
+        return ()
+    return _labels_in(HuggingFaceConfig.from_json_file(os.path.join(path, CONFIG_FILE)))
+
+
+def _labels_in(config: HuggingFaceConfig) -> tuple[str, ...]:
+    return () if config.labels == generic_labels(len(config.labels)) else config.labels
+
+
 def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
     """Returns the shape in which a checkpoint holds a variable; None where it does not hold it.
 
@@ -264,6 +306,8 @@ def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
 
 
 def _open(path: str) -> TensorReader:
+    if is_keras_file(path):
+        return KerasReader(path)
     if tf_hub.is_saved_model(path):
         return tf_hub.open_saved_model(path)
     return FolderReader(path) if is_folder(path) else CheckpointReader(find_checkpoint(path))
@@ -318,6 +362,13 @@ def _report(
 ) -> LoadReport:
     taken = {name for stored in read.values() for name in stored.names}
     rest = sorted(name for name in reader.shapes if name not in taken)
+    said: dict[str, Any] = {}
+    if isinstance(reader, FolderReader):
+        said = {
+            "labels": _labels_in(reader.config),
+            "problem_type": reader.config.problem_type,
+            "sha256": reader.sha256,
+        }
     return LoadReport(
         prefix=reader.prefix,
         kind_name=kind.name,
@@ -326,4 +377,5 @@ def _report(
         kept=tuple(kept),
         left=tuple(plain_name(name) for name in rest if not kind.is_no_weight(name)),
         optimizer=tuple(plain_name(name) for name in rest if kind.is_no_weight(name)),
+        **said,
     )

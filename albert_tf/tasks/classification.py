@@ -9,14 +9,14 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import stored_labels
 from albert_tf.data.input_pipeline import evaluation_batches, restore_order
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, InputError
 from albert_tf.evaluation.glue_metrics import compute_metrics
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import prediction_files
 from albert_tf.tasks.classification_data import (
-    HEAD_FILE,
     Data,
     Set,
     check_head,
@@ -26,6 +26,7 @@ from albert_tf.tasks.classification_data import (
 from albert_tf.tasks.classification_options import ClassificationOptions, complete
 from albert_tf.tasks.common import (
     check_vocab_size,
+    has_checkpoint,
     load_config,
     start_devices,
     write_results,
@@ -39,7 +40,7 @@ from albert_tf.tasks.fine_tuning import (
     make_fine_tuner,
     prepare_folder,
 )
-from albert_tf.tasks.kinds import KINDS
+from albert_tf.tasks.kinds import HEAD_FILE, KINDS, Head, find_head
 from albert_tf.tasks.line_prediction import check_lines, predict_lines
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
@@ -122,6 +123,7 @@ class _Run:
         main_set = dev_sets[0].name if dev_sets else ""
         metric = self.data.task.metrics[0]
         (train_set,) = self.data.sets["train"]
+        _check_init_labels(options, self.data.head)
         prepare_folder(options, config, trainer, tokenizer, trainer.model.head.dense.bias)
         write_head(options, self.data.head)
         fine_tune(
@@ -198,6 +200,25 @@ class _Run:
     def _path(self, what: str, examples: Set) -> str:
         name = f"{what}_{examples.name}" if examples.name else what
         return os.path.join(self.options.output_dir, f"{name}.tsv")
+
+
+def _check_init_labels(options: ClassificationOptions, head: Head) -> None:
+    """Checks that the head that training starts from, where it is known, is of the task's classes.
+
+    Raises:
+        InputError: its classes are others, or in another order.
+    """
+    if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
+        return
+    noted = find_head(options.init_checkpoint)
+    labels = noted.labels if noted else stored_labels(options.init_checkpoint)
+    # Another number is reported with the head's shape.
+    if labels != head.labels and len(labels) == len(head.labels):
+        raise InputError(
+            f"--init_checkpoint={options.init_checkpoint}: its head is of the classes "
+            f"{', '.join(labels)}; this task's are {', '.join(head.labels)}; --reset_head starts the "
+            "head anew"
+        )
 
 
 def _prefix(set_name: str) -> str:

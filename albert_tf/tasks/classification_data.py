@@ -17,10 +17,8 @@ from albert_tf.data.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification_options import ClassificationOptions
 from albert_tf.tasks.common import has_checkpoint
-from albert_tf.tasks.kinds import KINDS, Head
+from albert_tf.tasks.kinds import HEAD_FILE, KINDS, Head
 from albert_tf.tokenization import Tokenizer
-
-HEAD_FILE = "task.json"
 
 
 class Set(NamedTuple):
@@ -164,11 +162,7 @@ def read_head(options: ClassificationOptions) -> Head:
     path = os.path.join(options.model_dir, HEAD_FILE)
     if not tf.io.gfile.exists(path):
         raise InputError(f"{options.model_flag}: holds no classifier: no {HEAD_FILE}")
-    values = files.read_json(path)
-    try:
-        return Head(**{**values, "labels": tuple(values["labels"])})
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: not as --do_train writes it: {error}") from error
+    return Head.from_json_file(path)
 
 
 def write_head(options: ClassificationOptions, head: Head) -> None:

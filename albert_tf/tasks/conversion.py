@@ -11,16 +11,30 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import LoadReport, hugging_face, load_model, read_config
+from albert_tf import files
+from albert_tf.config import CONFIG_FILE
+from albert_tf.conversion import LoadReport, load_model, read_config
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.conversion.loading import KindName
+from albert_tf.data.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
-from albert_tf.models import AlbertMultipleChoice
+from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.options import option
-from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget, LoadedEncoder
-from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.tasks.conversion_targets import (
+    TARGETS,
+    CheckpointTarget,
+    Companions,
+    LoadedEncoder,
+)
+from albert_tf.tasks.fine_tuning_options import folder_of, read_folder
+from albert_tf.tasks.kinds import HEAD_FILE, Head, find_head
+from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization.hugging_face import (
+    SENTENCEPIECE_FILE,
+    TOKENIZER_CONFIG_FILE,
+    WORDPIECE_FILE,
+)
 from albert_tf.training.checkpoint_files import Layout, plain_name, tensors_of
 from albert_tf.training.checkpoints import variables_by_path
 
@@ -39,14 +53,15 @@ class ConversionOptions:
         "JSON file with the shape of its model, where none lies beside the checkpoint.", None
     )
     spm_model_file: str | None = option(
-        "SentencePiece model that goes along, where no spiece.model lies beside.", None
-    )
-    vocab_file: str | None = option(
-        "WordPiece vocabulary that goes along, instead of a SentencePiece model; to saved_model alone.",
+        "SentencePiece model of the vocabulary, which is written too. Default: the one beside the "
+        "checkpoint, if any.",
         None,
     )
-    do_lower_case: bool = option(
-        "Lower-case the text, as the vocabulary was made; what saved_model does with text.", True
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool | None = option(
+        "Whether the tokenizer that is written lower-cases text. Default: as the folder of the "
+        "checkpoint says, else true.",
+        None,
     )
     output_checkpoint: str | None = option(
         "Prefix of the checkpoint to write; with --to=hugging_face or saved_model, the folder.",
@@ -69,11 +84,6 @@ class ConversionOptions:
                 f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
                 "checkpoint, such as converted/model.ckpt-best; received a folder"
             )
-        if self.vocab_file and self.to != "saved_model":
-            raise FlagError(
-                f"--vocab_file: expected --to=saved_model; received --to={self.to}, where only a "
-                "SentencePiece model has a place"
-            )
 
 
 def run(options: ConversionOptions) -> LoadReport:
@@ -87,33 +97,34 @@ def run(options: ConversionOptions) -> LoadReport:
             hold the model, or there is an output of this name.
     """
     target, output = TARGETS[options.to], options.output_checkpoint
-    config, tokenizer = _find_companions(options)
-    model, report = load_model(config, options.init_checkpoint)
+    found = _find_companions(options)
+    model, report = load_model(found.config, options.init_checkpoint)
     if options.from_ not in (None, report.kind_name):
         raise InputError(
             f"--from={options.from_}: {report.prefix} is a checkpoint of {report.kind_name} "
             f"({report.kind})"
         )
     config = getattr(model, "encoder", model).config
-    written_config = target.config_there(config)
+    head = _head_of(model, report, options.init_checkpoint)
+    companions = Companions(target.config_there(config), found.tokenizer, head)
     if output:
-        target.check(output, written_config, tokenizer)
+        target.check(output, companions)
     part = target.part_of(model)
     _print_table(part, report, target.layout_of(part))
     print(report.summary())
     if left := variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys():
         print(f"there is no place there for {', '.join(sorted(left))}")
-    if written_config != config:
-        print(f"there the config has num_hidden_groups {written_config.num_hidden_groups}")
+    if companions.config != config:
+        print(f"there the config has num_hidden_groups {companions.config.num_hidden_groups}")
     if options.dry_run:
         return report
-    with target.write(output, part, written_config, tokenizer) as written:
+    with target.write(output, part, companions) as written:
         difference = _check_written(part, written, output)
     print(f"wrote {output}; read back, its outputs differ by {difference:.1e} at most")
     return report
 
 
-def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, Tokenizer | None]:
+def _find_companions(options: ConversionOptions) -> Companions:
     """Returns the config, and the tokenizer where there is a vocabulary: as flags, or as files beside.
 
     Raises:
@@ -123,32 +134,74 @@ def _find_companions(options: ConversionOptions) -> tuple[AlbertConfig, Tokenize
     if is_folder(path):
         check_folder(path)
         config_name = FOLDER_CONFIG_FILE
-    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+    folder = folder_of(path)
+    trained = read_folder(folder, ("do_lower_case",))
     config_file = options.albert_config_file or _file_in(folder, config_name)
-    spm_model_file = options.spm_model_file
-    if not (spm_model_file or options.vocab_file):
-        spm_model_file = _file_in(folder, hugging_face.VOCABULARY_FILE)
+    spm_model_file, vocab_file = options.spm_model_file, options.vocab_file
+    if not (spm_model_file or vocab_file):
+        spm_model_file = trained.get("spm_model_file") or _file_in(folder, SENTENCEPIECE_FILE)
+    if not (spm_model_file or vocab_file):
+        vocab_file = trained.get("vocab_file") or _file_in(folder, WORDPIECE_FILE)
     if not config_file:
         raise FlagError(
             f"expected --albert_config_file; there is no {config_name} beside "
             f"--init_checkpoint={path}"
         )
     config = read_config(config_file)
-    if not (spm_model_file or options.vocab_file):
-        return config, None
-    tokenizer = load_tokenizer(spm_model_file, options.vocab_file, options.do_lower_case)
+    if not (spm_model_file or vocab_file):
+        return Companions(config)
+    said = (options.do_lower_case, trained.get("do_lower_case"), _lower_case_there(folder), True)
+    lower_case = next(value for value in said if value is not None)
+    tokenizer = load_tokenizer(spm_model_file, vocab_file, lower_case)
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(
             f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "
             f"vocab_size {config.vocab_size}"
         )
-    return config, tokenizer
+    return Companions(config, tokenizer)
+
+
+def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Head | None:
+    """Returns what the outputs of a classifier mean, where that is known.
+
+    Raises:
+        InputError: what is noted beside the checkpoint is of another number of classes.
+    """
+    if not isinstance(model, AlbertClassifier):
+        return None
+    if head := find_head(checkpoint):
+        if (len(head.labels) or 1) != model.num_classes:
+            raise InputError(
+                f"{checkpoint}: its head has {model.num_classes} outputs; {HEAD_FILE} beside it has "
+                f"{len(head.labels)} labels"
+            )
+        return head
+    if report.problem_type == "multi_label_classification":
+        print(
+            "note: the problem type multi_label_classification is not kept; ours has no such task"
+        )
+        return None
+    theirs = report.kind_name == "hugging_face"
+    # To `transformers`, a single output without a problem type is a regression.
+    if theirs and (report.problem_type == "regression" or model.num_classes == 1):
+        return Head(OWN_TASK.name, "regression", (), pairs=True)
+    if report.labels:
+        return Head(OWN_TASK.name, "classification", report.labels, pairs=True)
+    return None
 
 
 def _file_in(folder: str, name: str) -> str | None:
     """Returns the path of a file that is in a folder; None where it is not."""
     path = os.path.join(folder, name)
     return path if tf.io.gfile.exists(path) else None
+
+
+def _lower_case_there(folder: str) -> bool | None:
+    """Returns whether the tokenizer of a Hugging Face folder lower-cases; None where it says nothing."""
+    path = _file_in(folder, TOKENIZER_CONFIG_FILE)
+    values = files.read_json(path) if path else {}
+    lower_case = values.get("do_lower_case") if isinstance(values, dict) else None
+    return lower_case if isinstance(lower_case, bool) else None
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:

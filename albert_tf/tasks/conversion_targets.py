@@ -24,21 +24,47 @@ from albert_tf.conversion import (
     save_tf1_checkpoint,
     tf1,
 )
-from albert_tf.conversion.hugging_face import VOCABULARY_FILE
+from albert_tf.conversion.hugging_face_config import ProblemType
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.data.task import Kind
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.tasks.kinds import HEAD_FILE, Head
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.tokenization.hugging_face import (
+    check_hugging_face_files,
+    hugging_face_files,
+    vocabulary_name,
+)
 from albert_tf.training.checkpoint_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.training.checkpoints import save_checkpoint
 
 _FLAG = "output_checkpoint"
+_PROBLEM_TYPES: Mapping[Kind, ProblemType] = {
+    "classification": "single_label_classification",
+    "regression": "regression",
+}
 
 
 def _everything(model: keras.Model) -> keras.Model:
     """Returns what of a model there is a place for."""
     return model
+
+
+@dataclasses.dataclass(frozen=True)
+class Companions:
+    """What goes along with a model's weights.
+
+    Attributes:
+        config: of the encoder.
+        tokenizer: of its vocabulary, where there is one.
+        head: what a classifier's outputs mean, where that is known.
+    """
+
+    config: AlbertConfig
+    tokenizer: Tokenizer | None = None
+    head: Head | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,38 +83,36 @@ class CheckpointTarget:
 
     part_of = staticmethod(_everything)
 
-    def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
+    def check(self, output: str, companions: Companions) -> None:
         """Raises an `InputError` where what is there belongs to another model."""
         for path in checkpoint_paths(output):
             if tf.io.gfile.exists(path):
                 raise _exists_already(output)
-        config_file, vocabulary_file = _files_beside(output)
-        if tf.io.gfile.exists(config_file) and read_config(config_file) != config:
-            raise _of_another_model(config_file)
-        if (
-            tokenizer
-            and tf.io.gfile.exists(vocabulary_file)
-            and files.read_bytes(vocabulary_file) != files.read_bytes(tokenizer.vocabulary_file)
-        ):
-            raise _of_another_model(vocabulary_file)
+        for name, content in _contents(companions).items():
+            path = os.path.join(os.path.dirname(output), name)
+            if not tf.io.gfile.exists(path) or files.read_bytes(path) == content:
+                continue
+            # Of a config the keys can be others, and mean the same.
+            if name != CONFIG_FILE or read_config(path) != companions.config:
+                raise _of_another_model(path)
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, config: AlbertConfig, tokenizer: Tokenizer | None
+        self, output: str, model: keras.Model, companions: Companions
     ) -> Iterator[keras.Model]:
         """Writes a model, yields what its next user gets, and names the files when that was fine."""
-        config_file, vocabulary_file = _files_beside(output)
-        wanted = [config_file, *([vocabulary_file] if tokenizer else [])]
-        # `check` has made sure that those that exist are this model's.
-        new = [path for path in wanted if not tf.io.gfile.exists(path)]
-        paths = checkpoint_paths(output)
-        files.make_directory(os.path.dirname(output) or ".", _FLAG)
-        with files.write_together([*new, *paths]) as folder:
-            if config_file in new:
-                config.to_json_file(os.path.join(folder, CONFIG_FILE))
-            if vocabulary_file in new:
-                vocabulary = files.read_bytes(tokenizer.vocabulary_file)
-                files.write_bytes(os.path.join(folder, VOCABULARY_FILE), vocabulary)
+        beside = os.path.dirname(output)
+        contents = {
+            name: content
+            for name, content in _contents(companions).items()
+            # `check` has made sure that those that exist are this model's.
+            if not tf.io.gfile.exists(os.path.join(beside, name))
+        }
+        paths = [*(os.path.join(beside, name) for name in contents), *checkpoint_paths(output)]
+        files.make_directory(beside or ".", _FLAG)
+        with files.write_together(paths) as folder:
+            for name, content in contents.items():
+                files.write_bytes(os.path.join(folder, name), content)
             prefix = os.path.join(folder, os.path.basename(output))
             self.save(model, prefix)
             # The original has one name for the heads of two of our models, so the model has to be said.
@@ -98,13 +122,16 @@ class CheckpointTarget:
 
 
 class HuggingFaceTarget:
-    """Hugging Face's folders, which hold config and vocabulary."""
+    """Hugging Face's folders, which hold config, labels, vocabulary and tokenizer."""
 
     config_there = staticmethod(hugging_face.config_there)
-    layout_of = staticmethod(hugging_face.layout_of)
     part_of = staticmethod(_everything)
 
-    def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
+    def layout_of(self, model: keras.Model) -> Layout:
+        """Returns how it holds the variables of a model."""
+        return hugging_face.stored_with_heads
+
+    def check(self, output: str, companions: Companions) -> None:
         """Raises an `InputError` where something is there, be it a file or a folder that is not empty."""
         if tf.io.gfile.isdir(output):
             if tf.io.gfile.listdir(output):
@@ -114,14 +141,31 @@ class HuggingFaceTarget:
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, config: AlbertConfig, tokenizer: Tokenizer | None
+        self, output: str, model: keras.Model, companions: Companions
     ) -> Iterator[keras.Model]:
         """Writes a model, yields what its next user gets, and names the folder when that was fine."""
+        config, tokenizer, head = companions.config, companions.tokenizer, companions.head
+        labels, problem_type, tokenizer_files = (), None, {}
+        if head:
+            labels, problem_type = head.labels, _PROBLEM_TYPES.get(head.kind)
+        if tokenizer:
+            tokenizer_files = _tokenizer_files(tokenizer, config.max_position_embeddings)
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".", _FLAG)
         with files.write_atomically(output) as incomplete:
-            save_hugging_face(model, incomplete, tokenizer and tokenizer.vocabulary_file)
+            save_hugging_face(model, incomplete, labels, problem_type, tokenizer_files)
             config_file = os.path.join(incomplete, FOLDER_CONFIG_FILE)
             yield load_model(read_config(config_file), incomplete)[0]
+
+
+def _tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
+    """Returns the tokenizer's files; of one that has no such form, the vocabulary alone."""
+    try:
+        contents = hugging_face_files(tokenizer, max_length)
+    except InputError as error:
+        print(f"no tokenizer.json: {error}")
+        return {vocabulary_name(tokenizer): files.read_bytes(tokenizer.vocabulary_file)}
+    print(check_hugging_face_files(contents, tokenizer))
+    return contents
 
 
 class SavedModelTarget:
@@ -143,7 +187,7 @@ class SavedModelTarget:
         part.masked_lm_head.set_weights(model.masked_lm_head.get_weights())
         return part
 
-    def check(self, output: str, config: AlbertConfig, tokenizer: Tokenizer | None) -> None:
+    def check(self, output: str, companions: Companions) -> None:
         """Lets everything pass: a new version stands beside those that are there."""
 
     @contextlib.contextmanager
@@ -151,10 +195,10 @@ class SavedModelTarget:
         self,
         output: str,
         model: AlbertEncoder | AlbertPretrainer,
-        config: AlbertConfig,
-        tokenizer: Tokenizer | None,
+        companions: Companions,
     ) -> Iterator["LoadedEncoder"]:
         """Writes a model, yields what its next user gets, and names the folders when that was fine."""
+        tokenizer = companions.tokenizer
         paths = reusable.next_version(tokenizer, output, _FLAG)
         if not isinstance(tokenizer, AlbertTokenizer):
             which = (
@@ -209,10 +253,15 @@ TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
 }
 
 
-def _files_beside(prefix: str) -> tuple[str, str]:
-    """Returns where the config and the vocabulary of a checkpoint with this prefix are."""
-    folder = os.path.dirname(prefix)
-    return os.path.join(folder, CONFIG_FILE), os.path.join(folder, VOCABULARY_FILE)
+def _contents(companions: Companions) -> dict[str, bytes]:
+    """Returns the files that lie beside a checkpoint, by name."""
+    contents = {CONFIG_FILE: files.to_json(companions.config.to_dict()).encode()}
+    if tokenizer := companions.tokenizer:
+        name = vocabulary_name(tokenizer)
+        contents[name] = files.read_bytes(tokenizer.vocabulary_file)
+    if companions.head:
+        contents[HEAD_FILE] = files.to_json(dataclasses.asdict(companions.head)).encode()
+    return contents
 
 
 def _exists_already(output: str) -> InputError:

@@ -5,16 +5,19 @@ what is exported; nothing else asks for it.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.data.features import Features, encode_choices, encode_examples
 from albert_tf.data.task import Kind
 from albert_tf.data.tsv import Example, Labels, Scores
+from albert_tf.errors import InputError
 from albert_tf.export import (
     ExportDetails,
     export_classifier,
@@ -24,8 +27,11 @@ from albert_tf.export import (
 from albert_tf.losses import ClassificationLoss, RegressionLoss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
 from albert_tf.tasks.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning_options import folder_of
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training.evaluator import Loss
+
+HEAD_FILE = "task.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +50,36 @@ class Head:
     labels: tuple[str, ...]
     pairs: bool
 
+    @classmethod
+    def from_json_file(cls, path: str) -> Self:
+        """Reads what `write_head` wrote.
+
+        Raises:
+            InputError: the file cannot be read, or holds something else.
+        """
+        values = files.read_json(path)
+        try:
+            return cls(**{**values, "labels": tuple(values["labels"])})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path}: not as --do_train writes it: {error}") from error
+
     @property
     def accepted_labels(self) -> Labels:
         """The labels that an example may have."""
         return Scores() if self.kind == "regression" else self.labels
+
+
+def find_head(checkpoint: str) -> Head | None:
+    """Returns what the head of a checkpoint means, where a file beside it says so.
+
+    Args:
+        checkpoint: its prefix or folder.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = os.path.join(folder_of(checkpoint), HEAD_FILE)
+    return Head.from_json_file(path) if tf.io.gfile.exists(path) else None
 
 
 class TaskKind(Protocol):

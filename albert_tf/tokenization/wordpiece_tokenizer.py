@@ -11,7 +11,7 @@ from albert_tf.tokenization.special_pieces import WORDPIECE, find_special_ids
 
 CONTINUATION_MARK = "##"
 # A longer word is an unknown piece (the original's `max_input_chars_per_word`).
-_MAX_WORD_LENGTH = 200
+MAX_WORD_LENGTH = 200
 
 
 class WordPieceTokenizer:
@@ -70,7 +70,7 @@ class WordPieceTokenizer:
         return words.replace(f" {CONTINUATION_MARK}", "")
 
     def _split_word(self, word: str) -> list[str]:
-        if len(word) > _MAX_WORD_LENGTH:
+        if len(word) > MAX_WORD_LENGTH:
             return [WORDPIECE.unk]
         pieces = []
         start = 0

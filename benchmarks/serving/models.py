@@ -8,6 +8,7 @@ from albert_tf.conversion import save_hugging_face
 from albert_tf.export import export_classifier
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization.hugging_face import hugging_face_files
 from benchmarks.candidates import KERAS_POLICIES
 from benchmarks.serving import layout
 
@@ -42,10 +43,11 @@ def write_hugging_face_model(config: AlbertConfig, folder: str) -> None:
         config: of the encoder.
         folder: where to write; the vocabulary is there.
     """
+    tokenizer = AlbertTokenizer(os.path.join(folder, layout.VOCABULARY))
     save_hugging_face(
         _make_model(config, "fp32"),
         os.path.join(folder, layout.HUGGING_FACE),
-        spm_model_file=os.path.join(folder, layout.VOCABULARY),
+        more_files=hugging_face_files(tokenizer, config.max_position_embeddings),
     )
 
 

@@ -106,6 +106,18 @@ def random_tensors(architecture, seed=0):
     return tensors
 
 
+def as_we_write(tensors):
+    """Returns tensors by the names that we give them: those of an encoder alone have a prefix, too."""
+    return {
+        name if name.startswith("albert.") or not _is_of_encoder(name) else f"albert.{name}": tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def _is_of_encoder(name):
+    return name.startswith(("embeddings.", "encoder.", "pooler."))
+
+
 def write_folder(directory, architecture, tensors=None, **changes):
     """Writes a folder; `changes` are of the config, where None takes a key away."""
     directory = pathlib.Path(directory)

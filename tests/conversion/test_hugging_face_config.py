@@ -32,13 +32,11 @@ def test_published_config_is_read_by_the_same_function(tmp_path):
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name.startswith(("base", "bert"))])
 def test_there_and_back(preset):
     config = AlbertConfig.from_preset(preset)
-    there = HuggingFaceConfig(config, "AlbertForMaskedLM", 0.2, 7).to_dict()
+    said = ("AlbertForSequenceClassification", 0.2, ("a", "b", "c"), "single_label_classification")
+    there = HuggingFaceConfig(config, *said).to_dict()
+    assert there["label2id"] == {"a": 0, "b": 1, "c": 2}
     back = HuggingFaceConfig.from_dict(json.loads(json.dumps(there)))
-    assert (back.architecture, back.classifier_dropout, back.num_labels) == (
-        "AlbertForMaskedLM",
-        0.2,
-        7,
-    )
+    assert (back.architecture, back.classifier_dropout, back.labels, back.problem_type) == said
     groups = config.num_hidden_layers if config.sharing == "none" else 1
     assert back.encoder.to_dict() == {
         **config.to_dict(),
@@ -70,6 +68,12 @@ def test_there_and_back(preset):
             {"classifier_dropout_prob": 1.5},
             "key 'classifier_dropout_prob' is 1.5; expected a number",
         ),
+        (
+            {"id2label": {"0": "a", "2": "b"}},
+            'key \'id2label\' is .*; expected .* each of "0", "1"',
+        ),
+        ({"id2label": {"0": 1}}, "key 'id2label' is .*; expected an object with a label"),
+        ({"problem_type": "ranking"}, "key 'problem_type' is 'ranking'; expected one of single_"),
         ({"layer_norm_eps": 1e-5}, "key 'layer_norm_eps' is 1e-05; only 1e-12 is supported"),
         (
             {"position_embedding_type": "relative_key"},

@@ -1,3 +1,5 @@
+import hashlib
+import json
 import pathlib
 import shlex
 import subprocess
@@ -121,3 +123,69 @@ def test_command_that_the_message_gives_converts_a_pickle(tmp_path):
     assert set(received) == set(theirs)
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(received[name], tensor)
+
+
+def write_shards(folder, tensors, **changes):
+    """Writes a folder whose tensors are in two files; `changes` are of the index's `weight_map`."""
+    folder = pathlib.Path(write_folder(folder, "AlbertForMaskedLM", tensors))
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    file_of = {}
+    for number, part in enumerate((names[::2], names[1::2]), start=1):
+        file = f"model-0000{number}-of-00002.safetensors"
+        safetensors.numpy.save_file({name: tensors[name] for name in part}, folder / file)
+        file_of |= dict.fromkeys(part, file)
+    index = {"metadata": {"total_size": 1}, "weight_map": {**file_of, **changes}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def test_tensors_in_several_files_are_those_of_one(tmp_path):
+    tensors = random_tensors("AlbertForMaskedLM")
+    folder = write_shards(tmp_path / "shards", tensors)
+    assert is_folder(str(folder))
+    reader = FolderReader(str(folder))
+    assert reader.shapes == {name: tensor.shape for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(reader.read(Stored((name,))), tensor)
+    assert reader.sha256 == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.glob("*.safetensors")
+    }
+
+
+@pytest.mark.parametrize(
+    "file", ["../model.safetensors", "/etc/model.safetensors", "parts/a", "..", "", 3, None]
+)
+def test_index_names_no_file_outside_of_its_folder(tmp_path, file):
+    change = {"predictions.bias": file}
+    folder = write_shards(tmp_path / "shards", random_tensors("AlbertForMaskedLM"), **change)
+    with pytest.raises(
+        InputError, match=r"index.json: 'predictions.bias' is in .*; expected the n"
+    ):
+        FolderReader(str(folder))
+
+
+def test_index_that_lists_what_is_not_there(tmp_path):
+    tensors = random_tensors("AlbertForMaskedLM")
+    folder = write_shards(tmp_path / "a", tensors, more="model-00001-of-00002.safetensors")
+    with pytest.raises(InputError, match=r"index.json: lists 'more' in .*, which does not hold it"):
+        FolderReader(str(folder))
+    folder = write_shards(tmp_path / "b", tensors)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(InputError, match=r"model-00002-of-00002.safetensors: cannot be read"):
+        FolderReader(str(folder))
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": {}}', '{"weight_map": ["a"]}'])
+def test_index_that_is_none(tmp_path, content):
+    folder = write_shards(tmp_path / "shards", random_tensors("AlbertForMaskedLM"))
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(InputError, match=r"index.json: expected an object with a 'weight_map'"):
+        FolderReader(str(folder))
+
+
+def test_file_without_a_tensor_is_refused(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", {})
+    with pytest.raises(InputError, match=rf"^{folder}/model.safetensors: holds no tensor$"):
+        FolderReader(folder)

@@ -227,3 +227,38 @@ def test_missing_pooler_is_an_error_where_every_model_has_one(tmp_path):
     save_tf1_checkpoint(bare, str(tmp_path / "ckpt"))
     with pytest.raises(InputError, match=r"'bert/pooler/dense/kernel' is not in it"):
         load_checkpoint(AlbertEncoder(tiny_config()), str(tmp_path / "ckpt"))
+
+
+def test_keras_file_is_read_like_a_checkpoint(tmp_path, pretrainer):
+    path = str(tmp_path / "model.keras")
+    pretrainer.save(path)
+    encoder = AlbertEncoder(pretrainer.encoder.config, seed=3)
+    assert load_checkpoint(encoder, path).kind_name == "albert_tf"
+    again, report = load_model(pretrainer.encoder.config, path)
+    assert type(again) is type(pretrainer)
+    assert report.left == report.kept == ()
+    for model, expected in ((encoder, pretrainer.encoder), (again, pretrainer)):
+        for received, wanted in zip(model.weights, expected.weights, strict=True):
+            np.testing.assert_array_equal(received, wanted)
+
+
+def test_keras_file_that_is_none(tmp_path, pretrainer):
+    path = tmp_path / "model.keras"
+    with pytest.raises(InputError, match=r"^.*model\.keras: there is no such file$"):
+        load_checkpoint(pretrainer, str(path))
+    pretrainer.save(path)
+    content = path.read_bytes()
+    for damage in (b"", b"something else", content[: len(content) // 2]):
+        path.write_bytes(damage)
+        with pytest.raises(InputError, match="cannot be read as a model of Keras") as error:
+            load_checkpoint(pretrainer, str(path))
+        assert "\n" not in str(error.value)
+
+
+def test_weights_of_keras_without_their_model_say_what_to_do(tmp_path, pretrainer):
+    path = str(tmp_path / "model.weights.h5")
+    pretrainer.save_weights(path)
+    with pytest.raises(
+        InputError, match=r"does not say which model .* model\.save\('model\.keras'"
+    ):
+        load_checkpoint(pretrainer, path)

@@ -1,13 +1,20 @@
-"""Hugging Face folders against `transformers` itself; needs `make test-parity`."""
+"""Hugging Face folders against `transformers` and KerasHub themselves; needs `make test-parity`."""
+
+import gzip
+import itertools
+import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.conversion import save_hugging_face
-from albert_tf.models import AlbertEncoder
+from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization.hugging_face import hugging_face_files
 from tests.conversion.hugging_face_folder import (
     ARCHITECTURES,
+    as_we_write,
     check_same_tensors,
     inputs_for,
     load,
@@ -74,19 +81,154 @@ def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, h
     check_same_outputs(ours, theirs, architecture)
 
     save_hugging_face(ours, str(tmp_path / "back"))
-    check_same_tensors(read(tmp_path / "back"), read(tmp_path / "theirs"))
+    check_same_tensors(read(tmp_path / "back"), as_we_write(read(tmp_path / "theirs")))
     again, notes = type(theirs).from_pretrained(tmp_path / "back", output_loading_info=True)
     assert not any(notes.values()), notes
     check_same_outputs(ours, again.eval(), architecture)
 
 
+def write_theirs(folder, tokenizer, model, labels=(), problem_type=None):
+    tokenizer_files = hugging_face_files(tokenizer, model.encoder.config.max_position_embeddings)
+    save_hugging_face(model, str(folder), labels, problem_type, tokenizer_files)
+
+
 @pytest.mark.slow
-def test_transformers_reads_our_vocabulary(tmp_path):
+def test_pipeline_gives_our_labels_and_probabilities(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
+    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
+    model = AlbertClassifier(encoder, 3, seed=2)
+    labels, problem_type = ("good", "bad", "neither"), "single_label_classification"
+    write_theirs(tmp_path / "classes", tokenizer, model, labels, problem_type)
+    classify = transformers.pipeline(
+        "text-classification", str(tmp_path / "classes"), top_k=None, device="cpu"
+    )
+    texts = ["The Café is good, in 2010, too.", "It isn't."]
+    for text, received in zip(texts, classify(texts), strict=True):
+        (probabilities,) = np.asarray(tf.nn.softmax(logits(model, tokenizer, text)))
+        assert {one["label"] for one in received} == set(labels)
+        for one in received:
+            expected = probabilities[labels.index(one["label"])]
+            assert one["score"] == pytest.approx(expected, abs=1e-5)
+
+    regressor = AlbertClassifier(encoder, 1, seed=3)
+    write_theirs(tmp_path / "score", tokenizer, regressor, problem_type="regression")
+    score = transformers.pipeline("text-classification", str(tmp_path / "score"), device="cpu")
+    (received,) = score(texts[:1])
+    expected = logits(regressor, tokenizer, texts[0]).item()
+    assert received["score"] == pytest.approx(expected, abs=1e-5)
+
+
+def logits(model, tokenizer, text):
+    ids = np.array([[tokenizer.cls_id, *tokenizer.encode(text), tokenizer.sep_id]], np.int32)
+    zeros = np.zeros_like(ids)
+    return np.asarray(model({"input_ids": ids, "input_mask": zeros + 1, "segment_ids": zeros}))
+
+
+@pytest.mark.slow
+def test_their_labels_come_along(tmp_path):
+    theirs = random_of_theirs("AlbertForSequenceClassification", num_labels=3)
+    theirs.config.id2label = {0: "no", 1: "maybe", 2: "yes"}
+    theirs.config.label2id = {"no": 0, "maybe": 1, "yes": 2}
+    theirs.config.problem_type = "single_label_classification"
+    theirs.save_pretrained(tmp_path / "theirs")
+    _, report = load(str(tmp_path / "theirs"))
+    assert report.labels == ("no", "maybe", "yes")
+    assert report.problem_type == "single_label_classification"
+
+
+@pytest.mark.slow
+def test_their_shards_are_read(tmp_path):
+    theirs = random_of_theirs("AlbertForPreTraining")
+    theirs.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
+    ours, report = load(str(tmp_path / "shards"))
+    assert report.left == report.kept == ()
+    check_same_outputs(ours, theirs, "AlbertForPreTraining")
+
+
+def lines_of_glue():
+    for path in sorted(shared_path("data/glue").rglob("dev*.tsv")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            yield from line.split("\t")
+
+
+def lines_of_xquad():
+    for language in ("ar", "de", "hi", "zh"):
+        content = json.loads(shared_path(f"data/squad/xquad.{language}.json").read_text("utf-8"))
+        for article in content["data"]:
+            for paragraph in article["paragraphs"]:
+                yield paragraph["context"]
+                yield from (question["question"] for question in paragraph["qas"])
+
+
+def lines_of_novels():
+    for path in sorted(shared_path("data/text/british_fiction").glob("Austen*.txt")):
+        yield from path.read_text(encoding="utf-8").splitlines()
+
+
+def lines_of_blimp():
+    path = shared_path("data/blimp/blimp.jsonl.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in itertools.islice(file, 0, None, 20):
+            yield from (value for value in json.loads(line).values() if isinstance(value, str))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
     transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
     vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
-    tokenizer = AlbertTokenizer(vocabulary)
+    tokenizer = AlbertTokenizer(vocabulary, lower_case)
     encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size))
-    save_hugging_face(encoder, str(tmp_path / "out"), vocabulary)
+    files = hugging_face_files(tokenizer, 512)
+    save_hugging_face(encoder, str(tmp_path / "out"), more_files=files)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    for line in ("The quick brown fox, it jumped.", "Don't panic: naïve cafés cost 12 euros!"):
-        assert theirs.tokenize(line) == tokenizer.tokenize(line)
+    assert theirs.pad_token_id == tokenizer.pad_id
+    assert theirs.mask_token_id == tokenizer.mask_id
+    assert (theirs.model_max_length, theirs.is_fast) == (512, True)
+    scores = [score for _, score in json.loads(files["tokenizer.json"])["model"]["vocab"]]
+    compared, ties = 0, 0
+    for lines in (lines_of_glue(), lines_of_xquad(), lines_of_novels(), lines_of_blimp()):
+        lines = list(lines)
+        received = theirs(lines, add_special_tokens=False)["input_ids"]
+        for line, theirs_ids, our_ids in zip(
+            lines, received, tokenizer.encode_batch(lines), strict=True
+        ):
+            if theirs_ids != our_ids:
+                # Two splits of, say, 333333 that are equally probable.
+                sums = [sum(scores[id_] for id_ in ids) for ids in (theirs_ids, our_ids)]
+                assert sums[0] == pytest.approx(sums[1], rel=1e-6), line
+                ties += 1
+        compared += len(lines)
+    assert compared > 50_000
+    assert ties <= 3
+    # What is left: there, the name of a special piece is that piece.
+    assert theirs.encode("a [SEP]", add_special_tokens=False)[-1] == tokenizer.sep_id
+    assert tokenizer.sep_id not in tokenizer.encode("a [SEP]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["encoder", "classifier"])
+def test_keras_hub_reads_our_folders(tmp_path, kind):
+    keras_hub = pytest.importorskip("keras_hub", reason="needs the extra hf-parity: keras-hub")
+    vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
+    tokenizer = AlbertTokenizer(vocabulary)
+    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
+    model = encoder if kind == "encoder" else AlbertClassifier(encoder, 3)
+    files = hugging_face_files(tokenizer, 64)
+    save_hugging_face(model, str(tmp_path / "out"), more_files=files)
+    backbone = keras_hub.models.AlbertBackbone.from_preset(str(tmp_path / "out"))
+    inputs = inputs_for("AlbertModel")
+    received = backbone(
+        {
+            "token_ids": inputs["input_ids"],
+            "padding_mask": inputs["input_mask"],
+            "segment_ids": inputs["segment_ids"],
+        }
+    )
+    expected = encoder(inputs)
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(received[name], expected[name], rtol=0, atol=1e-4, err_msg=name)
+    theirs = keras_hub.models.AlbertTokenizer.from_preset(str(tmp_path / "out"))
+    assert theirs.vocabulary_size() == tokenizer.vocab_size

@@ -1,5 +1,7 @@
+import hashlib
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -19,13 +21,22 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
 )
+from albert_tf.tasks import classification as training
 from albert_tf.tasks.conversion import ConversionOptions, run
-from albert_tf.tokenization import train_vocabulary
+from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
+from albert_tf.tokenization.hugging_face import hugging_face_files
 from albert_tf.training.checkpoint_files import write_checkpoint
 from albert_tf.training.checkpoints import save_checkpoint
-from tests.conversion.hugging_face_folder import ARCHITECTURES, random_tensors, write_folder
+from tests.conversion.hugging_face_folder import (
+    ARCHITECTURES,
+    as_we_write,
+    random_tensors,
+    write_folder,
+)
 from tests.conversion.test_tf1 import brightmart_tensors
 from tests.helpers import tiny_config
+from tests.tasks.animals import make_options as make_training
+from tests.tokenization.conftest import train_model
 
 
 @pytest.fixture
@@ -223,7 +234,7 @@ def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, to, architecture
     )
     assert capsys.readouterr().out.count("read back, its outputs differ by 0.0e+00 at most") == 2
     tensors = safetensors.numpy.load_file(f"{back}/model.safetensors")
-    expected = random_tensors(architecture)
+    expected = as_we_write(random_tensors(architecture))
     assert set(tensors) == set(expected)
     for name, tensor in expected.items():
         assert tensors[name].tobytes() == tensor.tobytes(), name
@@ -251,6 +262,135 @@ def vocabulary(tmp_path_factory):
     text = ["".join(map(chr, row)) for row in letters]
     train_vocabulary(text, path, vocab_size=97)
     return path
+
+
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("checkpoint", ["", "best"])
+def test_trained_folder_is_all_that_its_conversion_needs(trained, tmp_path, checkpoint):
+    there = tmp_path / "there"
+    run(
+        ConversionOptions(
+            init_checkpoint=str(trained / checkpoint),
+            to="hugging_face",
+            output_checkpoint=str(there),
+        )
+    )
+    config = read_json(there / "config.json")
+    assert config["id2label"] == {"0": "animal", "1": "plant"}
+    assert config["label2id"] == {"animal": 0, "plant": 1}
+    assert config["problem_type"] == "single_label_classification"
+    assert (there / "spiece.model").read_bytes() == (trained / "vocabulary.model").read_bytes()
+    assert "Lowercase" in (there / "tokenizer.json").read_text()
+
+
+def test_cased_training_gives_a_cased_tokenizer(data, tmp_path):
+    folder, there, again = tmp_path / "out", tmp_path / "there", tmp_path / "again"
+    training.run(make_training(data, folder, do_lower_case=False, num_train_steps=1, do_eval=False))
+    for source, output in ((folder, there), (there, again)):
+        run(
+            ConversionOptions(
+                init_checkpoint=str(source), to="hugging_face", output_checkpoint=str(output)
+            )
+        )
+        assert "Lowercase" not in (output / "tokenizer.json").read_text()
+        assert read_json(output / "tokenizer_config.json")["do_lower_case"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "labels"),
+    [
+        ({"problem_type": "single_label_classification"}, "classification", ["no", "maybe", "yes"]),
+        ({"id2label": {"0": "score"}, "problem_type": "regression"}, "regression", []),
+        ({"id2label": {"0": "LABEL_0"}}, "regression", []),
+        ({"id2label": None}, None, None),
+        ({"problem_type": "multi_label_classification"}, None, None),
+    ],
+)
+def test_what_outputs_mean_is_kept_both_ways(tmp_path, changes, kind, labels, capsys):
+    architecture = "AlbertForSequenceClassification"
+    tensors = random_tensors(architecture)
+    if (id2label := changes.get("id2label", {})) is None:
+        changes = {"id2label": {str(index): f"LABEL_{index}" for index in range(3)}}
+    elif len(id2label) == 1:
+        for name in ("classifier.weight", "classifier.bias"):
+            tensors[name] = tensors[name][:1]
+    theirs = write_folder(tmp_path / "theirs", architecture, tensors, **changes)
+    there, back = tmp_path / "there" / "ckpt", tmp_path / "back"
+    run(ConversionOptions(init_checkpoint=theirs, to="albert_tf", output_checkpoint=str(there)))
+    head_file = there.parent / "task.json"
+    said = capsys.readouterr().out
+    assert ("multi_label_classification is not kept" in said) == (
+        changes.get("problem_type") == "multi_label_classification"
+    )
+    run(
+        ConversionOptions(
+            init_checkpoint=str(there), to="hugging_face", output_checkpoint=str(back)
+        )
+    )
+    config = read_json(back / "config.json")
+    if kind is None:
+        assert not head_file.exists()
+        assert "problem_type" not in config
+        assert config["label2id"] == {f"LABEL_{index}": index for index in range(3)}
+        return
+    head = read_json(head_file)
+    assert (head["kind"], head["labels"]) == (kind, labels)
+    assert config["problem_type"].startswith({"classification": "single"}.get(kind, kind))
+    assert list(config["id2label"].values()) == (labels or ["LABEL_0"])
+
+
+def test_what_outputs_mean_fits_their_number(trained, tmp_path):
+    folder = shutil.copytree(trained, tmp_path / "changed")
+    head = read_json(folder / "task.json")
+    (folder / "task.json").write_text(json.dumps({**head, "labels": ["a", "b", "c"]}))
+    options = ConversionOptions(
+        init_checkpoint=str(folder), to="hugging_face", output_checkpoint=str(tmp_path / "out")
+    )
+    with pytest.raises(InputError, match=r"its head has 2 outputs; task.json beside it has 3 lab"):
+        run(options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_checksum_of_safetensors_is_printed(tmp_path, capsys):
+    folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
+    run(ConversionOptions(init_checkpoint=str(folder), to="albert_tf", dry_run=True))
+    content = (folder / "model.safetensors").read_bytes()
+    expected = f"; SHA-256 of model.safetensors: {hashlib.sha256(content).hexdigest()}\n"
+    assert expected in capsys.readouterr().out
+
+
+def test_wordpiece_vocabulary_goes_along(tmp_path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(92))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    model = AlbertEncoder(tiny_config(), seed=1)
+    save_checkpoint(model, str(tmp_path / "ours"))
+    model.config.to_json_file(str(tmp_path / "albert_config.json"))
+    theirs, back = tmp_path / "theirs", tmp_path / "back"
+    options = {"to": "hugging_face", "output_checkpoint": str(theirs)}
+    run(ConversionOptions(init_checkpoint=str(tmp_path / "ours"), **options))
+    assert read_json(theirs / "tokenizer.json")["model"]["type"] == "WordPiece"
+    options = {"to": "albert_tf", "output_checkpoint": str(back / "ckpt")}
+    run(ConversionOptions(init_checkpoint=str(theirs), **options))
+    assert (back / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
+
+
+def test_vocabulary_that_tokenizers_cannot_express_goes_alone(tmp_path, capsys):
+    (tmp_path / "spiece.model").write_bytes(train_model(model_type="bpe"))
+    model = AlbertEncoder(tiny_config(vocab_size=150), seed=1)
+    save_checkpoint(model, str(tmp_path / "ours"))
+    model.config.to_json_file(str(tmp_path / "albert_config.json"))
+    output = tmp_path / "theirs"
+    run(
+        ConversionOptions(
+            init_checkpoint=str(tmp_path / "ours"), to="hugging_face", output_checkpoint=str(output)
+        )
+    )
+    assert "no tokenizer.json: " in capsys.readouterr().out
+    names = {path.name for path in output.iterdir()}
+    assert names == {"config.json", "model.safetensors", "spiece.model"}
 
 
 @pytest.mark.usefixtures("model")
@@ -313,7 +453,8 @@ def test_config_is_needed_where_the_checkpoint_has_none(tmp_path):
 @pytest.mark.parametrize("to", ["tf1", "albert_tf"])
 def test_config_and_vocabulary_beside_a_checkpoint_go_on(tmp_path, vocabulary, to, by_folder):
     theirs, there, back = tmp_path / "theirs", tmp_path / "there" / "ckpt", tmp_path / "back"
-    save_hugging_face(AlbertEncoder(tiny_config()), str(theirs), vocabulary)
+    tokenizer_files = hugging_face_files(AlbertTokenizer(vocabulary), max_length=64)
+    save_hugging_face(AlbertEncoder(tiny_config()), str(theirs), more_files=tokenizer_files)
     run(ConversionOptions(init_checkpoint=str(theirs), to=to, output_checkpoint=str(there)))
     run(
         ConversionOptions(
@@ -322,7 +463,9 @@ def test_config_and_vocabulary_beside_a_checkpoint_go_on(tmp_path, vocabulary, t
             output_checkpoint=str(back),
         )
     )
-    for name in ("config.json", "model.safetensors", "spiece.model"):
+    names = sorted(path.name for path in theirs.iterdir())
+    assert len(names) == 5
+    for name in names:
         assert (back / name).read_bytes() == (theirs / name).read_bytes()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 import shutil
 import types
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.classification import ClassificationOptions, run
@@ -279,6 +281,86 @@ def test_file_of_the_folder_that_is_none(classifier, name, content):
     (classifier / name).write_text(content)
     with pytest.raises(InputError, match=rf"classifier/{name}: .*as --do_train writes it"):
         run(ClassificationOptions(output_dir=str(classifier), predict_file="-"))
+
+
+def test_vocabulary_with_a_flipped_bit_is_refused(data, classifier, tmp_path):
+    vocabulary = classifier / "vocabulary.model"
+    content = bytearray(vocabulary.read_bytes())
+    content[-1] ^= 1
+    vocabulary.write_bytes(content)
+    for options in (
+        ClassificationOptions(output_dir=str(classifier), predict_file="-"),
+        make_options(
+            data,
+            tmp_path / "out",
+            init_classifier=str(classifier),
+            albert_config_file=None,
+            spm_model_file=None,
+        ),
+    ):
+        message = (
+            r"classifier/vocabulary\.model: has the SHA-256 \w{64}; config\.json beside it says"
+        )
+        with pytest.raises(InputError, match=message):
+            run(options)
+    # A resumed training has the right one, and puts it there.
+    run(make_options(data, classifier, **pair_files(data), num_train_steps=30, do_eval=False))
+    assert vocabulary.read_bytes() == (data / "words.model").read_bytes()
+
+
+def test_folder_of_a_version_without_checksums_is_compared_by_its_vocabulary(
+    data, classifier, tmp_path
+):
+    path = classifier / "config.json"
+    values = json.loads(path.read_text())
+    del values["vocabulary_sha256"]
+    path.write_text(json.dumps(values))
+    write_vocabulary(tmp_path / "other.model", seed=1)
+    options = make_options(data, classifier, **pair_files(data), num_train_steps=30, do_eval=False)
+    run(options)
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"with another vocabulary than .*other\.model"):
+        run(dataclasses.replace(options, spm_model_file=str(tmp_path / "other.model")))
+
+
+def write_theirs(folder, labels):
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=99)
+    save_hugging_face(AlbertClassifier(encoder, num_classes=2, seed=99), str(folder), labels)
+
+
+@pytest.mark.parametrize("labels", [("plant", "animal"), ("0", "1"), ("Animal", "Plant")])
+def test_head_of_other_classes_is_refused(data, tmp_path, labels):
+    write_theirs(tmp_path / "theirs", labels)
+    options = make_options(
+        data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"), num_train_steps=1
+    )
+    message = f"its head is of the classes {', '.join(labels)}; this task's are animal, plant; --r"
+    with pytest.raises(InputError, match=message):
+        run(options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("labels", [("animal", "plant"), ()])
+def test_head_of_the_same_classes_or_none_that_are_known_goes_on(data, tmp_path, labels):
+    write_theirs(tmp_path / "theirs", labels)
+    options = make_options(
+        data,
+        tmp_path / "out",
+        init_checkpoint=str(tmp_path / "theirs"),
+        num_train_steps=1,
+        do_eval=False,
+        dev_file=None,
+    )
+    run(options)
+
+
+def test_trained_head_of_another_order_is_refused(data, classifier, tmp_path):
+    path = classifier / "task.json"
+    path.write_text(path.read_text().replace("animal", "zebra"))
+    checkpoint = str(classifier / "best")
+    options = make_options(data, tmp_path / "out", init_checkpoint=checkpoint, num_train_steps=1)
+    with pytest.raises(InputError, match="its head is of the classes zebra, plant; this task's"):
+        run(options)
 
 
 def test_init_classifier_that_is_none(data, tmp_path):

@@ -1,0 +1,291 @@
+"""A tokenizer as the files that Hugging Face's `AutoTokenizer` reads: plain JSON, written without it.
+
+`tokenizer.json` describes a pipeline of the `tokenizers` library: normalizers that repeat ours and
+SentencePiece's own, and the same unigram or WordPiece model.
+
+Three differences are left. The name of a special piece in a text, such as `[SEP]`, is that piece there
+and ordinary text here. The library can choose another split where two are equally probable up to
+rounding. And where a SentencePiece model has pieces such as `0,` inside a word, ours puts a word mark
+before the digits, as the original does (see `AlbertTokenizer`), which the library cannot.
+"""
+
+import base64
+import importlib.util
+import itertools
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.tokenization.interface import Tokenizer
+from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE, WORDPIECE, SpecialPieces
+from albert_tf.tokenization.wordpiece_tokenizer import (
+    CONTINUATION_MARK,
+    MAX_WORD_LENGTH,
+    WordPieceTokenizer,
+)
+
+SENTENCEPIECE_FILE = "spiece.model"
+WORDPIECE_FILE = "vocab.txt"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+_TOKENIZER_FILE = "tokenizer.json"
+
+_PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
+# Lower than the score of any path of other pieces.
+_NEVER = -1e4
+# SentencePiece's score of user-defined pieces, whatever their score in the model.
+_USER_DEFINED = -0.1
+
+_CHECKED_LINES, _PIECES_PER_LINE = 200, 20
+
+_Json = dict[str, Any]
+
+
+def vocabulary_name(tokenizer: Tokenizer) -> str:
+    """Returns what the vocabulary's file is called in a Hugging Face folder."""
+    return SENTENCEPIECE_FILE if isinstance(tokenizer, AlbertTokenizer) else WORDPIECE_FILE
+
+
+def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
+    """Returns the tokenizer's files of a Hugging Face folder, by name.
+
+    Args:
+        tokenizer: an `AlbertTokenizer` or a `WordPieceTokenizer`.
+        max_length: the longest sequence of the model that it belongs to.
+
+    Raises:
+        InputError: `tokenizers` has nothing like this SentencePiece model.
+    """
+    if isinstance(tokenizer, AlbertTokenizer):
+        names, pipeline = SENTENCEPIECE, _sentencepiece_pipeline(tokenizer)
+    else:
+        names, pipeline = WORDPIECE, _wordpiece_pipeline(tokenizer)
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added_tokens(tokenizer, names),
+        **pipeline,
+        "post_processor": _post_processor(tokenizer, names),
+    }
+    config = {
+        # Of an `AlbertTokenizer`, `transformers` would rebuild parts of the pipeline by itself.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "model_max_length": max_length,
+        "clean_up_tokenization_spaces": False,
+        "do_lower_case": tokenizer.lower_case,
+        "bos_token": names.cls,
+        "eos_token": names.sep,
+        **{f"{role}_token": name for role, name in names._asdict().items()},
+    }
+    return {
+        vocabulary_name(tokenizer): files.read_bytes(tokenizer.vocabulary_file),
+        _TOKENIZER_FILE: json.dumps(content, ensure_ascii=False).encode(),
+        TOKENIZER_CONFIG_FILE: files.to_json(config).encode(),
+    }
+
+
+def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -> str:
+    """Compares the ids of lines made of the vocabulary's pieces, where `tokenizers` is installed.
+
+    Args:
+        contents: the files that `hugging_face_files` returned.
+        tokenizer: what they were made of.
+
+    Returns:
+        What was found, in one line.
+    """
+    if importlib.util.find_spec("tokenizers") is None:
+        return f"{_TOKENIZER_FILE}: not checked, as the library tokenizers is not installed"
+    import tokenizers
+
+    theirs = tokenizers.Tokenizer.from_str(contents[_TOKENIZER_FILE].decode())
+    ids = np.random.default_rng(0).choice(
+        tokenizer.ordinary_ids, (_CHECKED_LINES, _PIECES_PER_LINE)
+    )
+    lines = [tokenizer.decode(row) for row in ids.tolist()]
+    received = [encoding.ids for encoding in theirs.encode_batch(lines, add_special_tokens=False)]
+    pairs = zip(received, tokenizer.encode_batch(lines), strict=True)
+    different = sum(received != expected for received, expected in pairs)
+    return f"{_TOKENIZER_FILE}: {different} of {len(lines)} lines get other ids by tokenizers"
+
+
+def _added_tokens(tokenizer: Tokenizer, names: SpecialPieces) -> list[_Json]:
+    # The first `tokenizer.json` of ALBERT has a mask that takes the space before it along.
+    tokens = [
+        {
+            "id": tokenizer.pieces.index(name),
+            "content": name,
+            "single_word": False,
+            "lstrip": name == names.mask,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for name in names
+    ]
+    return sorted(tokens, key=lambda token: token["id"])
+
+
+def _post_processor(tokenizer: Tokenizer, names: SpecialPieces) -> _Json:
+    def special(name: str, segment: int) -> _Json:
+        return {"SpecialToken": {"id": name, "type_id": segment}}
+
+    def text(which: str, segment: int) -> _Json:
+        return {"Sequence": {"id": which, "type_id": segment}}
+
+    single = [special(names.cls, 0), text("A", 0), special(names.sep, 0)]
+    ids = {names.cls: tokenizer.cls_id, names.sep: tokenizer.sep_id}
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, text("B", 1), special(names.sep, 1)],
+        "special_tokens": {
+            name: {"id": name, "ids": [id_], "tokens": [name]} for name, id_ in ids.items()
+        },
+    }
+
+
+def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
+    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialized_model)
+    _check_model(model, tokenizer.vocabulary_file)
+    metaspace = {
+        "type": "Metaspace",
+        "replacement": WORD_MARK,
+        "prepend_scheme": "always",
+        "split": False,
+    }
+    vocabulary = [
+        [piece.piece, _NEVER if id_ in tokenizer.digit_comma_splits else _score(piece)]
+        for id_, piece in enumerate(model.pieces)
+    ]
+    return {
+        "normalizer": _sequence(_sentencepiece_normalizers(model, tokenizer.lower_case)),
+        "pre_tokenizer": metaspace,
+        "decoder": metaspace,
+        "model": {
+            "type": "Unigram",
+            "unk_id": tokenizer.unk_id,
+            "vocab": vocabulary,
+            "byte_fallback": False,
+        },
+    }
+
+
+def _check_model(model: sentencepiece_model_pb2.ModelProto, model_file: str) -> None:
+    """Raises an `InputError` where a model asks for more than the settings of ALBERT's."""
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    received = {
+        "model_type": trainer.ModelType.Name(trainer.model_type),
+        "byte_fallback": trainer.byte_fallback,
+        "treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
+        "add_dummy_prefix": normalizer.add_dummy_prefix,
+        "remove_extra_whitespaces": normalizer.remove_extra_whitespaces,
+        "escape_whitespaces": normalizer.escape_whitespaces,
+    }
+    expected = dict(zip(received, ("UNIGRAM", False, False, True, True, True), strict=True))
+    for name, value in received.items():
+        if value != expected[name]:
+            raise InputError(
+                f"{model_file}: its {name} is {value}; {_TOKENIZER_FILE} can only express "
+                f"{expected[name]}"
+            )
+
+
+def _score(piece: sentencepiece_model_pb2.ModelProto.SentencePiece) -> float:
+    if piece.type == _PieceType.USER_DEFINED:
+        return _USER_DEFINED
+    return piece.score if piece.type == _PieceType.NORMAL else _NEVER
+
+
+def _sentencepiece_normalizers(
+    model: sentencepiece_model_pb2.ModelProto, lower_case: bool
+) -> Iterable[_Json]:
+    """Yields what `normalize_text` and then SentencePiece do to a text."""
+    yield _spaces()
+    yield {"type": "NFKD"}
+    yield _replace(_class_of(char for char in _characters() if unicodedata.combining(char)), "")
+    if lower_case:
+        yield from _lower_case()
+    if charsmap := model.normalizer_spec.precompiled_charsmap:
+        if "nfkc" in model.normalizer_spec.name:
+            # The map composes Hangul; the library's reading of it knows single characters only.
+            yield {"type": "NFC"}
+        encoded = base64.b64encode(charsmap).decode()
+        yield {"type": "Precompiled", "precompiled_charsmap": encoded}
+    yield _spaces()
+    yield {"type": "Strip", "strip_left": True, "strip_right": True}
+
+
+def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
+    return {
+        "normalizer": _sequence(_wordpiece_normalizers(tokenizer.lower_case)),
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "WordPiece", "prefix": CONTINUATION_MARK, "cleanup": False},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": WORDPIECE.unk,
+            "continuing_subword_prefix": CONTINUATION_MARK,
+            "max_input_chars_per_word": MAX_WORD_LENGTH,
+            "vocab": {piece: id_ for id_, piece in enumerate(tokenizer.pieces)},
+        },
+    }
+
+
+def _wordpiece_normalizers(lower_case: bool) -> Iterable[_Json]:
+    """Yields what `split_words` does to a text, but for the splitting."""
+    # The clean-up of their `BertNormalizer` drops unassigned characters, too.
+    yield _replace(r"(?![\t\n\r])[\p{Cc}\p{Cf}\ufffd]", "")
+    yield {
+        "type": "BertNormalizer",
+        "clean_text": False,
+        "handle_chinese_chars": True,
+        "strip_accents": False,
+        "lowercase": False,
+    }
+    if lower_case:
+        yield from _lower_case()
+        yield {"type": "NFD"}
+        yield _replace(r"\p{Mn}", "")
+
+
+def _lower_case() -> Iterable[_Json]:
+    """Yields what Python's `lower` does; the library's knows nothing of sigmas that end words."""
+    cased = r"[\p{Lu}\p{Ll}\p{Lt}]"
+    # Characters without an influence on case (the Unicode standard, section 3.13).
+    skipped = r"[\p{Mn}\p{Me}\p{Cf}\p{Lm}\p{Sk}:.'·‘’‧․]*"
+    yield _replace(f"(?<={cased}{skipped})Σ(?!{skipped}{cased})", "ς")
+    yield {"type": "Lowercase"}
+
+
+def _spaces() -> _Json:
+    r"""Makes one space of each run of white space; to Python that is four characters more than `\s`."""
+    return _replace(r"[\s\x1c-\x1f]+", " ")
+
+
+def _replace(pattern: str, content: str) -> _Json:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+def _sequence(normalizers: Iterable[_Json]) -> _Json:
+    return {"type": "Sequence", "normalizers": list(normalizers)}
+
+
+def _characters() -> Iterable[str]:
+    return map(chr, range(sys.maxunicode + 1))
+
+
+def _class_of(characters: Iterable[str]) -> str:
+    """Returns the character class of ascending characters."""
+    ranges = itertools.groupby(enumerate(characters), lambda item: ord(item[1]) - item[0])
+    members = [[char for _, char in run] for _, run in ranges]
+    return "[" + "".join(f"{re.escape(run[0])}-{re.escape(run[-1])}" for run in members) + "]"
