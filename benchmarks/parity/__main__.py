@@ -13,10 +13,10 @@ from albert_tf.data.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
+from benchmarks.harness import markdown_table
 from benchmarks.parity import encoder, features, heads, optimizers, tokenization, windows
 from benchmarks.parity.difference import Difference, merge
 from benchmarks.parity.original import read_json
-from benchmarks.tables import markdown_table
 
 _VOCABULARY = "sentencepiece/30k-clean.model"
 _HEADER = ("part", "quantity", "compared", "largest difference", "allowed")
