@@ -113,10 +113,10 @@ class Worker:
     Args:
         module: the benchmark, whose `CANDIDATES` has the candidate.
         name: the candidate.
-        **arguments: JSON values for the candidate's `start`.
+        arguments: keyword arguments for the candidate's `start`, JSON values.
     """
 
-    def __init__(self, module: str, name: str, **arguments: Any):
+    def __init__(self, module: str, name: str, arguments: Mapping[str, Any]):
         self._name = name
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115, as it lives as long as the process
         candidate = importlib.import_module(module).CANDIDATES[name]
@@ -190,7 +190,7 @@ def take_turns(
     with contextlib.ExitStack() as stack, progress:
         workers = {}
         for name, given in arguments.items():
-            workers[name] = stack.enter_context(Worker(module, name, **given))
+            workers[name] = stack.enter_context(Worker(module, name, given))
             workers[name].run(1)  # one starts after another, so that none is timed during a start
             progress.update()
         results = {name: [] for name in workers}

@@ -200,15 +200,14 @@ def measure(
     Returns:
         The results of each candidate, and the rounds of the forward pass of each and of the products.
     """
+    given = {"folder": folder, "precision": precision}
     progress = Progress(f"answering in {precision}", "turns", (1 + 2 * rounds) * len(names))
     with contextlib.ExitStack() as stack, progress:
         workers, results = {}, {}
         for name in (*names, PRODUCTS):
             # One starts after another, so that none is timed during a start. Some compile each new
             # length, which these answers, which are not timed, do.
-            worker = Worker(
-                "benchmarks.serving.candidates", name, folder=folder, precision=precision
-            )
+            worker = Worker("benchmarks.serving.candidates", name, given)
             workers[name] = stack.enter_context(worker)
             if name != PRODUCTS:
                 answers = [_answer(worker, size) for size in (1, BATCH_SIZE)]

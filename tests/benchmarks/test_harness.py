@@ -53,14 +53,14 @@ CANDIDATES = {
 
 
 def test_workers_answer_questions_with_their_own_arguments_and_environment():
-    with Worker(__name__, "polite", name="Ada") as worker:
+    with Worker(__name__, "polite", {"name": "Ada"}) as worker:
         assert [worker.ask("?"), worker.ask("!")] == ["Good day, Ada?", "Good day, Ada!"]
-    with Worker(__name__, "environment") as worker:
+    with Worker(__name__, "environment", {}) as worker:
         assert worker.ask("BENCHMARK_SETTING") == "7"
 
 
 def test_error_of_an_ended_worker_has_its_last_line():
-    with Worker(__name__, "failing") as worker, pytest.raises(StoppedError) as error:
+    with Worker(__name__, "failing", {}) as worker, pytest.raises(StoppedError) as error:
         worker.run(1)
     assert str(error.value) == "failing ended: the model is too wide (exit code 3)"
 
