@@ -212,6 +212,7 @@ def find_books(folder: str) -> tuple[list[str], list[str]]:
 
 def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Records:
     """Makes the records of both parts, and the vocabulary; keeps those of an earlier run."""
+    from albert_tf.data.pretraining_stats import PretrainingDataStats
     from albert_tf.tasks import pretraining_data
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -233,7 +234,8 @@ def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Rec
         )
         if not os.path.exists(made[part].stats_file):
             pretraining_data.run(made[part])
-    held_out = files.read_json(made["held_out"].stats_file)["counts"]["instances"]
+    counts = files.read_json(made["held_out"].stats_file)["counts"]
+    held_out = PretrainingDataStats.from_json_dict(counts).instances
     return Records(
         made["train"].output_file,
         made["held_out"].output_file,

@@ -70,7 +70,7 @@ def test_answers_of_both_batch_sizes_are_compared():
 
 def make_result(*seconds_of_rounds):
     rounds = [Round(one, 2 * one, 345.0) for one in seconds_of_rounds]
-    return Result((7.5, 1.25), [make_answers(0.1, 0.8)], [0.010, 0.020], rounds)
+    return Result((7.5, 1.25), [make_answers(0.1, 0.8)], [0.010, 0.020] * len(rounds), rounds)
 
 
 def test_missed_goals_are_named():
