@@ -160,6 +160,7 @@ def test_lamb_and_schedule_of_the_other_program_are_ours():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_all_programs_learn_the_same_from_the_same_updates(records, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
