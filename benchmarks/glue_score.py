@@ -19,7 +19,7 @@ from albert_tf.options import option
 from albert_tf.tasks.common import RESULTS_FILE
 from albert_tf.tasks.kinds import HEAD_FILE
 from albert_tf.tasks.trials import TRIALS_FILE, trial_folder
-from benchmarks.tables import markdown_table
+from benchmarks.harness import markdown_table
 
 
 @dataclasses.dataclass(frozen=True)

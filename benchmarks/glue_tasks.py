@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from albert_tf.data.glue import GLUE_TASKS
-from benchmarks.candidates import check_choices
+from benchmarks.harness import check_choices
 
 _TASKS = tuple(
     task.name

@@ -33,7 +33,7 @@ from albert_tf.options import option
 from albert_tf.tasks import pretraining_data
 from albert_tf.tokenization import load_tokenizer
 from albert_tf.training import Trainer, make_strategy
-from benchmarks.tables import markdown_table
+from benchmarks.harness import markdown_table
 
 _SHUFFLE_BUFFER = 1000
 _SEED = 12345

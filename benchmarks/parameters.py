@@ -18,7 +18,7 @@ import keras
 import command_line
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from benchmarks.tables import markdown_table
+from benchmarks.harness import markdown_table
 
 # Table 1, in millions. BERT-xlarge, and its 1270M, is in the first version of the paper only.
 _SIZES = {

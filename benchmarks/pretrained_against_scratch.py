@@ -35,7 +35,7 @@ from albert_tf.tasks.common import OPTIONS_FILE, RESULTS_FILE
 from albert_tf.tasks.training_options import check_range
 from albert_tf.training import best_checkpoint
 from benchmarks.glue_tasks import check_tasks
-from benchmarks.tables import markdown_table
+from benchmarks.harness import markdown_table
 
 _STARTS = ("scratch", "pretrained")
 _STUDY_FILE = "results.json"

@@ -4,21 +4,18 @@ Usage:
     pip install -r requirements-benchmarks.txt
     python -m benchmarks.finetuning --data_dir=glue --spm_model_file=30k-clean.model
 
-On the real rows of GLUE's tasks, training set and dev, and on batches as each of the candidates makes
-them (`samples.Batching`); of an epoch a few batches are timed, whose lengths are spread as those of all.
-All candidates work in turn, round after round, each in a process of its own; a ratio is the median of
-the ratios within a round. CPU seconds are those of all threads; on a machine that does other things, too,
-they say more than the clock. `group_by_length` is an option of transformers' Trainer; it shows what is
-left where both have much the same padding.
+The rows are real: training and dev set of GLUE tasks. Each candidate makes its own batches
+(`samples.Batching`); a few batches of an epoch are timed, chosen so that their lengths are spread like
+those of all. All candidates take turns, each in a process of its own; ratios are medians of the ratios
+within a round. CPU seconds are those of all threads. `group_by_length` is an option of transformers'
+Trainer; it shows the difference that remains when both pad about as much.
 
-The command fails where a goal is missed: the constants below.
+The command fails if a goal, one of the constants below, is missed.
 """
 
 import dataclasses
-import functools
-import statistics
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import command_line
 from albert_tf.config import AlbertConfig
@@ -27,13 +24,20 @@ from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.tasks.training_options import check_range
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.candidates import KERAS_POLICIES, check_candidates, check_choices
 from benchmarks.finetuning import samples
-from benchmarks.finetuning.candidates import CANDIDATES, OURS, PADDED
-from benchmarks.finetuning.worker import start
+from benchmarks.finetuning.candidates import BATCHINGS, CANDIDATES, OURS, PADDED
 from benchmarks.glue_tasks import check_tasks
-from benchmarks.tables import markdown_table
-from benchmarks.workers import Round, ratio, take_turns
+from benchmarks.harness import (
+    KERAS_POLICIES,
+    Rounds,
+    check_candidates,
+    check_choices,
+    markdown_table,
+    median,
+    processor,
+    ratio,
+    take_turns,
+)
 
 # How many times as fast ours has to be as the same model with all batches padded, by task; and as each of
 # the others whose Trainer is told nothing.
@@ -45,7 +49,6 @@ _HEADER = (
 )
 _ACTIVITIES = ("training", "prediction")
 
-Rounds = Mapping[str, Sequence[Round]]
 Samples = Mapping[str, samples.Sample]
 
 
@@ -84,7 +87,7 @@ def make_samples(
     of_batching = {}
     chosen = {}
     for name in options.candidates:
-        batching = CANDIDATES[name].batching
+        batching = BATCHINGS[name]
         if batching not in of_batching:
             batches = samples.epoch(
                 features, activity, batching, sizes[activity], options.max_seq_length
@@ -100,7 +103,7 @@ def measure(
     precision: str,
     sample_of: Samples,
     rounds: int,
-) -> dict[str, list[Round]]:
+) -> dict[str, list]:
     """Runs all candidates in turn and returns the rounds of each, in seconds of a sequence.
 
     Args:
@@ -111,12 +114,17 @@ def measure(
         rounds: how often each has its turn.
     """
     with tempfile.TemporaryDirectory() as folder:
-        starts = {}
+        arguments = {}
         for number, (name, sample) in enumerate(sample_of.items()):
             path = f"{folder}/{number}.npz"
             samples.save(path, sample.batches)
-            starts[name] = functools.partial(start, name, config, activity, precision, path)
-        return take_turns(starts, rounds, 1)
+            arguments[name] = {
+                "config": config.to_dict(),
+                "activity": activity,
+                "precision": precision,
+                "path": path,
+            }
+        return take_turns("benchmarks.finetuning.candidates", arguments, rounds, 1)
 
 
 def find_misses(what: str, task: str, results: Rounds) -> Iterator[str]:
@@ -138,7 +146,7 @@ def _goal(task: str, name: str) -> float | None:
     """Returns how many times as fast as a candidate ours has to be."""
     if name == PADDED:
         return _GOALS_OVER_PADDED.get(task.lower())
-    return _GOAL if CANDIDATES[name].batching == "trainer" else None
+    return _GOAL if BATCHINGS[name] == "trainer" else None
 
 
 def table(sample_of: Samples, results: Rounds) -> str:
@@ -147,24 +155,24 @@ def table(sample_of: Samples, results: Rounds) -> str:
 
 
 def _cells(name: str, sample: samples.Sample, results: Rounds) -> list[str]:
-    rounds = results[name]
     of_ours = [
         f"{ratio(results, name, OURS, of):.2f}" if OURS in results else ""
         for of in ("seconds", "cpu_seconds")
     ]
     return [
         name,
-        f"{1 / statistics.median(one.seconds for one in rounds):,.1f}",
+        f"{1 / median(results[name]):,.1f}",
         *of_ours,
-        f"{1000 * statistics.median(one.cpu_seconds for one in rounds):,.1f}",
+        f"{1000 * median(results[name], 'cpu_seconds'):,.1f}",
         f"{100 * sample.padding:.0f} %",
         str(len(sample.batches)),
-        f"{rounds[-1].peak_mib:,.0f}",
+        f"{results[name][-1].peak_mib:,.0f}",
     ]
 
 
 def _main(options: FinetuningBenchmarkOptions) -> None:
     check_candidates(CANDIDATES, options.candidates)
+    print(f"{processor()}\n")
     config = AlbertConfig.from_preset(options.preset)
     tokenizer = AlbertTokenizer(options.spm_model_file)
     misses = []

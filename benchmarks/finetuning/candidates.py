@@ -1,19 +1,23 @@
-"""One pass over a sample of batches, as each implementation trains on them and predicts them.
+"""One pass over a sample of batches, as each implementation trains on them or predicts them.
 
-Each runs in a process of its own and imports there what it needs. All models start from their configs;
-in training all have AdamW and clip gradients to a global norm of 1.
+All models start from their configs. In training all have AdamW and clip gradients to a global norm of 1.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.data.input_pipeline import computed_batches
-from benchmarks.candidates import KERAS_POLICIES, hugging_face_config
-from benchmarks.finetuning.samples import Activity, Batch, Batching
+from benchmarks.finetuning.samples import Activity, Batch, Batching, count_sequences, load
+from benchmarks.harness import (
+    KERAS_POLICIES,
+    TORCH,
+    Candidate,
+    Round,
+    hugging_face_config,
+    timed,
+    torch_inputs,
+)
 
 # Runs all batches once and waits until they are done.
 Pass = Callable[[], object]
@@ -24,7 +28,7 @@ _CLIP_NORM = 1.0
 
 
 def albert_tf_pass(
-    config: AlbertConfig, activity: Activity, precision: str, batches: Sequence[Batch]
+    config: Any, activity: Activity, precision: str, batches: Sequence[Batch]
 ) -> Pass:
     """Returns what `run_classifier.py` does: its trainer, or its evaluator, and its batches."""
     from albert_tf.losses import ClassificationLoss
@@ -48,8 +52,12 @@ def albert_tf_pass(
     return lambda: [trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy() for _ in batches]
 
 
-def _as_dataset(batches: Sequence[Batch]) -> tf.data.Dataset:
+def _as_dataset(batches: Sequence[Batch]) -> Any:
     """Returns a dataset with the static sizes that all batches share, as those of the pipeline have."""
+    import tensorflow as tf
+
+    from albert_tf.data.input_pipeline import computed_batches
+
     signature = {}
     for name, array in batches[0].items():
         shapes = zip(*(batch[name].shape for batch in batches), strict=True)
@@ -61,7 +69,7 @@ def _as_dataset(batches: Sequence[Batch]) -> tf.data.Dataset:
 
 
 def transformers_pass(
-    config: AlbertConfig,
+    config: Any,
     activity: Activity,
     precision: str,
     batches: Sequence[Batch],
@@ -115,48 +123,51 @@ def _predict(forward: Callable, inputs: Sequence[Mapping]) -> list[np.ndarray]:
 def _torch_batch(batch: Batch) -> dict:
     import torch
 
-    names = {
-        "input_ids": "input_ids",
-        "attention_mask": "input_mask",
-        "token_type_ids": "segment_ids",
-        "labels": "label_ids",
-    }
-    return {theirs: torch.from_numpy(batch[ours]).long() for theirs, ours in names.items()}
+    return torch_inputs(batch) | {"labels": torch.from_numpy(batch["label_ids"]).long()}
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """An implementation, the batches that it is given and a way to run it.
+def start(
+    make_pass: Callable[..., Pass],
+    config: Mapping[str, Any],
+    activity: Activity,
+    precision: str,
+    path: str,
+    **arguments: Any,
+) -> Callable[[int], Round]:
+    """Returns what times a pass in a candidate's process, in seconds per sequence.
 
-    Attributes:
-        make_pass: makes its pass.
-        batching: how its batches are made.
-        arguments: of `make_pass`.
-        packages: what has to be installed beside our own requirements.
+    Args:
+        make_pass: makes the candidate's pass.
+        config: values of the encoder's config.
+        activity: what to time.
+        precision: of the layers; in training, variables are fp32.
+        path: the batches, as `samples.save` writes them.
+        **arguments: more of `make_pass`.
     """
+    from albert_tf.config import AlbertConfig
 
-    make_pass: Callable[..., Pass]
-    batching: Batching
-    arguments: dict = dataclasses.field(default_factory=dict)
-    packages: tuple[str, ...] = ()
-
-    def __call__(
-        self, config: AlbertConfig, activity: Activity, precision: str, batches: Sequence[Batch]
-    ) -> Pass:
-        """Makes the pass."""
-        return self.make_pass(config, activity, precision, batches, **self.arguments)
+    batches = load(path)
+    run = make_pass(AlbertConfig.from_dict(config), activity, precision, batches, **arguments)
+    return timed((1 / count_sequences(batches), run))
 
 
-_TORCH = ("torch", "transformers")
-_COMPILED = {"compiled": True}
+def _candidate(make_pass: Callable[..., Pass], packages: Sequence[str] = (), **arguments):
+    return Candidate(start, {"make_pass": make_pass, **arguments}, packages)
+
 
 OURS, PADDED = "albert_tf", "albert_tf padded"
 CANDIDATES = {
-    OURS: Candidate(albert_tf_pass, "pipeline"),
-    PADDED: Candidate(albert_tf_pass, "fixed"),
-    "transformers": Candidate(transformers_pass, "trainer", packages=_TORCH),
-    "transformers torch.compile": Candidate(
-        transformers_pass, "trainer", arguments=_COMPILED, packages=_TORCH
-    ),
-    "transformers group_by_length": Candidate(transformers_pass, "grouped", packages=_TORCH),
+    OURS: _candidate(albert_tf_pass),
+    PADDED: _candidate(albert_tf_pass),
+    "transformers": _candidate(transformers_pass, TORCH),
+    "transformers torch.compile": _candidate(transformers_pass, TORCH, compiled=True),
+    "transformers group_by_length": _candidate(transformers_pass, TORCH),
+}
+# Candidate -> how its batches are made.
+BATCHINGS: Mapping[str, Batching] = {
+    OURS: "pipeline",
+    PADDED: "fixed",
+    "transformers": "trainer",
+    "transformers torch.compile": "trainer",
+    "transformers group_by_length": "grouped",
 }

@@ -7,14 +7,13 @@ different sizes, are timed all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from albert_tf.data.features import Features, encode_examples
-from albert_tf.data.input_pipeline import evaluation_batches, make_batch, training_batches
-from albert_tf.data.task_table import find_task
-from albert_tf.tokenization import Tokenizer
+if TYPE_CHECKING:
+    from albert_tf.data.features import Features
+    from albert_tf.tokenization import Tokenizer
 
 Batch = Mapping[str, np.ndarray]
 Activity = Literal["training", "prediction"]
@@ -34,20 +33,23 @@ _SPLITS = {"training": "train", "prediction": "dev"}
 
 
 def read_features(
-    data_dir: str, task_name: str, activity: Activity, tokenizer: Tokenizer, max_seq_length: int
-) -> Features:
+    data_dir: str, task_name: str, activity: Activity, tokenizer: "Tokenizer", max_seq_length: int
+) -> "Features":
     """Returns the rows of a classification task of GLUE: the training set, or dev to predict.
 
     Raises:
         InputError: the file is missing, or a row is not as it should be.
     """
+    from albert_tf.data.features import encode_examples
+    from albert_tf.data.task_table import find_task
+
     task, split = find_task(task_name), _SPLITS[activity]
     examples = task.sets[split][""].read(data_dir, split, task.labels)
     return encode_examples(examples, task.labels, tokenizer, max_seq_length)
 
 
 def epoch(
-    features: Features, activity: Activity, batching: Batching, batch_size: int, fixed_length: int
+    features: "Features", activity: Activity, batching: Batching, batch_size: int, fixed_length: int
 ) -> list[Batch]:
     """Returns the batches of one pass over the rows.
 
@@ -58,6 +60,8 @@ def epoch(
         batch_size: B.
         fixed_length: what `fixed` pads to.
     """
+    from albert_tf.data.input_pipeline import evaluation_batches, make_batch, training_batches
+
     if batching in ("trainer", "grouped"):
         plan = _plan(features.example_lengths, activity, batching, batch_size)
         longest = features.example_lengths

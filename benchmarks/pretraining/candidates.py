@@ -1,25 +1,137 @@
-"""One training step of each implementation, with the optimizer: forward, backward, clipping, update.
+"""One training step of each implementation, and the matrix products that none of them can avoid.
 
-Each runs in a process of its own and imports there what it needs. All models start from their configs
-without dropout; gradients are clipped to a global norm of 1. PyTorch has no LAMB, but AdamW, which has
-less to do.
+A step is forward pass, backward pass, clipping to a global norm of 1 and update. All models start from
+their configs without dropout. PyTorch has no LAMB; its AdamW does less.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.candidates import KERAS_POLICIES, check_candidates, hugging_face_config
-from benchmarks.pretraining.workload import Precision, Product, Workload, synthetic_batch
+from benchmarks.harness import (
+    KERAS_POLICIES,
+    TORCH,
+    Candidate,
+    Round,
+    hugging_face_config,
+    timed,
+    torch_inputs,
+)
 
 # Makes one training step and waits until it is done.
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 _LEARNING_RATE = 1e-4
 _CLIP_NORM = 1.0
+# BERT and ALBERT predict 15 % of a sequence's pieces.
+_MASKED_SHARE = 0.15
+_FIRST_ORDINARY_ID = 5
 # torch's label of a position without loss.
-_NO_LABEL = -100
+NO_LABEL = -100
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """One training step.
+
+    Attributes:
+        config: the model's values, without dropout, which not all candidates can switch off elsewhere.
+        batch_size: B.
+        length: S; all sequences are full.
+        precision: of the layers, `fp32` or `bf16`; variables are fp32.
+    """
+
+    config: dict[str, Any]
+    batch_size: int
+    length: int
+    precision: str
+
+    @property
+    def albert_config(self) -> Any:
+        """The model's `albert_tf.AlbertConfig`."""
+        from albert_tf.config import AlbertConfig
+
+        return AlbertConfig.from_dict(self.config)
+
+    @property
+    def predictions(self) -> int:
+        """M."""
+        return max(1, round(_MASKED_SHARE * self.length))
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of a step's products: once forward, twice backward."""
+        return sum(3 * product.count * product.flops for product in self.forward_products())
+
+    def __str__(self):
+        return f"{self.precision}, {self.batch_size} x {self.length}"
+
+    def encoder_products(self) -> list["Product"]:
+        """Returns the products of the encoder's forward pass, pooler included."""
+        config = self.albert_config
+        layers, heads = config.num_hidden_layers, config.num_attention_heads
+        hidden, width, inner = config.hidden_size, config.embedding_size, config.intermediate_size
+        length, tokens = self.length, self.batch_size * self.length
+        return [
+            Product(1, 1, tokens, width, hidden),  # E -> H
+            Product(4 * layers, 1, tokens, hidden, hidden),  # query, key, value, output
+            Product(layers, self.batch_size * heads, length, hidden // heads, length),  # scores
+            Product(layers, self.batch_size * heads, length, length, hidden // heads),  # context
+            Product(layers, 1, tokens, hidden, inner),
+            Product(layers, 1, tokens, inner, hidden),
+            Product(1, 1, self.batch_size, hidden, hidden),  # pooler
+        ]
+
+    def forward_products(self) -> list["Product"]:
+        """Returns the products of the whole forward pass but the sentence head's two columns."""
+        config, predicted = self.albert_config, self.batch_size * self.predictions
+        return [
+            *self.encoder_products(),
+            Product(1, 1, predicted, config.hidden_size, config.embedding_size),
+            Product(1, 1, predicted, config.embedding_size, config.vocab_size),
+        ]
+
+    def batch(self) -> dict[str, np.ndarray]:
+        """Returns a random batch in the form of `albert_tf.data`: full sequences of two segments."""
+        rng = np.random.default_rng(0)
+        rows, length, vocab_size = self.batch_size, self.length, self.config["vocab_size"]
+        positions = [rng.permutation(length)[: self.predictions] for _ in range(rows)]
+        ids = rng.integers(_FIRST_ORDINARY_ID, vocab_size, (rows, length), np.int32)
+        labels = rng.integers(_FIRST_ORDINARY_ID, vocab_size, (rows, self.predictions), np.int32)
+        return {
+            "input_ids": ids,
+            "input_mask": np.ones((rows, length), np.int32),
+            "segment_ids": np.tile((np.arange(length) >= length // 2).astype(np.int32), (rows, 1)),
+            "masked_lm_positions": np.sort(positions).astype(np.int32),
+            "masked_lm_ids": labels,
+            "masked_lm_weights": np.ones((rows, self.predictions), np.float32),
+            "next_sentence_labels": rng.integers(0, 2, (rows, 1), np.int32),
+        }
+
+
+class Product(NamedTuple):
+    """A batch of matrix products (rows, inner) x (inner, columns).
+
+    Attributes:
+        count: how often a forward pass computes it.
+        batch: number of products in one operator.
+        rows: rows of the left matrix.
+        inner: columns of the left matrix, rows of the right one.
+        columns: columns of the right matrix.
+    """
+
+    count: int
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of one operator."""
+        return 2 * self.batch * self.rows * self.inner * self.columns
 
 
 def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = False) -> Step:
@@ -31,8 +143,7 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
     from albert_tf.optimization import Lamb
     from albert_tf.training import Trainer, make_strategy
 
-    strategy = make_strategy("one_device")
-    policy = KERAS_POLICIES[workload.precision]
+    strategy, policy = make_strategy("one_device"), KERAS_POLICIES[workload.precision]
     with strategy.scope():
         encoder = AlbertEncoder(workload.albert_config, remat=remat, seed=0, dtype=policy)
         model = AlbertPretrainer(encoder, seed=1, dtype=policy)
@@ -46,29 +157,47 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
         jit_compile=jit_compile,
         clip_norm=_CLIP_NORM,
     )
-    batches = tf.data.Dataset.from_tensors(synthetic_batch(workload)).repeat()
-    iterator = trainer.distribute(batches)
+    iterator = trainer.distribute(tf.data.Dataset.from_tensors(workload.batch()).repeat())
     return lambda: trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy()
 
 
-def transformers_step(workload: Workload, compiled: bool = False) -> Step:
+def transformers_step(workload: Workload, compiled: bool = False, gathered: bool = False) -> Step:
     """Returns the step of Hugging Face's `AlbertForPreTraining` in PyTorch: AdamW, both losses.
 
-    Its masked-LM head computes logits at every position; mixed precision is torch's autocast.
+    Mixed precision is torch's autocast.
+
+    Args:
+        workload: the step.
+        compiled: whether `torch.compile` compiles the forward pass with its loss.
+        gathered: the strongest form: the head computes the masked positions only, which the model as it
+            comes cannot, and the update is one fused operator.
     """
     import torch
     from transformers import AlbertForPreTraining
 
-    shape = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
-    model = AlbertForPreTraining(shape).train()
-    optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE)
-    forward = torch.compile(model) if compiled else model
-    batch = _torch_batch(workload)
+    config = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
+    model = AlbertForPreTraining(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE, fused=gathered)
+    batch = workload.batch()
+    order_labels = torch.from_numpy(batch["next_sentence_labels"][:, 0]).long()
+    if gathered:
+        positions, labels = (
+            torch.from_numpy(batch[name]).long()
+            for name in ("masked_lm_positions", "masked_lm_ids")
+        )
+        forward, arguments = gathered_loss, (model, torch_inputs(batch), positions, labels)
+    else:
+        labels = np.full_like(batch["input_ids"], NO_LABEL)
+        np.put_along_axis(labels, batch["masked_lm_positions"], batch["masked_lm_ids"], axis=1)
+        forward = _loss_as_it_comes
+        arguments = (model, torch_inputs(batch), torch.from_numpy(labels).long())
+    if compiled:
+        forward = torch.compile(forward)
 
     def step() -> None:
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=workload.precision == "bf16"):
-            loss = forward(**batch).loss
+            loss = forward(*arguments, order_labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
         optimizer.step()
@@ -77,23 +206,39 @@ def transformers_step(workload: Workload, compiled: bool = False) -> Step:
     return step
 
 
-def _torch_batch(workload: Workload) -> dict:
+def _loss_as_it_comes(model, inputs, labels, order_labels):
+    return model(**inputs, labels=labels, sentence_order_label=order_labels).loss
+
+
+def gathered_loss(model, inputs, positions, labels, order_labels, weights=None):
+    """Returns the loss of `AlbertForPreTraining` with its head on the masked positions only.
+
+    Args:
+        model: the `AlbertForPreTraining`.
+        inputs: its ids, mask and segments, int64 (B, S).
+        positions: the masked positions, int64 (B, M).
+        labels: their pieces, int64 (B, M).
+        order_labels: int64 (B,).
+        weights: float32 (B, M), 1 for a masked position and 0 for padding; None where all are 1.
+    """
     import torch
 
-    batch = synthetic_batch(workload)
-    labels = np.full_like(batch["input_ids"], _NO_LABEL)
-    np.put_along_axis(labels, batch["masked_lm_positions"], batch["masked_lm_ids"], axis=1)
-    return {
-        "input_ids": torch.tensor(batch["input_ids"], dtype=torch.long),
-        "attention_mask": torch.tensor(batch["input_mask"]),
-        "token_type_ids": torch.tensor(batch["segment_ids"], dtype=torch.long),
-        "labels": torch.tensor(labels, dtype=torch.long),
-        "sentence_order_label": torch.tensor(batch["next_sentence_labels"][:, 0], dtype=torch.long),
-    }
+    outputs = model.albert(**inputs)
+    indices = positions[:, :, None].expand(-1, -1, outputs.last_hidden_state.shape[-1])
+    logits = model.predictions(torch.gather(outputs.last_hidden_state, 1, indices))  # (B, M, V)
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1).float(), labels.flatten(), reduction="none"
+    )
+    if weights is None:
+        masked_lm_loss = losses.mean()
+    else:
+        masked_lm_loss = (losses * weights.flatten()).sum() / weights.sum()
+    order_logits = model.sop_classifier(outputs.pooler_output).float()
+    return masked_lm_loss + torch.nn.functional.cross_entropy(order_logits, order_labels)
 
 
-def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
-    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: LAMB, the masked-LM loss alone."""
+def keras_hub_step(workload: Workload, jit_compile: bool = False) -> Step:
+    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: LAMB, the masked-LM loss only."""
     import keras
     import keras_hub
 
@@ -114,7 +259,7 @@ def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit_compile,
     )
-    batch = synthetic_batch(workload)
+    batch = workload.batch()
     inputs = {
         "token_ids": batch["input_ids"],
         "padding_mask": batch["input_mask"],
@@ -124,67 +269,84 @@ def keras_hub_step(workload: Workload, jit_compile: bool) -> Step:
     return lambda: model.train_on_batch(inputs, batch["masked_lm_ids"])
 
 
-def product_timers(products: Sequence[Product], precision: Precision) -> list[tuple[int, Step]]:
-    """Returns for each product of a forward pass its count and what runs one, in TensorFlow.
+def product_steps(
+    products: Sequence[Product], precision: str, library: str = "tensorflow"
+) -> list[tuple[int, Step]]:
+    """Returns a step for each product of a forward pass, and how often the pass computes it.
 
-    Its operands are as they come, and stay in the processor's caches where there is room: no forward
-    pass can be faster than these, and no step than three times these, once forward and twice backward.
+    The operands stay in the processor's caches where there is room: no forward pass can be faster.
+
+    Args:
+        products: of the forward pass.
+        precision: `fp32` or `bf16`.
+        library: `tensorflow` or `torch`.
     """
+    make = {"tensorflow": _tensorflow_product, "torch": _torch_product}[library]
+    steps = []
+    for product in products:
+        batch = [product.batch] if product.batch > 1 else []
+        shapes = [*batch, product.rows, product.inner], [*batch, product.inner, product.columns]
+        steps.append((product.count, make(*shapes, precision)))
+    return steps
+
+
+def _tensorflow_product(left: Sequence[int], right: Sequence[int], precision: str) -> Step:
     import tensorflow as tf
 
     dtype = {"fp32": tf.float32, "bf16": tf.bfloat16}[precision]
     multiply = tf.function(tf.matmul, autograph=False)
-
-    def timer(product):
-        batch = [product.batch] if product.batch > 1 else []
-        left, right = (
-            tf.cast(tf.random.normal([*batch, *shape]), dtype)
-            for shape in [(product.rows, product.inner), (product.inner, product.columns)]
-        )
-        return lambda: multiply(left, right)
-
-    return [(product.count, timer(product)) for product in products]
+    operands = [tf.cast(tf.random.normal(shape), dtype) for shape in (left, right)]
+    return lambda: multiply(*operands)
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """An implementation and a way to run it.
+def _torch_product(left: Sequence[int], right: Sequence[int], precision: str) -> Step:
+    import torch
 
-    Attributes:
-        make_step: makes its step.
-        arguments: of `make_step`.
-        packages: what has to be installed beside our own requirements.
-    """
-
-    make_step: Callable[..., Step]
-    arguments: dict = dataclasses.field(default_factory=dict)
-    packages: tuple[str, ...] = ()
-
-    def __call__(self, workload: Workload) -> Step:
-        """Makes the step."""
-        return self.make_step(workload, **self.arguments)
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    operands = [torch.randn(shape, dtype=dtype) for shape in (left, right)]
+    return lambda: torch.matmul(*operands)
 
 
-_TORCH = ("torch", "transformers")
-_KERAS_HUB = ("keras_hub",)
+def start_step(
+    make_step: Callable[..., Step], workload: dict[str, Any], **arguments: Any
+) -> Callable[[int], Round]:
+    """Returns what times a step in a candidate's process."""
+    return timed(make_step(Workload(**workload), **arguments))
 
-OURS = "albert_tf"
-OURS_COMPILED = "albert_tf --jit_compile"
-CANDIDATES = {
-    OURS: Candidate(albert_tf_step),
-    OURS_COMPILED: Candidate(albert_tf_step, {"jit_compile": True}),
-    "albert_tf --remat": Candidate(albert_tf_step, {"remat": True}),
-    "transformers": Candidate(transformers_step, packages=_TORCH),
-    "transformers torch.compile": Candidate(transformers_step, {"compiled": True}, _TORCH),
-    "keras_hub": Candidate(keras_hub_step, {"jit_compile": False}, _KERAS_HUB),
-    "keras_hub jit_compile": Candidate(keras_hub_step, {"jit_compile": True}, _KERAS_HUB),
+
+def start_products(workload: dict[str, Any], library: str) -> Callable[[int], Round]:
+    """Returns what times the products of a whole step: each once forward and twice backward."""
+    described = Workload(**workload)
+    steps = product_steps(described.forward_products(), described.precision, library)
+    return timed(*((3 * count, step) for count, step in steps))
+
+
+def _step(make_step: Callable[..., Step], packages: Sequence[str] = (), **arguments) -> Candidate:
+    return Candidate(start_step, {"make_step": make_step, **arguments}, packages)
+
+
+OURS, OURS_COMPILED = "albert_tf", "albert_tf --jit_compile"
+# What the ceiling is the fastest of.
+PRODUCTS = {
+    "products, TensorFlow with oneDNN": Candidate(
+        start_products, {"library": "tensorflow"}, environment={"TF_ENABLE_ONEDNN_OPTS": "1"}
+    ),
+    "products, TensorFlow without oneDNN": Candidate(
+        start_products, {"library": "tensorflow"}, environment={"TF_ENABLE_ONEDNN_OPTS": "0"}
+    ),
+    "products, PyTorch": Candidate(start_products, {"library": "torch"}, ("torch",)),
 }
-
-
-def check_installed(names: tuple[str, ...]) -> None:
-    """Checks that the candidates' packages can be imported.
-
-    Raises:
-        InputError: a name is not of `CANDIDATES`, or a package is missing.
-    """
-    check_candidates(CANDIDATES, names)
+STEPS = {
+    OURS: _step(albert_tf_step),
+    OURS_COMPILED: _step(albert_tf_step, jit_compile=True),
+    "albert_tf --remat": _step(albert_tf_step, remat=True),
+    "transformers": _step(transformers_step, TORCH),
+    "transformers torch.compile": _step(transformers_step, TORCH, compiled=True),
+    "transformers gathered": _step(transformers_step, TORCH, gathered=True),
+    "transformers gathered torch.compile": _step(
+        transformers_step, TORCH, compiled=True, gathered=True
+    ),
+    "keras_hub": _step(keras_hub_step, ("keras_hub",)),
+    "keras_hub jit_compile": _step(keras_hub_step, ("keras_hub",), jit_compile=True),
+}
+CANDIDATES = PRODUCTS | STEPS

@@ -1,27 +1,29 @@
-"""Times exported models, text in and label out, beside other runtimes with the same weights.
+"""Times exported models, text in and label out, next to other runtimes with the same weights.
 
 Usage:
     pip install -r requirements-benchmarks.txt
-    python -m benchmarks.serving --input_file=glue/SST-2/dev.tsv \
-        --spm_model_file=30k-clean.model
+    python -m benchmarks.serving --input_file=glue/SST-2/dev.tsv --spm_model_file=30k-clean.model
 
 A classifier of two classes with random weights answers the sentences of a file in their order, one by one
-and in batches of 32, padded to the longest sentence of a batch; tokenization counts. All candidates work
-in turn, round after round, each in a process of its own. A cold start ends with the first answer;
-`load s` leaves out the start of Python and the imports. `MiB` are what is on disk, and what the process
-holds after the last round. Answers are compared with ours in the first of the precisions.
+and in batches of 32, padded to the longest sentence of a batch; tokenization is part of the time. All
+candidates take turns, each in a process of its own. A cold start ends with the first answer; `load s`
+leaves out the start of Python and the imports. `MiB` are the size on disk, and the resident memory of the
+process after the last round. Answers are compared with ours in the first of the precisions.
 
-Then all have 8 full sequences of 128 ids, beside what the matrix products take alone, each product timed
-at its own shape and precision in TensorFlow.
+Then all compute 8 full sequences of 128 ids, next to the matrix products alone, each product timed at its
+own shape and precision in TensorFlow.
 
-The command fails where answers differ, and where ours is slower than docs/serving.md says.
+The command fails if answers differ, or if ours is slower than docs/serving.md says.
 """
 
+import contextlib
 import dataclasses
 import os
-import statistics
+import pathlib
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,22 +33,42 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.tsv import Columns, read_examples
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
-from benchmarks.candidates import KERAS_POLICIES, check_candidates, check_choices
-from benchmarks.serving import contest, forward, layout, models
-from benchmarks.serving.candidates import CANDIDATES, OURS
-from benchmarks.tables import markdown_table
-from benchmarks.workers import Round, ratio
+from albert_tf.progress import Progress
+from benchmarks.harness import (
+    KERAS_POLICIES,
+    Round,
+    Rounds,
+    Worker,
+    check_candidates,
+    check_choices,
+    markdown_table,
+    median,
+    processor,
+    ratio,
+)
+from benchmarks.serving import candidates
+from benchmarks.serving.candidates import (
+    CANDIDATES,
+    LABELS,
+    MAX_SEQ_LENGTH,
+    OURS,
+    PRODUCTS,
+    RUNTIMES,
+    Answers,
+)
 
-# How many times as many answers a second ours has to give.
+BATCH_SIZE = 32
+
+# How many times as many answers per second ours has to give.
 _GOALS = {
     "fp32": {"transformers": 1.0, "transformers torch.compile": 1.0, "ONNX Runtime": 1.0},
     "bf16": {"transformers": 1.5, "transformers torch.compile": 1.5},
 }
-# Times the products, at most.
+# How many times as long as the products our forward pass may take.
 _FORWARD_GOALS = {"fp32": 1.15, "bf16": 2.0}
-# How far probabilities may be from ours.
+# Largest difference of a probability from ours.
 _TOLERANCES = {"fp32": 1e-4, "bf16": 0.1}
-# ALBERT's own starting values, 0.02, give about the same answer to all texts.
+# With ALBERT's own 0.02 all texts get about the same answer.
 _INITIALIZER_RANGE = 0.07
 
 _HEADER = (
@@ -55,9 +77,6 @@ _HEADER = (
 )
 _FORWARD_HEADER = ("", "ms", "times the products", "CPU ms", "CPU times the products")
 
-Results = Mapping[str, contest.Result]
-Rounds = Mapping[str, Sequence[Round]]
-
 
 @dataclasses.dataclass(frozen=True)
 class ServingBenchmarkOptions:
@@ -65,15 +84,16 @@ class ServingBenchmarkOptions:
 
     input_file: str = option("A file of SST-2 in GLUE's layout.")
     spm_model_file: str = option("SentencePiece model.")
-    preset: str = option("The model.", "base_v2")
+    preset: str = option("Size of the model.", "base_v2")
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
-    candidates: tuple[str, ...] = option("What to time beside ours.", tuple(CANDIDATES))
-    num_sentences: int | None = option("How many sentences of the file; default: all.", None)
-    rounds: int = option("How often all candidates have their turn.", 3)
+    candidates: tuple[str, ...] = option("Runtimes to time next to ours.", tuple(RUNTIMES))
+    num_sentences: int | None = option("Number of sentences; default: all of the file.", None)
+    rounds: int = option("Number of turns of each candidate.", 3)
     steps: int = option("Forward passes of a turn.", 5)
 
     def __post_init__(self):
         check_choices("precisions", self.precisions, KERAS_POLICIES)
+        check_choices("candidates", self.candidates, RUNTIMES)
         if self.num_sentences is not None and self.num_sentences < 1:
             raise FlagError(f"--num_sentences: received {self.num_sentences}; expected 1 or more")
 
@@ -81,33 +101,157 @@ class ServingBenchmarkOptions:
 def write_folder(
     config: AlbertConfig, texts: Sequence[str], names: Sequence[str], folder: str, vocabulary: str
 ) -> None:
-    """Writes what the candidates need.
+    """Writes one classifier, with one set of weights, in the form that each candidate reads.
 
     Args:
         config: of the encoder.
-        texts: what they answer.
-        names: of the candidates.
-        folder: where to write.
+        texts: the texts to answer.
+        names: the candidates.
+        folder: output folder.
         vocabulary: SentencePiece model.
     """
-    files.write_json(os.path.join(folder, layout.CONFIG), config.to_dict())
-    files.write_json(os.path.join(folder, layout.TEXTS), list(texts))
-    models.write_saved_models(config, vocabulary, folder)
-    needed = {path for name in names for path in CANDIDATES[name].files("fp32")}
-    if needed & {layout.HUGGING_FACE, layout.ONNX}:
-        models.write_hugging_face_model(config, folder)
-    if layout.ONNX in needed:
-        models.write_onnx_model(folder)
+    from albert_tf.conversion import save_hugging_face
+    from albert_tf.export import export_classifier
+    from albert_tf.models import AlbertClassifier, AlbertEncoder
+    from albert_tf.tokenization import AlbertTokenizer
+    from albert_tf.tokenization.hugging_face import hugging_face_files
+
+    def make_model(precision: str) -> AlbertClassifier:
+        policy = KERAS_POLICIES[precision]
+        encoder = AlbertEncoder(config, seed=0, dtype=policy)
+        return AlbertClassifier(encoder, len(LABELS), seed=1, dtype=policy)
+
+    files.write_json(os.path.join(folder, candidates.CONFIG), config.to_dict())
+    files.write_json(os.path.join(folder, candidates.TEXTS), list(texts))
+    shutil.copyfile(vocabulary, os.path.join(folder, candidates.VOCABULARY))
+    tokenizer = AlbertTokenizer(vocabulary)
+    for precision in KERAS_POLICIES:
+        model, version_dir = make_model(precision), os.path.join(folder, precision)
+        export_classifier(model, LABELS, tokenizer, version_dir, MAX_SEQ_LENGTH, pairs=False)
+    needed = {path for name in names for path in candidates.files(name, "fp32")}
+    if needed & {candidates.HUGGING_FACE, candidates.ONNX}:
+        hugging_face = os.path.join(folder, candidates.HUGGING_FACE)
+        more_files = hugging_face_files(tokenizer, config.max_position_embeddings)
+        save_hugging_face(make_model("fp32"), hugging_face, more_files=more_files)
+    if candidates.ONNX in needed:
+        _write_onnx_model(hugging_face, os.path.join(folder, candidates.ONNX))
 
 
-def find_misses(precision: str, results: Results, differences: Mapping) -> Iterator[str]:
-    """Yields a sentence for each goal that is missed.
+def _write_onnx_model(hugging_face: str, path: str) -> None:
+    """Writes the Hugging Face model with `torch.onnx.export`, batch size and length left free."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(hugging_face).eval()
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    os.makedirs(os.path.dirname(path))
+    torch.onnx.export(
+        model,
+        # Sizes that no other dimension has, so that none is taken for a constant.
+        kwargs={name: torch.ones((3, 11), dtype=torch.long) for name in names},
+        f=path,
+        input_names=names,
+        output_names=["logits"],
+        dynamic_shapes={name: {0: "batch", 1: "length"} for name in names},
+        external_data=False,
+        verbose=False,
+    )
+
+
+@dataclasses.dataclass
+class Result:
+    """Measurements of one candidate.
+
+    Attributes:
+        start: seconds to the first answer, from the start of the process and from the end of the imports.
+        answers: to all texts, one by one and in batches.
+        latencies: seconds of each text that came alone, over all rounds.
+        rounds: of all texts in batches.
+    """
+
+    start: tuple[float, float]
+    answers: list[Answers]
+    latencies: list[float] = dataclasses.field(default_factory=list)
+    rounds: list[Round] = dataclasses.field(default_factory=list)
+
+
+class Difference(NamedTuple):
+    """Difference between answers and reference answers.
+
+    Attributes:
+        labels: number of different labels.
+        probability: the largest difference of a probability.
+    """
+
+    labels: int
+    probability: float
+
+
+def measure(
+    folder: str, names: Sequence[str], precision: str, rounds: int, steps: int
+) -> tuple[dict[str, Result], dict[str, list[Round]]]:
+    """Runs candidates in turn.
 
     Args:
-        precision: what was computed in.
-        results: of each candidate.
-        differences: of each candidate's answers.
+        folder: holds the models and the texts.
+        names: the candidates.
+        precision: `fp32` or `bf16`.
+        rounds: number of turns of each.
+        steps: forward passes of a turn.
+
+    Returns:
+        The results of each candidate, and the rounds of the forward pass of each and of the products.
     """
+    given = {"folder": folder, "precision": precision}
+    progress = Progress(f"answering in {precision}", "turns", (1 + 2 * rounds) * len(names))
+    with contextlib.ExitStack() as stack, progress:
+        workers, results = {}, {}
+        for name in (*names, PRODUCTS):
+            # One starts after another, so that none is timed during a start. Some compile each new
+            # length, which these answers, which are not timed, do.
+            worker = Worker("benchmarks.serving.candidates", name, given)
+            workers[name] = stack.enter_context(worker)
+            if name != PRODUCTS:
+                answers = [_answer(worker, size) for size in (1, BATCH_SIZE)]
+                results[name] = Result(tuple(worker.ask(["start"])), answers)
+            progress.update()
+        for _ in range(rounds):
+            for name, result in results.items():
+                seconds, _, _ = workers[name].ask(["time", 1])
+                result.latencies.extend(seconds)
+                seconds, cpu_seconds, resident_mib = workers[name].ask(["time", BATCH_SIZE])
+                result.rounds.append(Round(sum(seconds), cpu_seconds, resident_mib))
+                progress.update()
+        forward = {name: [] for name in workers}
+        for _ in range(rounds):
+            for name, worker in workers.items():
+                forward[name].append(Round(*worker.ask(["forward", steps])))
+                progress.update()
+    return results, forward
+
+
+def _answer(worker: Worker, batch_size: int) -> Answers:
+    labels, probabilities = worker.ask(["answer", batch_size])
+    return Answers(labels, np.array(probabilities, np.float32))
+
+
+def compare(result: Result, reference: Answers) -> Difference:
+    """Compares the answers of a candidate, one by one and in batches, with reference answers."""
+    labels = sum(
+        one != other
+        for answers in result.answers
+        for one, other in zip(answers.labels, reference.labels, strict=True)
+    )
+    distances = [
+        np.abs(answers.probabilities - reference.probabilities).max() for answers in result.answers
+    ]
+    return Difference(labels, float(max(distances)))
+
+
+def find_misses(
+    precision: str, results: Mapping[str, Result], differences: Mapping[str, Difference]
+) -> Iterator[str]:
+    """Yields a sentence for each missed goal."""
     rounds = {name: result.rounds for name, result in results.items()}
     for name, goal in _GOALS[precision].items():
         if name in rounds and (times := ratio(rounds, name, OURS)) < goal:
@@ -119,34 +263,37 @@ def find_misses(precision: str, results: Results, differences: Mapping) -> Itera
             yield f"{precision}: {name} gives {difference.labels} other labels than {OURS}"
 
 
-def find_forward_misses(precision: str, rounds: Rounds) -> Iterator[str]:
+def find_forward_misses(precision: str, forward: Rounds) -> Iterator[str]:
     """Yields a sentence if the goal of the forward pass is missed."""
-    times, goal = ratio(rounds, OURS, forward.PRODUCTS), _FORWARD_GOALS[precision]
+    times, goal = ratio(forward, OURS, PRODUCTS), _FORWARD_GOALS[precision]
     if times > goal:
         yield f"{precision}: a forward pass takes {times:.2f} times the products; the goal is {goal}"
 
 
-def table(folder: str, precision: str, results: Results, differences: Mapping) -> str:
+def table(
+    folder: str,
+    precision: str,
+    results: Mapping[str, Result],
+    differences: Mapping[str, Difference],
+) -> str:
     """Returns the table of a precision."""
     rounds = {name: result.rounds for name, result in results.items()}
     rows = []
     for name, result in results.items():
         count = len(result.answers[0].labels)
-        median, tenth_slowest = np.percentile(result.latencies, [50, 90])
-        seconds = statistics.median(one.seconds for one in rounds[name])
-        cpu_seconds = statistics.median(one.cpu_seconds for one in rounds[name])
+        half, ninety_percent = np.percentile(result.latencies, [50, 90])
         rows.append(
             [
                 name,
-                f"{count / seconds:.1f}",
+                f"{count / median(result.rounds):.1f}",
                 f"{ratio(rounds, name, OURS):.2f}",
-                f"{1000 * cpu_seconds / count:.1f}",
-                f"{1000 * median:.1f}",
-                f"{1000 * tenth_slowest:.1f}",
-                f"{result.start.seconds:.1f}",
-                f"{result.start.load_seconds:.1f}",
-                f"{layout.size_mib(folder, CANDIDATES[name].files(precision)):.1f}",
-                f"{rounds[name][-1].peak_mib:,.0f}",
+                f"{1000 * median(result.rounds, 'cpu_seconds') / count:.1f}",
+                f"{1000 * half:.1f}",
+                f"{1000 * ninety_percent:.1f}",
+                f"{result.start[0]:.1f}",
+                f"{result.start[1]:.1f}",
+                f"{_size_mib(folder, candidates.files(name, precision)):.1f}",
+                f"{result.rounds[-1].peak_mib:,.0f}",
                 str(differences[name].labels),
                 f"{differences[name].probability:.0e}",
             ]
@@ -154,14 +301,20 @@ def table(folder: str, precision: str, results: Results, differences: Mapping) -
     return markdown_table(_HEADER, rows)
 
 
-def forward_table(rounds: Rounds) -> str:
+def _size_mib(folder: str, paths: Sequence[str]) -> float:
+    found = [pathlib.Path(folder, path) for path in paths]
+    inner = (file for path in found for file in (path, *path.rglob("*")) if file.is_file())
+    return sum(file.stat().st_size for file in inner) / 2**20
+
+
+def forward_table(forward: Rounds) -> str:
     """Returns the table of the forward pass in a precision."""
     rows = []
-    for name, of_one in rounds.items():
+    for name, rounds in forward.items():
         cells = [name]
         for what in ("seconds", "cpu_seconds"):
-            cells.append(f"{1000 * statistics.median(getattr(one, what) for one in of_one):,.0f}")
-            cells.append(f"{ratio(rounds, name, forward.PRODUCTS, what):.2f}")
+            cells.append(f"{1000 * median(rounds, what):,.0f}")
+            cells.append(f"{ratio(forward, name, PRODUCTS, what):.2f}")
         rows.append(cells)
     return markdown_table(_FORWARD_HEADER, rows)
 
@@ -172,23 +325,21 @@ def _main(options: ServingBenchmarkOptions) -> None:
     examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
     texts = [example.text_a for example in examples[: options.num_sentences]]
     config = AlbertConfig.from_preset(options.preset, initializer_range=_INITIALIZER_RANGE)
+    print(f"{processor()}\n")
     misses = []
     with tempfile.TemporaryDirectory() as folder:
         write_folder(config, texts, names, folder, options.spm_model_file)
         reference = None
         for precision in options.precisions:
-            able = [name for name in names if precision in CANDIDATES[name].precisions]
-            results = contest.measure(folder, able, precision, options.rounds)
+            able = [name for name in names if precision in candidates.precisions(name)]
+            results, forward = measure(folder, able, precision, options.rounds, options.steps)
             reference = reference or results[OURS].answers[-1]
-            differences = {
-                name: contest.compare(result, reference) for name, result in results.items()
-            }
+            differences = {name: compare(result, reference) for name, result in results.items()}
             print(f"{options.preset}, {precision}, {len(texts)} sentences\n")
-            print(table(folder, precision, results, differences), end="\n\n", flush=True)
+            print(table(folder, precision, results, differences), end="\n\n")
+            print(forward_table(forward), end="\n\n", flush=True)
             misses.extend(find_misses(precision, results, differences))
-            rounds = forward.measure(folder, able, precision, options.rounds, options.steps)
-            print(forward_table(rounds), end="\n\n", flush=True)
-            misses.extend(find_forward_misses(precision, rounds))
+            misses.extend(find_forward_misses(precision, forward))
     if misses:
         raise InputError("; ".join(misses))
 

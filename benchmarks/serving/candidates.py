@@ -1,20 +1,36 @@
 """How each runtime answers texts with labels, and ids with probabilities.
 
-Each runs in a process of its own and imports there what it needs: this module imports neither TensorFlow
-nor PyTorch, which would count as the memory and the start of all.
+All read their model from one folder, which `models.write_folder` makes.
 """
 
-import dataclasses
-import functools
+import importlib
+import itertools
+import json
 import os
+import pathlib
+import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
-from benchmarks.serving import layout
-from benchmarks.serving.layout import Precision
+from benchmarks import harness
+from benchmarks.harness import HUGGING_FACE_INPUTS, TORCH, Candidate
+
+LABELS = ("negative", "positive")
+MAX_SEQ_LENGTH = 128
+# The ids of the forward pass that is compared with its products.
+FORWARD_BATCH_SIZE, FORWARD_LENGTH = 8, 128
+_FIRST_ORDINARY_ID = 5
+
+# Files of the folder. Our SavedModels are at <precision>/text/1 and <precision>/ids/1.
+CONFIG = "albert_config.json"
+TEXTS = "texts.json"
+VOCABULARY = "spiece.model"
+HUGGING_FACE = "hugging_face"
+ONNX = "onnx/model.onnx"
 
 # `input_ids`, `input_mask` and `segment_ids`, int32 (B, S).
 Inputs = Mapping[str, np.ndarray]
@@ -40,12 +56,12 @@ class Answers(NamedTuple):
 Answer = Callable[[Sequence[str]], Answers]
 
 
-def albert_tf_answer(folder: str, precision: Precision) -> Answer:
+def albert_tf_answer(folder: str, precision: str) -> Answer:
     """Loads the SavedModel that takes text."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, whose operators the model has
 
-    model = tf.saved_model.load(os.path.join(folder, layout.text_model(precision)))
+    model = tf.saved_model.load(os.path.join(folder, f"{precision}/text/1"))
 
     def answer(texts: Sequence[str]) -> Answers:
         outputs = model.signatures["serving_default"](text_a=tf.constant(texts))
@@ -55,11 +71,11 @@ def albert_tf_answer(folder: str, precision: Precision) -> Answer:
     return answer
 
 
-def albert_tf_predict(folder: str, precision: Precision) -> Predict:
+def albert_tf_predict(folder: str, precision: str) -> Predict:
     """Loads the SavedModel that takes ids."""
     import tensorflow as tf
 
-    model = tf.saved_model.load(os.path.join(folder, layout.ids_model(precision)))
+    model = tf.saved_model.load(os.path.join(folder, f"{precision}/ids/1"))
 
     def predict(inputs: Inputs) -> np.ndarray:
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
@@ -68,27 +84,27 @@ def albert_tf_predict(folder: str, precision: Precision) -> Predict:
     return predict
 
 
-def openvino_predict(folder: str, precision: Precision) -> Predict:
+def openvino_predict(folder: str, precision: str) -> Predict:
     """Converts the SavedModel that takes ids; its weights are fp32, also where it computes in bf16."""
     import openvino
 
-    model = openvino.convert_model(os.path.join(folder, layout.ids_model("fp32")))
+    model = openvino.convert_model(os.path.join(folder, "fp32/ids/1"))
     hint = {"fp32": "f32", "bf16": "bf16"}[precision]
     compiled = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": hint})
     return lambda inputs: compiled(dict(inputs))["probabilities"]
 
 
-def transformers_predict(folder: str, precision: Precision, compiled: bool = False) -> Predict:
+def transformers_predict(folder: str, precision: str, compiled: bool = False) -> Predict:
     """Loads Hugging Face's model in PyTorch, in bf16 with the weights in bf16, too."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
     model = AutoModelForSequenceClassification.from_pretrained(
-        os.path.join(folder, layout.HUGGING_FACE),
+        os.path.join(folder, HUGGING_FACE),
         dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[precision],
     ).eval()
     # An empty cache, as that of a container that starts anew.
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, layout.COMPILED, precision)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "torch_compile", precision)
     forward = torch.compile(model, dynamic=True) if compiled else model
 
     def predict(inputs: Inputs) -> np.ndarray:
@@ -99,12 +115,12 @@ def transformers_predict(folder: str, precision: Precision, compiled: bool = Fal
     return predict
 
 
-def onnx_runtime_predict(folder: str, precision: Precision) -> Predict:
+def onnx_runtime_predict(folder: str, precision: str) -> Predict:
     """Loads the exported model; there is none in bf16, for which the CPU has no kernels."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(
-        os.path.join(folder, layout.ONNX), providers=["CPUExecutionProvider"]
+        os.path.join(folder, ONNX), providers=["CPUExecutionProvider"]
     )
 
     def predict(inputs: Inputs) -> np.ndarray:
@@ -116,20 +132,15 @@ def onnx_runtime_predict(folder: str, precision: Precision) -> Predict:
 
 
 def _their_names(inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the inputs as the models of Hugging Face take them."""
-    names = {
-        "input_ids": "input_ids",
-        "attention_mask": "input_mask",
-        "token_type_ids": "segment_ids",
-    }
-    return {theirs: inputs[ours].astype(np.int64) for theirs, ours in names.items()}
+    """Returns the inputs under the names and in the dtype of Hugging Face's models."""
+    return {theirs: inputs[ours].astype(np.int64) for theirs, ours in HUGGING_FACE_INPUTS.items()}
 
 
 def albert_tf_tokenizer(folder: str) -> Tokenize:
     """Loads our tokenizer; it brings TensorFlow along, and its memory."""
     from albert_tf.tokenization import AlbertTokenizer
 
-    tokenizer = AlbertTokenizer(os.path.join(folder, layout.VOCABULARY))
+    tokenizer = AlbertTokenizer(os.path.join(folder, VOCABULARY))
     return lambda texts: _pack(tokenizer.encode_batch(texts), tokenizer.cls_id, tokenizer.sep_id)
 
 
@@ -141,9 +152,7 @@ def sentencepiece_tokenizer(folder: str) -> Tokenize:
     """
     import sentencepiece
 
-    processor = sentencepiece.SentencePieceProcessor(
-        model_file=os.path.join(folder, layout.VOCABULARY)
-    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, VOCABULARY))
     cls_id, sep_id = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
 
     def tokenize(texts: Sequence[str]) -> Inputs:
@@ -160,7 +169,7 @@ def _normalize(text: str) -> str:
 
 def _pack(rows: Sequence[Sequence[int]], cls_id: int, sep_id: int) -> Inputs:
     """Puts the special ids around rows of ids that fit, and pads."""
-    rows = [[cls_id, *ids[: layout.MAX_SEQ_LENGTH - 2], sep_id] for ids in rows]
+    rows = [[cls_id, *ids[: MAX_SEQ_LENGTH - 2], sep_id] for ids in rows]
     lengths = np.array([[len(row)] for row in rows])
     mask = np.arange(lengths.max()) < lengths  # (B, S)
     input_ids = np.zeros(mask.shape, np.int32)
@@ -172,96 +181,155 @@ def _pack(rows: Sequence[Sequence[int]], cls_id: int, sep_id: int) -> Inputs:
     }
 
 
-def tokenize_and_predict(
-    folder: str,
-    precision: Precision,
-    make_tokenizer: Callable[[str], Tokenize],
-    make_predict: Callable[[str, Precision], Predict],
-) -> Answer:
-    """Loads a tokenizer, and what takes its ids."""
-    tokenize, predict = make_tokenizer(folder), make_predict(folder, precision)
-
+def _tokenize_and_predict(tokenize: Tokenize, predict: Predict) -> Answer:
     def answer(texts: Sequence[str]) -> Answers:
         probabilities = predict(tokenize(texts))
-        labels = [layout.LABELS[index] for index in probabilities.argmax(axis=-1)]
-        return Answers(labels, probabilities)
+        return Answers([LABELS[index] for index in probabilities.argmax(axis=-1)], probabilities)
 
     return answer
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """A runtime.
+def start(
+    make_tokenizer: Callable[[str], Tokenize] | None,
+    make_predict: Callable[[str, str], Predict],
+    imports: Sequence[str],
+    folder: str,
+    precision: str,
+    **arguments: Any,
+) -> Callable[[list], Any]:
+    """Loads a candidate, and returns what answers the questions of `__main__`.
 
-    Attributes:
-        make_answer: loads what takes texts, of a folder and a precision.
-        make_predict: loads what takes ids.
-        files: what it needs of the folder, by precision.
-        imports: what it imports, which is not part of its load.
-        precisions: what it can compute in.
-        packages: what has to be installed beside our own requirements.
+    Args:
+        make_tokenizer: makes its tokenizer; None for ours, whose model takes text.
+        make_predict: loads its model.
+        imports: its libraries, whose import is not part of the loading time.
+        folder: holds the models and the texts.
+        precision: `fp32` or `bf16`.
+        **arguments: more of `make_predict`.
     """
+    texts = json.loads(pathlib.Path(folder, TEXTS).read_text())
+    for module in imports:
+        importlib.import_module(module)
+    begin = time.perf_counter()
+    if make_tokenizer is None:
+        answer = albert_tf_answer(folder, precision)
+    else:
+        predict = make_predict(folder, precision, **arguments)
+        answer = _tokenize_and_predict(make_tokenizer(folder), predict)
+    answer(texts[:1])
+    started = [time.time() - psutil.Process().create_time(), time.perf_counter() - begin]
 
-    make_answer: Callable[[str, Precision], Answer]
-    make_predict: Callable[[str, Precision], Predict]
-    files: Callable[[Precision], Sequence[str]]
-    imports: tuple[str, ...]
-    precisions: tuple[Precision, ...] = ("fp32", "bf16")
-    packages: tuple[str, ...] = ()
+    def forward(steps: int) -> harness.Round:
+        config = json.loads(pathlib.Path(folder, CONFIG).read_text())
+        predict, inputs = make_predict(folder, precision, **arguments), _full_inputs(config)
+        return harness.timed(lambda: predict(inputs))(steps)
+
+    questions = {
+        "start": lambda: started,
+        "answer": lambda batch_size: _answer_all(answer, texts, batch_size),
+        "time": lambda batch_size: _time_all(answer, texts, batch_size),
+        "forward": forward,
+    }
+    return lambda question: questions[question[0]](*question[1:])
+
+
+def _answer_all(answer: Answer, texts: Sequence[str], batch_size: int) -> Answers:
+    labels, probabilities = zip(*map(answer, _batches(texts, batch_size)), strict=True)
+    return Answers(
+        list(itertools.chain.from_iterable(labels)), np.concatenate(probabilities).tolist()
+    )
+
+
+def _time_all(answer: Answer, texts: Sequence[str], batch_size: int) -> list:
+    """Returns the seconds of each batch, the CPU seconds of all, and the memory after them."""
+    times = [
+        harness.time_step(lambda batch=batch: answer(batch))
+        for batch in _batches(texts, batch_size)
+    ]
+    seconds, cpu_seconds = zip(*times, strict=True)
+    return [seconds, sum(cpu_seconds), harness.memory_mib("VmRSS")]
+
+
+def _batches(texts: Sequence[str], batch_size: int) -> Iterator[Sequence[str]]:
+    for first in range(0, len(texts), batch_size):
+        yield texts[first : first + batch_size]
+
+
+def _full_inputs(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Returns inputs without padding."""
+    shape = (FORWARD_BATCH_SIZE, FORWARD_LENGTH)
+    rng = np.random.default_rng(0)
+    return {
+        "input_ids": rng.integers(_FIRST_ORDINARY_ID, config["vocab_size"], shape, np.int32),
+        "input_mask": np.ones(shape, np.int32),
+        "segment_ids": np.zeros(shape, np.int32),
+    }
+
+
+def start_products(folder: str, precision: str) -> Callable[[list], harness.Round]:
+    """Returns what times the matrix products of the forward pass alone."""
+    from benchmarks.pretraining.candidates import Workload, product_steps
+
+    config = json.loads(pathlib.Path(folder, CONFIG).read_text())
+    workload = Workload(config, FORWARD_BATCH_SIZE, FORWARD_LENGTH, precision)
+    run = harness.timed(*product_steps(workload.encoder_products(), precision))
+    return lambda question: run(question[1])
 
 
 def _candidate(
-    make_tokenizer: Callable[[str], Tokenize],
-    make_predict: Callable[[str, Precision], Predict],
-    files: Sequence[str],
-    imports: tuple[str, ...],
-    **others,
+    make_tokenizer: Callable[[str], Tokenize] | None,
+    make_predict: Callable[..., Predict],
+    imports: Sequence[str],
+    packages: Sequence[str] = (),
+    **arguments: Any,
 ) -> Candidate:
-    """Makes a candidate whose tokenizer is beside its model."""
-    make_answer = functools.partial(
-        tokenize_and_predict, make_tokenizer=make_tokenizer, make_predict=make_predict
+    return Candidate(
+        start,
+        {
+            "make_tokenizer": make_tokenizer,
+            "make_predict": make_predict,
+            "imports": imports,
+            **arguments,
+        },
+        packages,
     )
-    return Candidate(make_answer, make_predict, lambda precision: files, imports, **others)
 
 
-_TORCH = ("torch", "transformers")
 _TORCH_IMPORTS = ("sentencepiece", "transformers.models.albert.modeling_albert")
 
-OURS = "albert_tf"
-CANDIDATES = {
-    OURS: Candidate(
-        albert_tf_answer,
-        albert_tf_predict,
-        lambda precision: [layout.text_model(precision)],
-        imports=("tensorflow", "tensorflow_text"),
-    ),
+OURS, PRODUCTS = "albert_tf", "products"
+RUNTIMES = {
+    OURS: _candidate(None, albert_tf_predict, ("tensorflow", "tensorflow_text")),
     "albert_tf in OpenVINO": _candidate(
-        albert_tf_tokenizer,
-        openvino_predict,
-        [layout.ids_model("fp32"), layout.VOCABULARY],
-        imports=("albert_tf", "openvino"),
-        packages=("openvino",),
+        albert_tf_tokenizer, openvino_predict, ("albert_tf", "openvino"), ("openvino",)
     ),
     "transformers": _candidate(
-        sentencepiece_tokenizer,
-        transformers_predict,
-        [layout.HUGGING_FACE],
-        imports=_TORCH_IMPORTS,
-        packages=_TORCH,
+        sentencepiece_tokenizer, transformers_predict, _TORCH_IMPORTS, TORCH
     ),
     "transformers torch.compile": _candidate(
-        sentencepiece_tokenizer,
-        functools.partial(transformers_predict, compiled=True),
-        [layout.HUGGING_FACE],
-        imports=_TORCH_IMPORTS,
-        packages=_TORCH,
+        sentencepiece_tokenizer, transformers_predict, _TORCH_IMPORTS, TORCH, compiled=True
     ),
     "ONNX Runtime": _candidate(
         sentencepiece_tokenizer,
         onnx_runtime_predict,
-        [layout.ONNX, layout.VOCABULARY],
-        imports=("sentencepiece", "onnxruntime"),
-        precisions=("fp32",),
-        packages=("onnxruntime", "onnxscript", *_TORCH),
+        ("sentencepiece", "onnxruntime"),
+        ("onnxruntime", "onnxscript", *TORCH),
     ),
 }
+CANDIDATES = RUNTIMES | {PRODUCTS: Candidate(start_products)}
+
+
+def files(name: str, precision: str) -> tuple[str, ...]:
+    """Returns the files and folders of a runtime, in the folder of all."""
+    return {
+        OURS: (f"{precision}/text/1",),
+        "albert_tf in OpenVINO": ("fp32/ids/1", VOCABULARY),
+        "transformers": (HUGGING_FACE,),
+        "transformers torch.compile": (HUGGING_FACE,),
+        "ONNX Runtime": (ONNX, VOCABULARY),
+    }[name]
+
+
+def precisions(name: str) -> tuple[str, ...]:
+    """Returns the precisions of a runtime; ONNX Runtime has no bf16 kernels for CPUs."""
+    return ("fp32",) if name == "ONNX Runtime" else ("fp32", "bf16")

@@ -1,7 +1,3 @@
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -10,7 +6,7 @@ from albert_tf.errors import FlagError
 from benchmarks.finetuning import __main__ as benchmark
 from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import OURS, PADDED
-from benchmarks.workers import Round
+from benchmarks.harness import Round
 from tests.helpers import tiny_config
 
 B, COUNT, LONGEST = 3, 50, 17
@@ -134,18 +130,3 @@ def test_goals_that_are_missed_are_named():
 def test_flags_that_cannot_be_meant(changes, message):
     with pytest.raises(FlagError, match=message):
         benchmark.FinetuningBenchmarkOptions("glue", "vocab.model", **changes)
-
-
-def test_unknown_candidate_is_one_line():
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", "benchmarks.finetuning", "--candidates=other"),
-            *("--data_dir=absent", "--spm_model_file=absent.model"),
-        ],
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    assert result.returncode == 1
-    assert "finetuning: error: unknown candidate 'other'; known: albert_tf," in result.stderr

@@ -5,17 +5,21 @@ import pytest
 
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import train_vocabulary
+from benchmarks.harness import Round
 from benchmarks.serving import __main__ as benchmark
-from benchmarks.serving import contest, forward, layout
+from benchmarks.serving.__main__ import Difference, Result, compare, measure
 from benchmarks.serving.candidates import (
-    CANDIDATES,
+    LABELS,
+    MAX_SEQ_LENGTH,
     OURS,
+    PRODUCTS,
+    RUNTIMES,
+    VOCABULARY,
     Answers,
     albert_tf_tokenizer,
+    precisions,
     sentencepiece_tokenizer,
 )
-from benchmarks.serving.worker import Pass, Start
-from benchmarks.workers import Round
 from tests.export.samples import VOCAB_SIZE, WORDS
 from tests.helpers import tiny_config
 
@@ -30,7 +34,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / layout.VOCABULARY
+    path = tmp_path_factory.mktemp("vocabulary") / VOCABULARY
     rng = np.random.default_rng(0)
     sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
     train_vocabulary(sentences, str(path), vocab_size=VOCAB_SIZE)
@@ -47,29 +51,26 @@ def test_both_tokenizers_give_the_same_inputs(vocabulary):
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
         np.testing.assert_array_equal(array, theirs[name])
-    assert ours["input_ids"].shape == (len(texts), layout.MAX_SEQ_LENGTH)
+    assert ours["input_ids"].shape == (len(texts), MAX_SEQ_LENGTH)
     assert (ours["input_ids"] > 0).sum() == ours["input_mask"].sum()
 
 
 def make_answers(*probabilities):
     rows = np.array([[1 - one, one] for one in probabilities], np.float32)
-    return Answers([layout.LABELS[int(one > 0.5)] for one in probabilities], rows)
+    return Answers([LABELS[int(one > 0.5)] for one in probabilities], rows)
 
 
 def test_answers_of_both_batch_sizes_are_compared():
     reference = make_answers(0.2, 0.45, 0.9)
-    result = contest.Result(
-        Start(2.0, 1.0), [make_answers(0.2, 0.55, 0.9), make_answers(0.2, 0.45, 0.7)]
-    )
-    difference = contest.compare(result, reference)
+    result = Result((2.0, 1.0), [make_answers(0.2, 0.55, 0.9), make_answers(0.2, 0.45, 0.7)])
+    difference = compare(result, reference)
     assert difference.labels == 1
     assert difference.probability == pytest.approx(0.2)
 
 
 def make_result(*seconds_of_rounds):
-    passes = [Pass([one / 4, 3 * one / 4], 2 * one, 345.0) for one in seconds_of_rounds]
-    singles = [Pass([0.010, 0.020], 0.05, 340.0) for _ in seconds_of_rounds]
-    return contest.Result(Start(7.5, 1.25), [make_answers(0.1, 0.8)], singles, passes)
+    rounds = [Round(one, 2 * one, 345.0) for one in seconds_of_rounds]
+    return Result((7.5, 1.25), [make_answers(0.1, 0.8)], [0.010, 0.020] * len(rounds), rounds)
 
 
 def test_missed_goals_are_named():
@@ -79,7 +80,7 @@ def test_missed_goals_are_named():
         "transformers torch.compile": make_result(0.9, 9.0, 2.0),
         "ONNX Runtime": make_result(1.1, 11.0, 0.1),
     }
-    same = contest.Difference(0, 0.0)
+    same = Difference(0, 0.0)
     differences = dict.fromkeys(results, same)
     misses = list(benchmark.find_misses("fp32", results, differences))
     assert misses == [
@@ -92,9 +93,9 @@ def test_missed_goals_are_named():
 def test_other_answers_are_named():
     results = {OURS: make_result(1.0)}
     differences = {
-        "far": contest.Difference(0, 0.01),
-        "other": contest.Difference(3, 1e-6),
-        "near": contest.Difference(0, 1e-6),
+        "far": Difference(0, 0.01),
+        "other": Difference(3, 1e-6),
+        "near": Difference(0, 1e-6),
     }
     misses = list(benchmark.find_misses("fp32", results, differences))
     assert [miss.split()[1] for miss in misses] == ["far", "other"]
@@ -103,7 +104,7 @@ def test_other_answers_are_named():
 
 def test_forward_pass_is_held_against_the_products():
     rounds = {
-        forward.PRODUCTS: [Round(1.0, 1.0, 1.0)] * 3,
+        PRODUCTS: [Round(1.0, 1.0, 1.0)] * 3,
         OURS: [Round(seconds, 1.0, 1.0) for seconds in (1.2, 9.0, 1.0)],
     }
     assert not list(benchmark.find_forward_misses("bf16", rounds))
@@ -112,11 +113,11 @@ def test_forward_pass_is_held_against_the_products():
 
 
 def test_table_has_what_was_measured(tmp_path):
-    model = tmp_path / layout.text_model("fp32") / "assets" / "weights"
+    model = tmp_path / "fp32/text/1" / "assets" / "weights"
     model.parent.mkdir(parents=True)
     model.write_bytes(bytes(3 * 2**20))
     results = {OURS: make_result(1.0, 4.0, 2.0)}
-    differences = {OURS: contest.Difference(0, 0.0)}
+    differences = {OURS: Difference(0, 0.0)}
     line = benchmark.table(str(tmp_path), "fp32", results, differences).split("\n")[2]
     cells = [cell.strip() for cell in line.split("|")[1:-1]]
     assert cells == [
@@ -130,29 +131,24 @@ def test_precisions_are_checked():
         benchmark.ServingBenchmarkOptions("dev.tsv", "vocab.model", precisions=("fp16",))
 
 
-def installed():
-    return [
-        name
-        for name, candidate in CANDIDATES.items()
-        if all(importlib.util.find_spec(package) for package in candidate.packages)
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_candidates_answer_alike(vocabulary, tmp_path):
-    config = tiny_config(vocab_size=VOCAB_SIZE, max_position_embeddings=layout.MAX_SEQ_LENGTH)
-    names = installed()
+    config = tiny_config(vocab_size=VOCAB_SIZE, max_position_embeddings=MAX_SEQ_LENGTH)
+    names = [
+        name
+        for name, candidate in RUNTIMES.items()
+        if all(importlib.util.find_spec(package) for package in candidate.packages)
+    ]
     texts = [text.replace("9,999", "").replace("times,", "") for text in TEXTS]
     benchmark.write_folder(config, texts, names, str(tmp_path), str(vocabulary))
     reference = None
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 1e-2)):
-        able = [name for name in names if precision in CANDIDATES[name].precisions]
-        results = contest.measure(str(tmp_path), able, precision, rounds=1)
+        able = [name for name in names if precision in precisions(name)]
+        results, forward = measure(str(tmp_path), able, precision, rounds=1, steps=1)
         reference = reference or results[OURS].answers[0]
         for result in results.values():
-            assert contest.compare(result, reference).probability < tolerance
+            assert compare(result, reference).probability < tolerance
             assert len(result.latencies) == len(texts)
-            assert 0 < result.start.load_seconds < result.start.seconds
-        rounds = forward.measure(str(tmp_path), able, precision, rounds=1, steps=1)
-        assert list(rounds) == [forward.PRODUCTS, *able]
+            assert 0 < result.start[1] < result.start[0]
+        assert list(forward) == [*able, PRODUCTS]

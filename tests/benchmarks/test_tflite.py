@@ -1,8 +1,8 @@
 import pytest
 
 from benchmarks.tflite import __main__ as benchmark
-from benchmarks.tflite.model_files import find_misses, write_files
-from benchmarks.tflite.runtimes import CANDIDATES, SAVED_MODEL
+from benchmarks.tflite.__main__ import find_misses, write_files
+from benchmarks.tflite.candidates import CANDIDATES, SAVED_MODEL
 from tests.helpers import tiny_config
 
 S = 13

@@ -8,7 +8,9 @@ from albert_tf.data.input_pipeline import make_batch
 from albert_tf.data.tsv import Example, Scores
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity.features import (
+from tests.data.test_glue import read_original_job
+from tests.helpers import assert_agrees, shared_path
+from tests.parity.features import (
     FILE_JOBS,
     JOBS,
     compare_file,
@@ -16,8 +18,6 @@ from benchmarks.parity.features import (
     compare_pairs,
     compare_race,
 )
-from tests.data.test_glue import read_original_job
-from tests.helpers import assert_agrees, shared_path
 
 
 class NumberTokenizer:

@@ -15,9 +15,9 @@ from albert_tf.data.squad_features import (
 )
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity.windows import GOLDEN_SETS, compare_windows, make_windows
 from tests.data.squad_file import WordTokenizer, word_id
 from tests.helpers import assert_agrees, shared_path
+from tests.parity.windows import GOLDEN_SETS, compare_windows, make_windows
 
 # 9 words; the rule leaves room for 4 of them beside a question of 2.
 PASSAGE = " The  first ship left\tin May , later ones followed "

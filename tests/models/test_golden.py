@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.parity.encoder import CONFIGS, compare_encoder
-from benchmarks.parity.heads import (
+from tests.helpers import assert_agrees, shared_path, tiny_config
+from tests.parity.encoder import CONFIGS, compare_encoder
+from tests.parity.heads import (
     compare_classifier,
     compare_conditional_span_labeler,
     compare_multiple_choice,
@@ -13,7 +14,6 @@ from benchmarks.parity.heads import (
     compare_regressor,
     compare_span_labeler,
 )
-from tests.helpers import assert_agrees, shared_path, tiny_config
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from benchmarks.parity.optimizers import (
+from tests.helpers import assert_agrees, shared_path
+from tests.parity.optimizers import (
     OPTIMIZERS,
     SCHEDULES,
     compare_schedule,
     compare_training,
     compare_updates,
 )
-from tests.helpers import assert_agrees, shared_path
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -5,8 +5,8 @@ import pytest
 from albert_tf.tokenization.basic_tokenization import (
     split_words,
 )
-from benchmarks.parity.tokenization import compare_characters
 from tests.helpers import assert_agrees, shared_path
+from tests.parity.tokenization import compare_characters
 
 
 @pytest.mark.parametrize(

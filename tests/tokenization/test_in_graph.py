@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
-from benchmarks.parity.tokenization import compare_graph, read_lines
 from tests.helpers import assert_agrees, shared_path
+from tests.parity.tokenization import compare_graph, read_lines
 from tests.tokenization.conftest import train_model
 
 TEXTS = [

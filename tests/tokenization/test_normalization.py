@@ -5,8 +5,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenization.normalization import normalize_text, original_spans
-from benchmarks.parity.tokenization import CASES, compare_normalization
 from tests.helpers import assert_agrees, shared_path
+from tests.parity.tokenization import CASES, compare_normalization
 
 texts = st.text(st.characters(codec="utf-8"))
 

@@ -6,13 +6,13 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, sentencepiece_tokenizer
 from albert_tf.tokenization.normalization import normalize_text
-from benchmarks.parity.tokenization import (
+from tests.helpers import assert_agrees, shared_path
+from tests.parity.tokenization import (
     CASES,
     compare_digit_commas,
     compare_sentencepiece,
     digit_comma_model,
 )
-from tests.helpers import assert_agrees, shared_path
 from tests.tokenization.conftest import train_model
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import WordPieceTokenizer
-from benchmarks.parity.tokenization import compare_wordpiece
 from tests.helpers import assert_agrees, shared_path
+from tests.parity.tokenization import compare_wordpiece
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

@@ -1,17 +1,14 @@
 """One text through a file, in a process with its runtime alone, whose memory is reported."""
 
-import dataclasses
-import functools
-import json
-import sys
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from benchmarks.workers import Worker, serve
+from benchmarks.harness import Candidate, Round, timed
 
 _SIGNATURE = "serving_default"
 _FIRST_ORDINARY_ID = 5
+SAVED_MODEL = "SavedModel"
 
 # Answers one text and waits until that is done.
 Step = Callable[[], object]
@@ -58,65 +55,46 @@ def _litert_step(
     return step
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """A file and what runs it.
-
-    Attributes:
-        file: its name.
-        make_step: (its path, inputs, threads) -> the step.
-        packages: what has to be installed beside our own requirements.
-    """
-
-    file: str
-    make_step: Callable[[str, Mapping[str, np.ndarray], int], Step]
-    packages: tuple[str, ...] = ("ai_edge_litert",)
-
-
-SAVED_MODEL = "SavedModel"
-_cached_litert_step = functools.partial(_litert_step, weight_cache=":memory:")
-
-CANDIDATES: Mapping[str, Candidate] = {
-    SAVED_MODEL: Candidate(SAVED_MODEL, _tensorflow_step, ()),
-    "float32": Candidate("float32.tflite", _litert_step),
-    "float32, weight cache": Candidate("float32.tflite", _cached_litert_step),
-    "float16": Candidate("float16.tflite", _litert_step),
-    "float16, weight cache": Candidate("float16.tflite", _cached_litert_step),
-    "int8": Candidate("int8.tflite", _litert_step),
-    "int8, weight cache": Candidate("int8.tflite", _cached_litert_step),
-}
-
-
-def start(name: str, folder: str, vocab_size: int, length: int, threads: int) -> Worker:
-    """Starts the process of a candidate.
+def start(
+    make_step: Callable[..., Step],
+    file: str,
+    folder: str,
+    vocab_size: int,
+    length: int,
+    threads: int,
+    **arguments: str,
+) -> Callable[[int], Round]:
+    """Returns what times one text of random ids in a candidate's process.
 
     Args:
-        name: of one of `CANDIDATES`.
-        folder: where the files are.
-        vocab_size: V; the text has random ids.
-        length: S.
-        threads: that one operator may use.
+        make_step: makes the step from path, inputs and threads.
+        file: name of the model's file.
+        folder: holds the files.
+        vocab_size: V.
+        length: S; no padding.
+        threads: threads of one operator.
+        **arguments: more of `make_step`.
     """
-    arguments = {
-        "name": name,
-        "folder": folder,
-        "vocab_size": vocab_size,
-        "length": length,
-        "threads": threads,
-    }
-    return Worker(name, "benchmarks.tflite.runtimes", arguments)
-
-
-def _make_step(name: str, folder: str, vocab_size: int, length: int, threads: int) -> Step:
     ids = np.random.default_rng(0).integers(_FIRST_ORDINARY_ID, vocab_size, (1, length), np.int32)
     inputs = {
         "input_ids": ids,
         "input_mask": np.ones_like(ids),
         "segment_ids": np.zeros_like(ids),
     }
-    candidate = CANDIDATES[name]
-    return candidate.make_step(f"{folder}/{candidate.file}", inputs, threads)
+    return timed(make_step(f"{folder}/{file}", inputs, threads, **arguments))
 
 
-if __name__ == "__main__":
-    serve(lambda: [(1, _make_step(**json.loads(sys.argv[1])))])
+def _litert(file: str, **arguments: str) -> Candidate:
+    arguments |= {"make_step": _litert_step, "file": f"{file}.tflite"}
+    return Candidate(start, arguments, ("ai_edge_litert",))
+
+
+CANDIDATES = {
+    SAVED_MODEL: Candidate(start, {"make_step": _tensorflow_step, "file": SAVED_MODEL}),
+    "float32": _litert("float32"),
+    "float32, weight cache": _litert("float32", weight_cache=":memory:"),
+    "float16": _litert("float16"),
+    "float16, weight cache": _litert("float16", weight_cache=":memory:"),
+    "int8": _litert("int8"),
+    "int8, weight cache": _litert("int8", weight_cache=":memory:"),
+}

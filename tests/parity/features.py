@@ -10,8 +10,8 @@ from albert_tf.data.input_pipeline import make_batch
 from albert_tf.data.race import examples_of_article
 from albert_tf.data.tsv import Example, Scores
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity.difference import Difference, count_unequal
-from benchmarks.parity.original import read_json
+from tests.parity.difference import Difference, count_unequal
+from tests.parity.original import read_json
 
 JOBS = (
     *("cola_dev", "cola_test", "sst-2_dev", "sst-2_test", "mrpc_dev", "mrpc_test", "sts-b_dev"),

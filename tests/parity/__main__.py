@@ -1,7 +1,7 @@
 """Prints how far each part of ours is from the original, and fails where it is too far.
 
 Usage:
-    python -m benchmarks.parity --golden_dir=../shared/golden
+    python -m tests.parity --golden_dir=../shared/golden
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ from albert_tf.data.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity import encoder, features, heads, optimizers, tokenization, windows
-from benchmarks.parity.difference import Difference, merge
-from benchmarks.parity.original import read_json
-from benchmarks.tables import markdown_table
+from benchmarks.harness import markdown_table
+from tests.parity import encoder, features, heads, optimizers, tokenization, windows
+from tests.parity.difference import Difference, merge
+from tests.parity.original import read_json
 
 _VOCABULARY = "sentencepiece/30k-clean.model"
 _HEADER = ("part", "quantity", "compared", "largest difference", "allowed")

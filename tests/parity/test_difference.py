@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.parity.difference import compare_numbers, count_unequal, merge
+from tests.parity.difference import compare_numbers, count_unequal, merge
 
 
 def compare(received, expected, **tolerance):
@@ -59,7 +59,7 @@ def test_merged_items_have_their_sum():
 
 def test_without_reference_data_there_is_one_line(tmp_path):
     result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.parity", f"--golden_dir={tmp_path / 'absent'}"],
+        [sys.executable, "-m", "tests.parity", f"--golden_dir={tmp_path / 'absent'}"],
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         check=False,

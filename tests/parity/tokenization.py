@@ -14,8 +14,8 @@ from albert_tf.tokenization.basic_tokenization import (
 )
 from albert_tf.tokenization.in_graph import GraphTokenizer
 from albert_tf.tokenization.normalization import normalize_text
-from benchmarks.parity.difference import Difference, count_unequal
-from benchmarks.parity.original import read_json
+from tests.parity.difference import Difference, count_unequal
+from tests.parity.original import read_json
 
 # Key in the reference data -> whether text is lower-cased.
 CASES = {"lower": True, "cased": False}

@@ -17,7 +17,7 @@ from albert_tf.data.squad import read_squad
 from albert_tf.data.squad_features import Window, WindowMaker, WindowRule
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.parity.difference import Difference, count_unequal
+from tests.parity.difference import Difference, count_unequal
 
 _RULE = WindowRule(max_seq_length=96, doc_stride=32, max_query_length=16)
 

@@ -7,7 +7,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.models import AlbertEncoder
-from benchmarks.parity.difference import Difference, compare_numbers
+from tests.parity.difference import Difference, compare_numbers
 
 # Groups, blocks inside a group, both activations, E == H, and a config with dropout, which has no
 # effect here.

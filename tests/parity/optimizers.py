@@ -11,8 +11,8 @@ from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.training.trainer import Trainer
-from benchmarks.parity.difference import Difference, compare_numbers
-from benchmarks.parity.original import assign_by_original_name, by_original_name, read_json
+from tests.parity.difference import Difference, compare_numbers
+from tests.parity.original import assign_by_original_name, by_original_name, read_json
 
 SCHEDULES = (
     "nowarmup",

@@ -24,8 +24,8 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
-from benchmarks.parity.difference import Difference, compare_numbers, count_unequal
-from benchmarks.parity.original import assign_by_original_name, by_original_name
+from tests.parity.difference import Difference, compare_numbers, count_unequal
+from tests.parity.original import assign_by_original_name, by_original_name
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 _PREDICTIONS = (

@@ -1,0 +1,436 @@
+"""Shows what ours and Hugging Face's `AlbertForPreTraining` learn from the same books in the same time.
+
+Usage:
+    pip install -r requirements-benchmarks.txt
+    python -m benchmarks.pretraining_curves --text=books --output_dir=curves --minutes=20
+
+All programs start from the same weights and get the same batches in the same order, with the same
+optimizer and no dropout; a test holds them to the same losses after the same updates. So they differ in
+how many updates fit into the time. Each program's ways to run (XLA, torch.compile) are timed in turns;
+the fastest makes as many updates as fit into `--minutes` at its speed, so that every learning rate rises
+and falls over the same time. Minutes are updates at that speed: other load on the machine does not count.
+"transformers gathered" is PyTorch's strongest form: its head computes the masked positions only.
+
+The command fails if a loss is lower than ours, or our sentence-order accuracy is not above 60 %.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import command_line
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import FlagError, InputError, StoppedError
+from albert_tf.options import option
+from benchmarks.harness import check_candidates, markdown_table, median, processor, take_turns
+from benchmarks.pretraining.candidates import CANDIDATES, Workload
+
+_ROOT = pathlib.Path(__file__).parents[1]
+
+OURS = "albert_tf"
+# Program -> candidates of `benchmarks.pretraining` that run it -> flags that run it so.
+PROGRAMS = {
+    OURS: {"albert_tf": [], "albert_tf --jit_compile": ["--jit_compile"]},
+    "transformers": {"transformers": [], "transformers torch.compile": ["--compile"]},
+    "transformers gathered": {
+        "transformers gathered": ["--gathered"],
+        "transformers gathered torch.compile": ["--gathered", "--compile"],
+    },
+}
+
+_SEED = 12345
+_SHUFFLE_BUFFER = 10_000
+_WARMUP_SHARE = 0.05
+_EVALUATIONS = 12
+_EVAL_BATCH_SIZE = 64
+_MAX_EVAL_STEPS = 32
+_LEAST_SENTENCE_ORDER_ACCURACY = 0.6
+_VOCAB_SIZE = 8000
+# Every tenth book in alphabetical order is held out whole, the fourth being the first of them.
+_HELD_OUT = slice(3, None, 10)
+_NO_BOOKS = {"provenance", "readme", "license"}
+
+# Metric -> its column, format.
+_COLUMNS = {
+    "masked_lm_loss": ("MLM loss", "{:.3f}"),
+    "masked_lm_perplexity": ("perplexity", "{:.1f}"),
+    "masked_lm_accuracy": ("MLM accuracy", "{:.1%}"),
+    "sentence_order_accuracy": ("SOP accuracy", "{:.1%}"),
+}
+_PANELS = ("masked_lm_loss", "masked_lm_accuracy", "sentence_order_accuracy")
+
+
+class Setting(NamedTuple):
+    """A model and its recipe.
+
+    Attributes:
+        config: the model.
+        train_batch_size: sequences per update.
+        learning_rate: peak of LAMB's learning rate.
+    """
+
+    config: AlbertConfig
+    train_batch_size: int
+    learning_rate: float
+
+
+def _setting(hidden_size: int, initializer_range: float, learning_rate: float) -> Setting:
+    config = AlbertConfig(
+        vocab_size=_VOCAB_SIZE,
+        embedding_size=128,
+        hidden_size=hidden_size,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=4 * hidden_size,
+        max_position_embeddings=128,
+        initializer_range=initializer_range,
+    )
+    return Setting(config, 32, learning_rate)
+
+
+SETTINGS = {
+    # 0.02 is for a width of 768; the scale that keeps sums alike grows with 1 / sqrt(width).
+    "tiny": _setting(128, initializer_range=0.06, learning_rate=0.004),
+    "small": _setting(256, initializer_range=0.045, learning_rate=0.003),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingCurvesOptions:
+    """The options of this benchmark."""
+
+    text: str = option("Folder with a text file for each book; every tenth is held out.")
+    output_dir: str = option(
+        "Folder for records, models, curves.png and each model's results.json; records are kept."
+    )
+    spm_model_file: str | None = option(
+        f"SentencePiece model of {_VOCAB_SIZE} pieces; default: one trained on the books.", None
+    )
+    models: tuple[str, ...] = option("Models to train.", tuple(SETTINGS))
+    programs: tuple[str, ...] = option("Programs to run.", tuple(PROGRAMS))
+    minutes: float = option("Training time of each program and model.", 20.0)
+    rounds: int = option("Number of turns in which the ways to run a program are timed.", 3)
+    max_seq_length: int = option("Pieces in a sequence.", 64)
+    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.", 10)
+    dupe_factor: int = option("Copies of the text, each with other segments and masks.", 5)
+
+    def __post_init__(self):
+        for flag, known in (("models", SETTINGS), ("programs", PROGRAMS)):
+            for name in getattr(self, flag):
+                if name not in known:
+                    raise FlagError(f"--{flag}: received '{name}'; expected {' or '.join(known)}")
+        if OURS not in self.programs:
+            raise FlagError(f"--programs: expected {OURS} among them")
+        if self.minutes <= 0:
+            raise FlagError(f"--minutes={self.minutes}: expected more than 0")
+
+
+class Records(NamedTuple):
+    """Record files of one shape.
+
+    Attributes:
+        train: the file to train on.
+        held_out: the file to evaluate on.
+        eval_steps: batches of an evaluation.
+        max_seq_length: S.
+        max_predictions_per_seq: M.
+    """
+
+    train: str
+    held_out: str
+    eval_steps: int
+    max_seq_length: int
+    max_predictions_per_seq: int
+
+    def write_batches(self, path: pathlib.Path, count: int, batch_size: int) -> None:
+        """Writes the first batches that `run_pretraining.py` trains on."""
+        from albert_tf.data.input_pipeline import pretraining_batches
+        from albert_tf.data.record_files import RecordFiles
+        from albert_tf.data.record_order import RecordOrder
+
+        order = RecordOrder(RecordFiles([self.train]), batch_size, _SHUFFLE_BUFFER, _SEED)
+        _write(pretraining_batches(order, self._parse).take(count), count, path)
+
+    def write_evaluation_batches(self, path: pathlib.Path) -> None:
+        """Writes the batches that `run_pretraining.py` evaluates on."""
+        from albert_tf.data.input_pipeline import pretraining_evaluation_batches
+        from albert_tf.data.record_files import RecordFiles
+
+        records = RecordFiles([self.held_out])
+        batches = pretraining_evaluation_batches(records, self._parse, _EVAL_BATCH_SIZE)
+        _write(batches.take(self.eval_steps), self.eval_steps, path)
+
+    @property
+    def _parse(self):
+        from albert_tf.data.records import pretraining_record
+
+        return pretraining_record(self.max_seq_length, self.max_predictions_per_seq).parse
+
+
+def _write(batches, count: int, path: pathlib.Path) -> None:
+    """Writes batches as one structured array (count,) with a field (B, ...) for each feature."""
+    array = None
+    for number, batch in enumerate(batches.as_numpy_iterator()):
+        if array is None:
+            dtype = np.dtype([(name, each.dtype, each.shape) for name, each in batch.items()])
+            array = np.lib.format.open_memmap(path, "w+", dtype, (count,))
+        for name, each in batch.items():
+            array[number][name] = each
+    array.flush()
+
+
+def find_books(folder: str) -> tuple[list[str], list[str]]:
+    """Returns the books to train on and the held-out ones.
+
+    Args:
+        folder: holds a text file for each book; files on provenance and licence are no books.
+
+    Raises:
+        InputError: the folder holds fewer than five books.
+    """
+    names = sorted(
+        name
+        for name in (os.listdir(folder) if os.path.isdir(folder) else [])
+        if name.endswith(".txt") and pathlib.Path(name).stem.lower() not in _NO_BOOKS
+    )
+    books = [os.path.join(folder, name) for name in names]
+    if len(books) < 5:
+        raise InputError(f"--text={folder}: {len(books)} files .txt; expected at least 5 books")
+    held_out = books[_HELD_OUT]
+    return [book for book in books if book not in held_out], held_out
+
+
+def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Records:
+    """Makes the records of both parts, and the vocabulary; keeps those of an earlier run."""
+    from albert_tf.data.pretraining_stats import PretrainingDataStats
+    from albert_tf.tasks import pretraining_data
+
+    folder.mkdir(parents=True, exist_ok=True)
+    vocabulary = options.spm_model_file or str(folder / "vocabulary.model")
+    made = {}
+    books = dict(zip(("train", "held_out"), find_books(options.text), strict=True))
+    for part, of_part in books.items():
+        made[part] = pretraining_data.PretrainingDataOptions(
+            input_file=tuple(of_part),
+            input_format="text",
+            encoding_errors="replace",
+            output_file=str(folder / f"{part}-{options.max_seq_length}.tfrecord"),
+            spm_model_file=vocabulary,
+            train_vocab=not os.path.exists(vocabulary),
+            vocab_size=_VOCAB_SIZE,
+            max_seq_length=options.max_seq_length,
+            max_predictions_per_seq=options.max_predictions_per_seq,
+            dupe_factor=options.dupe_factor if part == "train" else 1,
+        )
+        if not os.path.exists(made[part].stats_file):
+            pretraining_data.run(made[part])
+    counts = files.read_json(made["held_out"].stats_file)["counts"]
+    held_out = PretrainingDataStats.from_json_dict(counts).instances
+    return Records(
+        made["train"].output_file,
+        made["held_out"].output_file,
+        min(_MAX_EVAL_STEPS, held_out // _EVAL_BATCH_SIZE),
+        options.max_seq_length,
+        options.max_predictions_per_seq,
+    )
+
+
+def measure_speeds(setting: Setting, options: PretrainingCurvesOptions) -> dict[str, float]:
+    """Returns the updates per second of every way to run the programs, timed in turns."""
+    workload = Workload(
+        setting.config.to_dict()
+        | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        setting.train_batch_size,
+        options.max_seq_length,
+        "fp32",
+    )
+    given = {"workload": dataclasses.asdict(workload)}
+    ways = [way for program in options.programs for way in PROGRAMS[program]]
+    results = take_turns(
+        "benchmarks.pretraining.candidates", dict.fromkeys(ways, given), options.rounds, steps=20
+    )
+    return {way: 1 / median(rounds) for way, rounds in results.items()}
+
+
+def train(
+    program: str,
+    way: str,
+    num_train_steps: int,
+    setting: Setting,
+    records: Records,
+    folder: pathlib.Path,
+) -> list[dict[str, float]]:
+    """Trains with one program and returns its held-out evaluations, each with its `step`.
+
+    Args:
+        program: of `PROGRAMS`.
+        way: how to run it.
+        num_train_steps: number of updates.
+        setting: the model and its recipe.
+        records: the data.
+        folder: holds what `prepare` wrote.
+
+    Raises:
+        StoppedError: the program failed.
+    """
+    output_dir = folder / program.replace(" ", "_")
+    output_dir.mkdir()
+    flags: dict[str, Any] = {
+        "init_checkpoint": folder / "initial",
+        "output_dir": output_dir,
+        "learning_rate": setting.learning_rate,
+        "num_train_steps": num_train_steps,
+        "warmup_steps": round(_WARMUP_SHARE * num_train_steps),
+        "save_checkpoints_steps": max(1, num_train_steps // _EVALUATIONS),
+    }
+    if program == OURS:
+        script = ["run_pretraining.py", "--do_train"]
+        flags |= {
+            "albert_config_file": folder / "albert_config.json",
+            "input_file": records.train,
+            "eval_input_file": records.held_out,
+            "eval_batch_size": _EVAL_BATCH_SIZE,
+            "max_eval_steps": records.eval_steps,
+            "max_seq_length": records.max_seq_length,
+            "max_predictions_per_seq": records.max_predictions_per_seq,
+            "optimizer": "lamb",
+            "train_batch_size": setting.train_batch_size,
+            "shuffle_buffer": _SHUFFLE_BUFFER,
+            "random_seed": _SEED,
+            "keep_checkpoint_max": 1,
+        }
+    else:
+        script = ["-m", "benchmarks.torch_pretraining"]
+        flags |= {"batches": folder / "batches.npy", "eval_batches": folder / "eval_batches.npy"}
+        records.write_batches(flags["batches"], num_train_steps, setting.train_batch_size)
+    command = [sys.executable, *script, *PROGRAMS[program][way]]
+    command += [f"--{name}={value}" for name, value in flags.items()]
+    if code := subprocess.run(command, cwd=_ROOT, check=False).returncode:
+        raise StoppedError(f"{program} ended with exit status {code}")
+    lines = (output_dir / "metrics.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line.pop("split") == "eval"]
+
+
+def prepare(setting: Setting, records: Records, folder: pathlib.Path) -> None:
+    """Writes what all programs start from: config, weights, and batches to evaluate on."""
+    from albert_tf.conversion import save_hugging_face
+    from albert_tf.models import AlbertEncoder, AlbertPretrainer
+
+    folder.mkdir(parents=True)
+    setting.config.to_json_file(str(folder / "albert_config.json"))
+    model = AlbertPretrainer(AlbertEncoder(setting.config, seed=_SEED), seed=_SEED + 1)
+    save_hugging_face(model, str(folder / "initial"))
+    records.write_evaluation_batches(folder / "eval_batches.npy")
+
+
+def run_contest(
+    name: str, records: Records, folder: pathlib.Path, options: PretrainingCurvesOptions
+) -> None:
+    """Trains one model with all programs and writes `results.json`: speeds, ways and curves."""
+    setting = SETTINGS[name]
+    speeds = measure_speeds(setting, options)
+    rows = [[name, way, f"{speed:.2f}"] for way, speed in speeds.items()]
+    print(markdown_table(["model", "way", "updates/s"], rows, 2), flush=True)
+    prepare(setting, records, folder)
+    ways = {program: max(PROGRAMS[program], key=speeds.get) for program in options.programs}
+    curves = {}
+    for program, way in ways.items():
+        steps = round(speeds[way] * 60 * options.minutes)
+        print(f"{name}, {program}: {steps:,} updates", flush=True)
+        curves[program] = train(program, way, steps, setting, records, folder)
+        for point in curves[program]:
+            point["minutes"] = point["step"] / speeds[way] / 60
+    results = {"processor": processor(), "speeds": speeds, "ways": ways, "curves": curves}
+    files.write_json(str(folder / "results.json"), results)
+
+
+# Program -> its evaluations, in order.
+Curves = Mapping[str, Sequence[Mapping[str, float]]]
+
+
+def at(points: Sequence[Mapping[str, float]], minutes: float) -> dict[str, float]:
+    """Returns the metrics at some minutes, on the line between two evaluations."""
+    clocks = [point["minutes"] for point in points]
+    interpolate = functools.partial(np.interp, minutes, clocks)
+    names = ("step", *_PANELS)
+    metrics = {name: float(interpolate([point[name] for point in points])) for name in names}
+    return metrics | {"masked_lm_perplexity": math.exp(metrics["masked_lm_loss"])}
+
+
+def table(results: Mapping[str, Curves]) -> str:
+    """Returns the programs of each model next to each other at a quarter, half and all of the time."""
+    rows = []
+    for model, curves in results.items():
+        whole = min(points[-1]["minutes"] for points in curves.values())
+        for minutes in (whole / 4, whole / 2, whole):
+            for program, points in curves.items():
+                metrics = at(points, minutes)
+                cells = [style.format(metrics[name]) for name, (_, style) in _COLUMNS.items()]
+                rows.append([model, program, f"{minutes:.1f}", f"{metrics['step']:,.0f}", *cells])
+    titles = [title for title, _ in _COLUMNS.values()]
+    return markdown_table(["model", "program", "minutes", "updates", *titles], rows, 2)
+
+
+def draw(results: Mapping[str, Curves], path: pathlib.Path) -> None:
+    """Draws a row of panels for each model into a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.5, 3 * len(results)), layout="constrained")
+    panels = figure.subplots(len(results), len(_PANELS), squeeze=False)
+    for row, (model, curves) in zip(panels, results.items(), strict=True):
+        for axes, metric in zip(row, _PANELS, strict=True):
+            for program, points in curves.items():
+                minutes = [point["minutes"] for point in points]
+                axes.plot(minutes, [point[metric] for point in points], ".-", label=program)
+            title = f"{model}: {_COLUMNS[metric][0]}, held-out books"
+            axes.set(title=title, xlabel="minutes of training")
+            axes.grid(alpha=0.3)
+        row[0].legend()
+    figure.savefig(path, format="png", dpi=80)
+
+
+def find_misses(results: Mapping[str, Curves]) -> list[str]:
+    """Returns a sentence for each missed goal."""
+    misses = []
+    for model, curves in results.items():
+        last = {program: points[-1] for program, points in curves.items()}
+        for program, point in last.items():
+            if program != OURS and point["masked_lm_loss"] <= last[OURS]["masked_lm_loss"]:
+                misses.append(f"{model}: {program} has a loss as low as ours")
+        if last[OURS]["sentence_order_accuracy"] <= _LEAST_SENTENCE_ORDER_ACCURACY:
+            misses.append(f"{model}: our sentence-order accuracy is not above 60 %")
+    return misses
+
+
+def _main(options: PretrainingCurvesOptions) -> None:
+    ways = [way for program in options.programs for way in PROGRAMS[program]]
+    check_candidates(CANDIDATES, ways)
+    output_dir = pathlib.Path(options.output_dir).resolve()
+    records = make_records(options, output_dir / "records")
+    for name in options.models:
+        if (output_dir / name).exists():
+            raise InputError(f"--output_dir: {output_dir / name} exists; remove it to train anew")
+        run_contest(name, records, output_dir / name, options)
+    results = {
+        name: files.read_json(str(path))["curves"]
+        for name in SETTINGS
+        if (path := output_dir / name / "results.json").exists()
+    }
+    draw(results, output_dir / "curves.png")
+    print(f"{processor()}\n\n{table(results)}\n\ncurves in {output_dir / 'curves.png'}")
+    if misses := find_misses(results):
+        raise InputError("; ".join(misses))
+
+
+if __name__ == "__main__":
+    command_line.run(PretrainingCurvesOptions, _main)

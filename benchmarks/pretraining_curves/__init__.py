@@ -1,1 +1,0 @@
-"""What two programs learn from the same books in the same time: ours and Hugging Face's."""

@@ -1,0 +1,125 @@
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.errors import FlagError, InputError, StoppedError
+from benchmarks.harness import (
+    Candidate,
+    Round,
+    Worker,
+    check_candidates,
+    processor,
+    ratio,
+    take_turns,
+    timed,
+    watch,
+)
+
+# A process and a child; the child uses memory and time.
+BUSY = """
+import os, time
+if not os.fork():
+    content = b"x" * 200_000_000
+    while time.process_time() < 0.6:
+        pass
+    time.sleep(0.5)
+    os._exit(0)
+os.wait()
+print("done")
+"""
+
+
+def _start(greeting, name):
+    return lambda question: f"{greeting}, {name}{question}"
+
+
+def _fail():
+    print("the model is too wide", file=sys.stderr)
+    sys.exit(3)
+
+
+CANDIDATES = {
+    "polite": Candidate(_start, {"greeting": "Good day"}),
+    "failing": Candidate(_fail),
+    "step": Candidate(lambda: timed(lambda: None, (3, lambda: None))),
+    "absent": Candidate(_start, packages=("a_package_that_is_not_there",)),
+    "environment": Candidate(
+        lambda: lambda name: os.environ[name], environment={"BENCHMARK_SETTING": "7"}
+    ),
+}
+
+
+def test_workers_answer_questions_with_their_own_arguments_and_environment():
+    with Worker(__name__, "polite", {"name": "Ada"}) as worker:
+        assert [worker.ask("?"), worker.ask("!")] == ["Good day, Ada?", "Good day, Ada!"]
+    with Worker(__name__, "environment", {}) as worker:
+        assert worker.ask("BENCHMARK_SETTING") == "7"
+
+
+def test_error_of_an_ended_worker_has_its_last_line():
+    with Worker(__name__, "failing", {}) as worker, pytest.raises(StoppedError) as error:
+        worker.run(1)
+    assert str(error.value) == "failing ended: the model is too wide (exit code 3)"
+
+
+def test_every_candidate_has_as_many_turns():
+    results = take_turns(__name__, {"step": {}}, rounds=2, steps=1)
+    assert [len(rounds) for rounds in results.values()] == [2]
+    assert all(one.seconds >= 0 and one.peak_mib > 5 for one in results["step"])
+
+
+def test_ratios_are_within_rounds():
+    # The machine was busy in the second round: the medians alone would say 2 and 5.
+    results = {
+        name: [Round(one, one, 100.0) for one in seconds]
+        for name, seconds in {"a": (1.0, 10.0, 2.0), "b": (3.0, 30.0, 5.0)}.items()
+    }
+    assert ratio(results, "b", "a") == 3.0
+
+
+def test_missing_package_and_unknown_candidate_are_named():
+    check_candidates(CANDIDATES, ["polite"])
+    with pytest.raises(InputError, match=r"pip install -r requirements-benchmarks\.txt"):
+        check_candidates(CANDIDATES, ["absent"])
+    with pytest.raises(FlagError, match="--candidates: received 'other'; expected polite or fail"):
+        check_candidates(CANDIDATES, ["other"])
+
+
+def test_usage_counts_children_and_keeps_the_output(tmp_path):
+    output = tmp_path / "output"
+    usage = watch([sys.executable, "-c", BUSY], str(output))
+    assert pathlib.Path(output).read_text() == "done\n"
+    assert len(usage.cpu_seconds) == 2
+    assert 0.5 < usage.all_cpu_seconds < usage.seconds
+    assert usage.peak_mib > 190
+    assert usage.worker_mib == 0  # only grandchildren count as workers
+
+
+def test_failed_command_is_named_with_its_last_line():
+    command = [sys.executable, "-c", "raise SystemExit('no such file')"]
+    with pytest.raises(StoppedError, match="ended: no such file"):
+        watch(command)
+
+
+def test_processor_has_name_extension_and_cores():
+    assert f", {os.cpu_count()} cores" in processor()
+
+
+@pytest.mark.parametrize("module", ["pretraining", "finetuning"])
+def test_unknown_candidate_is_one_line(module):
+    given = {"finetuning": ["--data_dir=absent", "--spm_model_file=absent.model"]}
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", f"benchmarks.{module}", "--candidates=other"),
+            *given.get(module, []),
+        ],
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert f"{module}: error: --candidates: received 'other'; expected " in result.stderr
