@@ -74,7 +74,7 @@ class AnswerTextModel(tf.Module):
         rule = self._rule
         passage = self.graph_tokenizer.tokenize_with_offsets(context)
         windows = cut_windows(
-            self.graph_tokenizer(question),
+            self.graph_tokenizer(question, max_ids=rule.max_query_length),
             passage,
             max_seq_length=rule.max_seq_length,
             doc_stride=rule.doc_stride,

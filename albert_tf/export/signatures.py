@@ -137,6 +137,7 @@ class TextModel(tf.Module):
         super().__init__()
         self.ids_model = ids_model
         self.graph_tokenizer = GraphTokenizer(tokenizer)
+        self._max_seq_length = max_seq_length
         self._pack = functools.partial(
             pack_inputs,
             cls_id=tokenizer.cls_id,
@@ -156,8 +157,8 @@ class TextModel(tf.Module):
             ids_b = None
         else:
             text_a, text_b = check_rows(text_a=text_a, text_b=text_b)
-            ids_b = self.graph_tokenizer(text_b)
-        ids_a = self.graph_tokenizer(text_a)
+            ids_b = self.graph_tokenizer(text_b, max_ids=self._max_seq_length)
+        ids_a = self.graph_tokenizer(text_a, max_ids=self._max_seq_length)
         return self.ids_model.predict_without_padding(**self._pack(ids_a, ids_b))
 
 
@@ -183,6 +184,7 @@ class ChoiceTextModel(tf.Module):
         super().__init__()
         self.ids_model = ids_model
         self.graph_tokenizer = GraphTokenizer(tokenizer)
+        self._max_seq_length = max_seq_length
         self._pack = functools.partial(
             pack_choices,
             cls_id=tokenizer.cls_id,
@@ -201,10 +203,10 @@ class ChoiceTextModel(tf.Module):
         """Maps strings (B,), (B,) and (B, C) to the outputs of `IdsModel.predict_without_padding`."""
         article, question, options = check_rows(article=article, question=question, options=options)
         choices = tf.shape(options)[1]
-        joined = _join_choices(tf.repeat(question, choices), tf.reshape(options, [-1]))
-        packed = self._pack(
-            self.graph_tokenizer(tf.repeat(article, choices)), self.graph_tokenizer(joined)
-        )
+        rows = tf.repeat(tf.range(tf.shape(article)[0]), choices)  # (B * C,)
+        article_ids = self.graph_tokenizer(article, max_ids=self._max_seq_length)
+        joined = _join_choices(tf.gather(question, rows), tf.reshape(options, [-1]))
+        packed = self._pack(tf.gather(article_ids, rows), self.graph_tokenizer(joined))
         return self.ids_model.predict_without_padding(
             **{
                 name: tf.reshape(ids, [-1, choices, tf.shape(ids)[1]])

@@ -8,17 +8,22 @@ by Python; only the lower case of sigma depends on its neighbours.
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.tokenization.character_classes import CharacterClasses
 from albert_tf.tokenization.normalization import normalize_text
 from albert_tf.tokenization.replacements import Replacements
 
 # The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
 _SIGMA, _LOWER_SIGMA, _FINAL_SIGMA = "Σ", "σ", "ς"
+
+# Longer runs of unknown characters are shortened to this many: TensorFlow Text takes time that grows with
+# the square of their number.
+_MAX_UNKNOWN_RUN = 256
 
 
 class NormalizedCharacters(NamedTuple):
@@ -60,76 +65,144 @@ class GraphNormalizer:
 
     Args:
         lower_case: whether letters become lower-case.
+        classes: of the characters of normalised text.
     """
 
-    def __init__(self, lower_case: bool):
+    def __init__(self, lower_case: bool, classes: CharacterClasses):
         self._lower_case = lower_case
-        self._white_space = np.array(
-            [ord(char) for char in _characters() if char.isspace()], np.int32
-        )
-        self._characters = Replacements(_normalized_characters(lower_case))
+        self._white_space = _code_points(filter(str.isspace, _characters()))
+        replacements = _normalized_characters(lower_case)
+        self._characters = Replacements(replacements)
         self._final_sigma = _final_sigma()
+        self._known = None if classes.known is None else _code_points(classes.known)
+        # Characters that may leave nothing, or white space, at the end of a word.
+        blank = {ord(char) for char in classes.blank}
+        self._blank = np.array(
+            sorted(
+                blank.difference(replacements)
+                | {old for old, new in replacements.items() if not new or new[-1] in blank}
+            ),
+            np.int32,
+        )
+        # Characters with a space inside: words end there, too.
+        self._phrases = np.array(
+            sorted(old for old, new in replacements.items() if _is_phrase(new, blank)), np.int32
+        )
+        self._words_are_apart = classes.words_are_apart
 
-    def __call__(self, text: tf.Tensor) -> NormalizedCharacters:
-        """Normalises UTF-8 text, string (B,)."""
+    def __call__(self, text: tf.Tensor, max_pieces: int | None = None) -> NormalizedCharacters:
+        """Normalises UTF-8 text, string (B,).
+
+        Two things are left out, which do not change the pieces that count: most of a long run of unknown
+        characters and, with `max_pieces`, the end of a long line.
+
+        Args:
+            text: lines, string (B,).
+            max_pieces: number of pieces of each line that are needed; None for all. A line with more
+                words than this may be cut after one of them.
+        """
         original = tf.strings.unicode_decode(text, "UTF-8")
-        kept, text_ends = self._collapse_spaces(original)
+        is_space = original.with_values(_is_one_of(original.values, self._white_space))
+        if max_pieces is not None and self._words_are_apart:
+            is_needed = original.with_values(self._is_needed(original, is_space, max_pieces))
+            original = tf.ragged.boolean_mask(original, is_needed)
+            is_space = tf.ragged.boolean_mask(is_space, is_needed)
+        kept, text_ends = _collapse_spaces(is_space)
         positions = tf.ragged.boolean_mask(tf.ragged.range(original.row_lengths()), kept)
         original = tf.ragged.boolean_mask(original, kept)
         entries = self._characters.find(original.values)
         characters = original.with_values(
             self._characters.replace(original.values, entries)
         ).merge_dims(1, 2)
+        if self._lower_case:
+            characters = self._lower_sigmas(characters)
 
         is_dropped = entries.row_lengths() == 0
         starts = tf.ragged.boolean_mask(positions, positions.with_values(~is_dropped))
         counts = tf.boolean_mask(entries.row_lengths(), ~is_dropped)
+        ends = tf.repeat(_ends(starts, text_ends), counts)
+        starts = tf.repeat(starts.values, counts)
+        if self._known is not None:
+            is_kept = self._shorten_unknown_runs(characters)
+            characters = tf.ragged.boolean_mask(characters, characters.with_values(is_kept))
+            starts, ends = tf.boolean_mask(starts, is_kept), tf.boolean_mask(ends, is_kept)
         byte_lengths = 1 + sum(
             tf.cast(characters.values >= first, tf.int64) for first in (0x80, 0x800, 0x10000)
         )
         return NormalizedCharacters(
-            text=self._encode(characters),
-            starts=tf.repeat(starts.values, counts),
-            ends=tf.repeat(_ends(starts, text_ends), counts),
+            text=tf.strings.unicode_encode(characters, "UTF-8"),
+            starts=starts,
+            ends=ends,
             text_ends=text_ends,
             row_limits=characters.row_limits(),
             byte_limits=tf.cumsum(byte_lengths),
         )
 
-    def _collapse_spaces(self, original: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Finds the characters that stay where white space is trimmed and each run of it is one space.
+    def _is_needed(
+        self, original: tf.RaggedTensor, is_space: tf.RaggedTensor, max_pieces: int
+    ) -> tf.Tensor:
+        """Finds the characters of the first `max_pieces` words of each line, bool (n,).
 
-        Args:
-            original: code points, int32 (B, None).
-
-        Returns:
-            bool (B, None), whether a character stays, and int64 (B,), where the white space that ends a
-            line begins.
+        Only words that certainly have a piece count: those that end in a character that is not blank.
         """
-        rows = original.value_rowids()
-        positions = tf.ragged.range(original.row_lengths()).values
-        nearest = tf.searchsorted(self._white_space, original.values)
-        is_space = tf.gather(tf.pad(self._white_space, [[0, 1]]), nearest) == original.values
-        after_space = tf.concat([[True], is_space[:-1]], axis=0) | (positions == 0)
-        text_ends = tf.math.unsorted_segment_max(
-            tf.where(is_space, tf.zeros_like(positions), positions + 1), rows, original.nrows()
-        )
-        # A line without characters has the least number there is.
-        text_ends = tf.maximum(text_ends, tf.zeros_like(text_ends))
-        kept = ~is_space | (~after_space & (positions < tf.gather(text_ends, rows)))
-        return original.with_values(kept), text_ends
+        before_space = tf.concat([is_space.values[1:], [False]], axis=0)
+        ends_word = before_space & ~_is_one_of(original.values, self._blank)
+        ends_word |= _is_one_of(original.values, self._phrases)
+        counts = tf.cumsum(tf.cast(ends_word, tf.int32), exclusive=True)
+        # A line may begin at the end of all, where there is no count.
+        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), original.row_starts())
+        return counts - tf.gather(of_lines, original.value_rowids()) < max_pieces
 
-    def _encode(self, characters: tf.RaggedTensor) -> tf.Tensor:
-        text = tf.strings.unicode_encode(characters, "UTF-8")
-        if not self._lower_case:
-            return text
-        # The patterns have all letters of Unicode in them, and nearly no text has this one.
+    def _lower_sigmas(self, characters: tf.RaggedTensor) -> tf.RaggedTensor:
+        def lower_sigmas() -> tf.Tensor:
+            text = tf.strings.unicode_encode(characters, "UTF-8")
+            text = tf.strings.regex_replace(text, self._final_sigma, rf"\1{_FINAL_SIGMA}\2")
+            text = tf.strings.regex_replace(text, _SIGMA, _LOWER_SIGMA)
+            return tf.strings.unicode_decode(text, "UTF-8").values
+
+        # The pattern has all letters of Unicode in it, and nearly no text has this one.
         has_sigma = tf.reduce_any(characters.values == ord(_SIGMA))
-        return tf.cond(has_sigma, lambda: self._lower_sigmas(text), lambda: text)
+        return characters.with_values(
+            tf.cond(has_sigma, lower_sigmas, lambda: tf.identity(characters.values))
+        )
 
-    def _lower_sigmas(self, text: tf.Tensor) -> tf.Tensor:
-        text = tf.strings.regex_replace(text, self._final_sigma, rf"\1{_FINAL_SIGMA}\2")
-        return tf.strings.regex_replace(text, _SIGMA, _LOWER_SIGMA)
+    def _shorten_unknown_runs(self, characters: tf.RaggedTensor) -> tf.Tensor:
+        """Finds the characters that stay, bool (n,): of a long run its beginning and its last one."""
+        is_first = tf.ragged.range(characters.row_lengths()).values == 0
+        ends_run = is_first | _is_one_of(characters.values, self._known)
+        # A character is left out where no run ends from so many characters before it to the next one.
+        counts = tf.cumsum(tf.cast(ends_run, tf.int32))
+        before = tf.pad(counts, [[_MAX_UNKNOWN_RUN, 0]])[: tf.size(counts)]
+        after = tf.pad(counts, [[0, 1]], constant_values=-1)[1:]
+        return before != after
+
+
+def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
+    """Returns which of the values, int32 (n,), are among the members, ascending; bool (n,)."""
+    nearest = tf.searchsorted(members, values)
+    return tf.gather(np.append(members, np.int32(-1)), nearest) == values
+
+
+def _collapse_spaces(is_space: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Finds the characters that stay where white space is trimmed and each run of it is one space.
+
+    Args:
+        is_space: bool (B, None), which characters are white space.
+
+    Returns:
+        bool (B, None), whether a character stays, and int64 (B,), where the white space that ends a line
+        begins.
+    """
+    rows = is_space.value_rowids()
+    positions = tf.ragged.range(is_space.row_lengths()).values
+    after_space = tf.concat([[True], is_space.values[:-1]], axis=0) | (positions == 0)
+    text_ends = tf.math.unsorted_segment_max(
+        tf.where(is_space.values, tf.zeros_like(positions), positions + 1), rows, is_space.nrows()
+    )
+    # A line without characters has the least number there is.
+    text_ends = tf.maximum(text_ends, tf.zeros_like(text_ends))
+    kept = ~is_space.values | (~after_space & (positions < tf.gather(text_ends, rows)))
+    return is_space.with_values(kept), text_ends
 
 
 def _ends(starts: tf.RaggedTensor, text_ends: tf.Tensor) -> tf.Tensor:
@@ -188,6 +261,16 @@ def _character_class(belongs: Callable[[str], bool]) -> str:
     members = "".join(char if belongs(char) else "\0" for char in _characters())
     runs = (run.group() for run in re.finditer("[^\0]+", members))
     return "[" + "".join(rf"\x{{{ord(run[0]):x}}}-\x{{{ord(run[-1]):x}}}" for run in runs) + "]"
+
+
+def _is_phrase(characters: list[int], blank: set[int]) -> bool:
+    """Whether characters that are not blank come before a space."""
+    space = ord(" ")
+    return space in characters and not blank.issuperset(characters[: characters.index(space)])
+
+
+def _code_points(characters: Iterable[str]) -> np.ndarray:
+    return np.array(sorted(map(ord, characters)), np.int32)
 
 
 def _characters() -> Iterator[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from albert_tf.tokenization.character_classes import classify_characters
 from albert_tf.tokenization.graph_normalization import GraphNormalizer, NormalizedCharacters
 from albert_tf.tokenization.replacements import Replacements
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
@@ -44,7 +45,8 @@ class GraphTokenizer(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        self._normalize = GraphNormalizer(tokenizer.lower_case)
+        classes = classify_characters(tokenizer.serialized_model, tokenizer.lower_case)
+        self._normalize = GraphNormalizer(tokenizer.lower_case, classes)
         self._sentencepiece = tf_text.SentencepieceTokenizer(
             model=tokenizer.serialized_model, out_type=tf.int32
         )
@@ -57,9 +59,16 @@ class GraphTokenizer(tf.Module):
             [tail for row in tails for tail in [whole, *row[:-1]]] + [whole], np.int64
         )
 
-    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids, int32 (B, None), of lines of UTF-8 text, string (B,)."""
-        return self.tokenize_with_offsets(text).ids
+    def __call__(self, text: tf.Tensor, max_ids: int | None = None) -> tf.RaggedTensor:
+        """Returns the ids, int32 (B, None), of lines of UTF-8 text, string (B,).
+
+        Args:
+            text: the lines.
+            max_ids: number of ids of each line to return at most; None for all. With it, the words of a
+                long line that cannot matter are neither normalised nor split.
+        """
+        ids = self._split(self._normalize(text, max_pieces=max_ids)).ids
+        return ids if max_ids is None else ids[:, :max_ids]
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """Returns ids and offsets; see `AlbertTokenizer.encode_with_offsets` for what these are.
@@ -69,7 +78,9 @@ class GraphTokenizer(tf.Module):
         Args:
             text: lines of UTF-8 text, string (B,).
         """
-        characters = self._normalize(text)
+        return self._split(self._normalize(text))
+
+    def _split(self, characters: NormalizedCharacters) -> TokensWithOffsets:
         ids, starts, ends = self._sentencepiece.tokenize_with_offsets(characters.text)
         # As indices into the characters of all lines.
         firsts = characters.index_of_byte(starts)

@@ -2,8 +2,8 @@ r"""Asks TensorFlow Serving's gRPC interface about texts; needs `pip install ten
 
     python grpc_client.py --server=localhost:8500 < texts.txt
 
-A line is an example; of several texts, with tabs between them, --inputs names the model's inputs. Each
-answer is a line with the label, or the answer, or the score.
+Each line is an example. For a model with several inputs, --inputs names them, and a line has their texts
+with tabs in between. Each answer is a line with the label, the answer or the score.
 """
 
 import argparse
@@ -16,23 +16,26 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-# Lines of a request: an answer comes soon, and however many there are, none is too large.
+# Lines per request: small enough for a quick answer.
 BATCH_SIZE = 32
+
+# The output to print: the first of these that the model has.
+OUTPUTS = ("label", "answer", "score")
 
 
 def predict(
     server: str, model: str, inputs: Mapping[str, Sequence[bytes]], timeout: float = 30
 ) -> dict[str, np.ndarray]:
-    """Returns the model's outputs by name, a row an example.
+    """Returns the model's outputs by name, with a row for each example.
 
     Args:
         server: host and port.
         model: its name in `models.config`.
         inputs: the texts (B,) by the names of the model's inputs.
-        timeout: seconds to wait.
+        timeout: seconds to wait for the answer.
 
     Raises:
-        grpc.RpcError: there is no such server, or it refuses.
+        grpc.RpcError: the server refuses the request or does not answer.
     """
     request = predict_pb2.PredictRequest()
     request.model_spec.name = model
@@ -45,19 +48,41 @@ def predict(
     return {name: tf.make_ndarray(proto) for name, proto in response.outputs.items()}
 
 
+def read_texts(line: bytes, number: int, names: Sequence[str]) -> dict[str, bytes]:
+    """Returns the texts of a line by the names of the model's inputs; exits where they do not fit."""
+    texts = line.rstrip(b"\n").split(b"\t")
+    if len(texts) != len(names):
+        sys.exit(
+            f"line {number}: received {len(texts)} columns; expected {len(names)}, with tabs between "
+            f"them: {', '.join(names)}"
+        )
+    return dict(zip(names, texts, strict=True))
+
+
 def main() -> None:
-    """Answers standard input."""
+    """Answers the lines of standard input."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", default="localhost:8500")
     parser.add_argument("--model", default="text")
-    parser.add_argument("--inputs", default="text_a", help="names with commas between them")
+    parser.add_argument("--inputs", default="text_a", help="names, separated by commas")
     arguments = parser.parse_args()
     names = arguments.inputs.split(",")
-    while lines := list(itertools.islice(sys.stdin.buffer, BATCH_SIZE)):
-        columns = zip(*(line.rstrip(b"\n").split(b"\t") for line in lines), strict=True)
-        outputs = predict(arguments.server, arguments.model, dict(zip(names, columns, strict=True)))
-        answers = next(outputs[name] for name in ("label", "answer", "score") if name in outputs)
-        for answer in answers:
+    lines = enumerate(sys.stdin.buffer, start=1)
+    while batch := list(itertools.islice(lines, BATCH_SIZE)):
+        rows = [read_texts(line, number, names) for number, line in batch]
+        inputs = {name: [row[name] for row in rows] for name in names}
+        try:
+            outputs = predict(arguments.server, arguments.model, inputs)
+        except grpc.RpcError as error:
+            reason = " ".join(error.details().split())
+            sys.exit(f"{arguments.server}: {error.code().name}: {reason}")
+        name = next((name for name in OUTPUTS if name in outputs), None)
+        if name is None:
+            sys.exit(
+                f"model '{arguments.model}' gives {', '.join(sorted(outputs))}; "
+                f"expected one of {', '.join(OUTPUTS)}"
+            )
+        for answer in outputs[name]:
             print(answer.decode() if isinstance(answer, bytes) else answer)
 
 

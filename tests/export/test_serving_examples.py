@@ -2,11 +2,13 @@
 
 import base64
 import concurrent.futures
+import functools
 import http.server
 import importlib.util
 import io
 import json
 import pathlib
+import socket
 import threading
 
 import numpy as np
@@ -76,6 +78,49 @@ def test_rest_client_answers_lines(rest_url, monkeypatch, capsys):
     assert scores == [3, 5] * MAX_TEXTS + [4]
 
 
+def exit_message(client, monkeypatch, capsys, lines, *flags):
+    """What a client writes to standard error before it exits with 1."""
+    with pytest.raises(SystemExit) as info:
+        run_main(client, monkeypatch, lines, *flags)
+    assert not capsys.readouterr().out
+    assert isinstance(info.value.code, str)  # Python prints it and exits with 1
+    assert "\n" not in info.value.code
+    return info.value.code
+
+
+@pytest.fixture
+def closed_port():
+    with socket.socket() as unused:
+        unused.bind(("localhost", 0))
+        yield unused.getsockname()[1]
+
+
+def test_rest_client_says_in_one_line_what_is_wrong(rest_url, closed_port, monkeypatch, capsys):
+    fail = functools.partial(exit_message, load("rest_client"), monkeypatch, capsys)
+    assert fail(b"cat\n", f"--url={rest_url}/none") == f'{rest_url}/none: 400: {{"error": "no"}}'
+    closed = f"http://localhost:{closed_port}/v1/models/text"
+    message = f"{closed}: no answer from TensorFlow Serving: "
+    assert fail(b"cat\n", f"--url={closed}").startswith(message)
+    for url in ("localhost:8501", "text", "http://"):
+        assert fail(b"cat\n", f"--url={url}").startswith(f"{url}: no answer from TensorFlow")
+    message = "line 2: received 3 columns; expected 2, with tabs between them: text_a, text_b"
+    lines = b"cat\tdog\nthe\told\tman\n"
+    assert fail(lines, f"--url={rest_url}/text", "--inputs=text_a,text_b") == message
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff"])
+def test_rest_client_of_another_server(rest_url, monkeypatch, capsys, body):
+    def do_get_and_post(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    monkeypatch.setattr(RestHandler, "do_POST", do_get_and_post)
+    client = load("rest_client")
+    message = exit_message(client, monkeypatch, capsys, b"cat\n", f"--url={rest_url}/text")
+    assert message.startswith(f"{rest_url}/text: ")
+
+
 @pytest.fixture
 def grpc_server():
     grpc = pytest.importorskip("grpc", reason="needs grpcio")
@@ -112,6 +157,22 @@ def test_grpc_client_answers_lines(grpc_server, monkeypatch, capsys):
     assert not capsys.readouterr().out
     run_main(client, monkeypatch, b"cat\na dog\n" * MAX_TEXTS + b"cats", f"--server={grpc_server}")
     assert capsys.readouterr().out.split() == ["3.0", "5.0"] * MAX_TEXTS + ["4.0"]
+
+
+def test_grpc_client_says_in_one_line_what_is_wrong(grpc_server, closed_port, monkeypatch, capsys):
+    client = load("grpc_client")
+    fail = functools.partial(exit_message, client, monkeypatch, capsys)
+    closed = f"localhost:{closed_port}"
+    assert fail(b"cat\n", f"--server={closed}").startswith(f"{closed}: UNAVAILABLE: ")
+    assert fail(b"cat\n", f"--server={grpc_server}", "--model=none").startswith(
+        f"{grpc_server}: UNKNOWN: "
+    )
+    message = "line 2: received 1 columns; expected 2, with tabs between them: text_a, text_b"
+    lines = b"cat\tdog\nthe\n"
+    assert fail(lines, f"--server={grpc_server}", "--inputs=text_a,text_b") == message
+    monkeypatch.setattr(client, "OUTPUTS", ("label",))
+    message = "model 'text' gives score; expected one of label"
+    assert fail(b"cat\n", f"--server={grpc_server}") == message
 
 
 def test_models_config_is_the_servers():

@@ -32,13 +32,12 @@ def make_sentences() -> list[str]:
 
 def train_model(**settings) -> bytes:
     """Trains a SentencePiece model with other settings than ALBERT's."""
-    special = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
+    special = {"vocab_size": 150, "pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
     control = {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(make_sentences()),
         model_writer=model,
-        vocab_size=150,
         minloglevel=5,
         **(special | control | settings),
     )

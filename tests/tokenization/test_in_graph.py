@@ -11,7 +11,9 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
+from albert_tf.tokenization.character_classes import classify_characters
+from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
 from tests.helpers import assert_agrees, shared_path
 from tests.parity.tokenization import compare_graph, read_lines
@@ -112,6 +114,103 @@ def test_the_same_where_offsets_move(small_tokenizer, graph_tokenize, texts):
 @given(st.lists(st.text("aΣσς'.:1 \u00ad\u0345ʰ", max_size=9), min_size=20))
 def test_the_same_where_sigma_depends_on_its_neighbours(small_tokenizer, graph_tokenize, texts):
     assert_same(small_tokenizer, graph_tokenize, texts)
+
+
+# Known and unknown, dropped before SentencePiece and by it, parts of others, and one that becomes 18.
+UNITS = [
+    *(
+        "a",
+        "the ",
+        "9,",
+        "x",
+        "Σ",
+        "ΑΣ",
+        "\u0301",
+        "e\u0301",
+        "İ",
+        " ",
+        "\u2003\t",
+        "¨",
+        "▁",
+        "\x00",
+    ),
+    *(
+        "🙂",
+        "か",
+        "か\u3099",
+        "한",
+        "\u1112\u1161",
+        "\u0bc6",
+        "\u0bc6\u0bbe",
+        "漢",
+        "ﷺ",
+        "⑽",
+        "\u00ad",
+    ),
+    *("\u200b", "\u200d", "\ufeff", "\ufffd", "\x01", "\U000e0100"),
+]
+LONG_TEXTS = st.lists(
+    st.tuples(st.sampled_from(UNITS), st.sampled_from([1, 1, 2, 9, 300])), max_size=6
+).map(lambda parts: "".join(unit * count for unit, count in parts))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        {},
+        {"normalization_rule_name": "nmt_nfkc", "user_defined_symbols": ["\u0bca", "한"]},
+        {"normalization_rule_name": "identity", "split_by_whitespace": False},
+        {"user_defined_symbols": ["e a", "\u200b"]},
+        {"byte_fallback": True, "vocab_size": 450},
+    ],
+    ids=["small", "composed", "identity", "symbols", "bytes"],
+)
+def any_tokenizer(request, small_tokenizer, tmp_path_factory):
+    if not request.param:
+        return small_tokenizer
+    model_file = tmp_path_factory.mktemp("vocabulary") / "other.model"
+    model_file.write_bytes(train_model(**request.param))
+    return AlbertTokenizer(str(model_file))
+
+
+def test_long_texts(any_tokenizer):
+    graph_tokenizer = GraphTokenizer(any_tokenizer)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def tokenize(lines):
+        return graph_tokenizer.tokenize_with_offsets(lines), graph_tokenizer(lines, max_ids=7)
+
+    @settings(deadline=None, derandomize=True, max_examples=20)
+    @given(st.lists(LONG_TEXTS, min_size=3, max_size=4))
+    def check(texts):
+        tokens, fronts = tokenize(texts)
+        assert_same(any_tokenizer, lambda lines: tokens, texts)
+        assert fronts.to_list() == [ids[:7] for ids in tokens.ids.to_list()]
+
+    check()
+
+
+@pytest.mark.parametrize("unit", ["\0", "🙂", "かな", "한", "Ж\u0301", "ไ", "\0\u0301Σ"])
+def test_sentencepiece_never_gets_many_unknown_characters(tmp_path, unit):
+    model_file = tmp_path / "latin.model"
+    train_vocabulary(["the old keeper of lights walks along windy shores"] * 9, str(model_file), 35)
+    model = model_file.read_bytes()
+    normalize = GraphNormalizer(True, classify_characters(model, True))
+    normalized = (
+        normalize(tf.constant(["the " + unit * 100_000 + " keeper"])).text[0].numpy().decode()
+    )
+    assert normalized.startswith("the ")
+    assert normalized.endswith(" keeper")
+    assert len(normalized) < 300
+
+
+@pytest.mark.parametrize("unit", ["wow ", "ﷺ", "½ "])
+def test_only_the_needed_words_are_looked_at(small_tokenizer, unit):
+    normalize = GraphNormalizer(True, classify_characters(small_tokenizer.serialized_model, True))
+    text = tf.constant([unit * 100_000, "", "wow"])
+    normalized = normalize(text, max_pieces=7).text.numpy()
+    assert 7 <= len(normalized[0].split()) <= 30
+    assert normalized[1:].tolist() == [b"", b"wow"]
 
 
 def test_every_character_that_normalisation_knows(small_tokenizer, graph_tokenize):
