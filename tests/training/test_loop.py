@@ -3,6 +3,7 @@ import pathlib
 import resource
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -306,3 +307,31 @@ def test_progress_of_a_run_in_a_log(tmp_path, capsys):
     line = next(line for line in lines if "train_masked_lm_loss" in line)
     assert line.startswith("test: 3/4 steps, ")
     assert "steps/s, ETA 0:0" in line
+
+
+def test_last_step_has_one_line_in_a_log(tmp_path, capsys):
+    go_on(make_trainer(), make_plan(tmp_path, 4))
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("test: 4/4 ")]
+    assert len(lines) == 1
+    assert "train_loss" in lines[0]
+
+
+def test_first_step_has_no_part_in_the_rate(tmp_path, monkeypatch, capsys):
+    """By a clock on which the first call takes an hour, for compiling, and the others a second."""
+    trainer = make_trainer()
+    now = 0.0
+    train_steps = trainer.train_steps
+
+    def train_and_wait(batches, count):
+        nonlocal now
+        now += 1.0 if trainer.step else 3600.0
+        return train_steps(batches, count)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(trainer, "train_steps", train_and_wait)
+    go_on(trainer, make_plan(tmp_path, 11, save_checkpoints_steps=100, log_steps=5))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "train_loss" in line]
+    # Between two lines of reports there may be others, which tell that the run goes on.
+    assert lines[0].startswith("test: 5/11 steps, 1.0 steps/s, ETA 0:00:06")
+    assert "train_sequences_per_second 4," in lines[0]
+    assert lines[1].startswith("test: 10/11 steps, 1.0 steps/s, ETA 0:00:01")
