@@ -109,22 +109,31 @@ def test_lines_of_a_file_equal_the_test_set(data, trained, tmp_path, capsys):
     np.testing.assert_allclose(received, wanted, atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            "one\ttwo\tthree",
-            r"standard input, line 2: received 3 texts; expected text_a or text_a, tab",
-        ),
-        ("  ", r"standard input, line 2: the text is empty"),
-        (b"caf\xe9", r"standard input, line 2: byte 4 is 0xe9, which is not UTF-8"),
-    ],
-)
-def test_line_that_is_none(trained, monkeypatch, line, message):
-    line = line if isinstance(line, bytes) else line.encode()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"fine\n" + line + b"\n")))
-    with pytest.raises(InputError, match=message):
-        run(ClassificationOptions(output_dir=str(trained), predict_file="-"))
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_lines_without_an_answer_leave_the_others_theirs(
+    trained, tmp_path, monkeypatch, capsys, is_pipe
+):
+    lines = b"the old cat\n\none\ttwo\tthree\n  \ncaf\xe9\nthe old cat\n"
+    (tmp_path / "lines.txt").write_bytes(lines)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    path = "-" if is_pipe else str(tmp_path / "lines.txt")
+    with pytest.raises(InputError, match=rf"^--predict_file={path}: 4 of 6 lines could not be ans"):
+        run(ClassificationOptions(output_dir=str(trained), predict_file=path))
+    output, error = capsys.readouterr()
+    first, *unanswered, last = output.splitlines()
+    assert first == last
+    assert first.split("\t")[0] in ("animal", "plant")
+    assert unanswered == [""] * 4
+    place = "standard input" if is_pipe else path
+    assert error.splitlines() == [
+        f"error: {place}, line {line}; its answer is an empty line"
+        for line in (
+            "2: the text is empty",
+            "3: received 3 texts; expected text_a or text_a, tab, text_b",
+            "4: the text is empty",
+            "5: byte 4 is 0xe9, which is not UTF-8; convert the file, e.g. with iconv",
+        )
+    ]
 
 
 def test_dev_file_of_pairs_needs_training_on_pairs(data, tmp_path):
