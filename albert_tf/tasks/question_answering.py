@@ -50,6 +50,7 @@ from albert_tf.tasks.question_answering_data import (
     read_prediction_set,
     read_training_set,
 )
+    warn_of_long_answers,
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions, complete
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
@@ -154,6 +155,8 @@ class _Run:
             self.windows = make_windows(options, questions, tokenizer)
 
     def train(self, config: AlbertConfig, features: Features) -> None:
+            if options.do_train or options.do_eval:
+                warn_of_long_answers(options, questions, self.windows)
         """Trains from the newest checkpoint or `--init_checkpoint`, to the end of the plan."""
         options, trainer = self.options, self.evaluator
         prepare_folder(options, config, trainer, self.tokenizer, self.head.bias(trainer.model))
