@@ -8,7 +8,9 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import socket
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,6 +23,11 @@ _CHUNK_BYTES = 1 << 20
 # A file of other lines than text has might be one line, and fill the memory.
 _MAX_LINE_BYTES = 1 << 26
 
+
+# Of a library's message in one of ours, which is a line.
+_MAX_REASON_LENGTH = 200
+
+_LOCK = ".lock"
 
 def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
     """Returns the files that match, sorted within each pattern, each file once.
@@ -291,4 +298,6 @@ def remove(path: str) -> None:
 def reason(error: Exception) -> str:
     """Returns the last part of an operating system's message; what comes before names the path."""
     message = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    return " ".join(message.split(";")[-1].split())
+    # gRPC's messages end with the state of the connection, over many lines.
+    message = message.split("\nAdditional GRPC error information")[0]
+    return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")
