@@ -5,6 +5,7 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 """
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -23,11 +24,11 @@ _CHUNK_BYTES = 1 << 20
 # A file of other lines than text has might be one line, and fill the memory.
 _MAX_LINE_BYTES = 1 << 26
 
-
 # Of a library's message in one of ours, which is a line.
 _MAX_REASON_LENGTH = 200
 
 _LOCK = ".lock"
+
 
 def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
     """Returns the files that match, sorted within each pattern, each file once.
@@ -221,6 +222,65 @@ def make_directory(path: str, flag: str) -> None:
         tf.io.gfile.makedirs(path)
     except tf.errors.OpError as error:
         raise InputError(f"--{flag}: cannot make the folder '{path}': {reason(error)}") from error
+
+
+@contextlib.contextmanager
+def lock_folder(path: str, flag: str) -> Iterator[None]:
+    """Holds the lock of a folder, which one process at a time can hold.
+
+    The kernel releases it when its owner ends, however that happens. Object stores such as gs:// have no
+    locks, and a file system without them is not locked either.
+
+    Args:
+        path: an existing folder.
+        flag: the flag that names it, for the message.
+
+    Raises:
+        InputError: another process holds the lock, or the folder cannot be written to.
+    """
+    if "://" in path:
+        yield
+        return
+    name = os.path.join(path, _LOCK)
+    with contextlib.ExitStack() as stack:
+        with explain_refusal(name):
+            file = stack.enter_context(open(name, "a+", encoding="utf-8"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise InputError(
+                f"--{flag}={path}: {file.read().strip() or 'another process'} is training in it; wait "
+                "until it has ended, or name another folder"
+            ) from error
+        except OSError:
+            pass  # The file system has no locks.
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def check_addresses(values: Mapping[str, Any]) -> None:
+    """Checks that TensorFlow reaches the file systems of all paths such as gs://bucket/file.
+
+    Args:
+        values: flag -> its value; only text with `://` is a path to check, alone or in a list.
+
+    Raises:
+        InputError: it does not know the file system, or has no access to it.
+    """
+    for flag, value in values.items():
+        for path in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(path, str) or "://" not in path:
+                continue
+            try:
+                tf.io.gfile.exists(path)
+            except tf.errors.OpError as error:
+                raise InputError(
+                    f"--{flag}={path}: TensorFlow has no access: {reason(error)}; expected a path on "
+                    "this machine, or one on a file system that TensorFlow can read"
+                ) from error
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from albert_tf.errors import FlagError
 from albert_tf.evaluation.glue_metrics import compute_metrics
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
+from albert_tf.options import to_json_dict
 from albert_tf.tasks import prediction_files
 from albert_tf.tasks.classification_data import (
     HEAD_FILE,
@@ -59,6 +60,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     """
     options = complete(options)
     start_devices(options)
+    files.check_addresses(to_json_dict(options))
     return run_trials(options, _run_once) if options.num_trials > 1 else _run_once(options)
 
 

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import LoadReport, hugging_face, load_model, read_config
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
@@ -18,7 +19,7 @@ from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.conversion.loading import KindName
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertMultipleChoice
-from albert_tf.options import option
+from albert_tf.options import option, to_json_dict
 from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget, LoadedEncoder
 from albert_tf.tokenization import Tokenizer, load_tokenizer
 from albert_tf.training.checkpoint_files import Layout, plain_name, tensors_of
@@ -86,6 +87,7 @@ def run(options: ConversionOptions) -> LoadReport:
         InputError: the checkpoint or the config is not what the options say, the other kind cannot
             hold the model, or there is an output of this name.
     """
+    files.check_addresses(to_json_dict(options))
     target, output = TARGETS[options.to], options.output_checkpoint
     config, tokenizer = _find_companions(options)
     model, report = load_model(config, options.init_checkpoint)

@@ -28,6 +28,7 @@ from albert_tf.evaluation.squad_thresholds import with_margin
 from albert_tf.export import AnswerRule, export_question_answering
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
+from albert_tf.options import to_json_dict
 from albert_tf.tasks.answer_heads import ANSWER_HEADS
 from albert_tf.tasks.common import (
     check_vocab_size,
@@ -71,6 +72,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a question or a checkpoint is not what the options say.
     """
+    files.check_addresses(to_json_dict(options))
     if options.do_eval_predictions:
         return _score_predictions(options)
     options = complete(options)
