@@ -124,17 +124,19 @@ class _Run:
         main_set = dev_sets[0].name if dev_sets else ""
         metric = self.data.task.metrics[0]
         (train_set,) = self.data.sets["train"]
-        prepare_folder(options, config, trainer, tokenizer, trainer.model.head.dense.bias)
-        write_head(options, self.data.head)
-        fine_tune(
-            options,
-            trainer,
-            train_set.features,
-            self.data.task.name,
-            metric,
-            best_metric=_prefix(main_set) + metric,
-            evaluate=(lambda: self._evaluate()[0]) if dev_sets else None,
-        )
+        bias = trainer.model.head.dense.bias
+        with prepare_folder(options, config, trainer, tokenizer, bias):
+            write_head(options, self.data.head)
+            fine_tune(
+                options,
+                trainer,
+                train_set.features,
+                self.data.task.name,
+                metric,
+                best_metric=_prefix(main_set) + metric,
+                evaluate=self._evaluate_in_training if dev_sets else None,
+                num_dev_examples=len(dev_sets[0].examples) if dev_sets else 0,
+            )
 
     def evaluate_best(self) -> dict[str, float]:
         """Evaluates the model as it is and writes metrics, predictions and confusion matrices."""

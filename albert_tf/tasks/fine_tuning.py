@@ -1,10 +1,12 @@
 """How every fine-tuning task trains: steps, the folder, early stopping."""
 
+import contextlib
 import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -47,6 +49,12 @@ from albert_tf.training.evaluator import Loss
 # stopping can stop.
 _EVALUATIONS = 10
 
+
+# With fewer, one example moves the accuracy by more than a percent.
+_FEW_EXAMPLES = 100
+
+# The name under which an evaluation reports whether the model is collapsed, 0 or 1.
+COLLAPSED = "collapsed"
 
 def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
     """Checks that the checkpoints of the output folder, where it has some, are of such a run.
@@ -182,8 +190,11 @@ def prepare_folder(
     trainer: Trainer,
     tokenizer: Tokenizer,
     head_bias: keras.Variable,
-) -> None:
-    """Sets the weights that training goes on from, and writes into the output folder what is trained.
+@contextlib.contextmanager
+) -> Iterator[None]:
+    """Sets the weights that training starts from and describes the run in the output folder.
+
+    Within, no other training runs in it.
 
     Args:
         options: the run's options.
@@ -193,14 +204,16 @@ def prepare_folder(
         head_bias: a variable of the head, which tells whether `--init_checkpoint` has the same one.
 
     Raises:
-        InputError: a checkpoint cannot be read or is of another model, or a folder cannot be made.
+        InputError: a checkpoint cannot be read or is of another model; a folder cannot be made; or
+            another training runs in it.
     """
     starting_part = _starting_part(options, trainer.model, head_bias)
-    start_or_resume(options, config, trainer, starting_part)
-    if options.export_dir:
-        # So that hours of training do not end at a folder that cannot be made.
-        files.make_directory(options.export_dir, "export_dir")
-    _copy_vocabulary(options, tokenizer)
+    with start_or_resume(options, config, trainer, starting_part):
+        if options.export_dir:
+            # So that hours of training do not end at a folder that cannot be made.
+            files.make_directory(options.export_dir, "export_dir")
+        _copy_vocabulary(options, tokenizer)
+        yield
 
 
 def fine_tune(
@@ -217,6 +230,7 @@ def fine_tune(
     Args:
         options: the run's options.
         trainer: at its first step, or where the folder's checkpoint is.
+    num_dev_examples: int,
         features: the examples.
         description: what progress calls the run.
         metric: what the learning curve shows beside the loss.
@@ -228,7 +242,20 @@ def fine_tune(
         every = math.ceil(num_train_steps / _EVALUATIONS)
         options = dataclasses.replace(options, save_checkpoints_steps=every)
     plan = make_plan(options, description, num_train_steps, best_metric, higher_is_better=True)
+        num_dev_examples: how many examples `evaluate` scores.
     batches_from = functools.partial(
+    if options.train_batch_size > len(features):
+        print(
+            f"warning: --train_batch_size={options.train_batch_size}: there are {len(features)} training "
+            "examples, so every update has some of them more than once",
+            file=sys.stderr,
+        )
+    if evaluate is not None and num_dev_examples < _FEW_EXAMPLES:
+        print(
+            f"warning: {num_dev_examples} dev examples pick the best checkpoint; with fewer than "
+            f"{_FEW_EXAMPLES} that choice is mostly chance",
+            file=sys.stderr,
+        )
         training_batches,
         features,
         options.train_batch_size,

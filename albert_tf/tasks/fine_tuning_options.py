@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError
 from albert_tf.export import assets
 from albert_tf.export.writing import Form, Weights
 from albert_tf.options import option
-from albert_tf.tasks.common import OPTIONS_FILE
+from albert_tf.tasks.common import OPTIONS_FILE, name_remedy, read_options
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.training_options import TrainingOptions, check_range
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
@@ -204,13 +204,16 @@ def fill(options: _Options, recipe: Recipe | None, defaults: Mapping[str, Any]) 
     values: dict[str, Any] = {}
     if recipe:
         values = _of_recipe(options, recipe)
-    elif not options.do_train:
+    elif options.exported_model:
         values = read_folder(options.model_dir, options.OF_MODEL)
     given = {name: value for name, value in values.items() if value is not None}
     values = {**_DEFAULTS, **defaults, **given}
     for one, other in _EXCLUDE:
         if any(getattr(options, name, None) is not None for name in (one, other)):
             values = {name: value for name, value in values.items() if name not in (one, other)}
+    elif not options.do_train:
+        with name_remedy():
+            values = read_folder(options.output_dir, options.OF_MODEL)
         elif values.get(one) is not None:
             values.pop(other, None)
     missing = {
@@ -249,9 +252,7 @@ def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
     path = os.path.join(model_dir, OPTIONS_FILE)
     if not tf.io.gfile.exists(path):
         return {}
-    saved = files.read_json(path)
-    if not isinstance(saved, Mapping):
-        raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
+    saved = read_options(path)
     values = {name: saved.get(name) for name in names}
     there = {
         "albert_config_file": CONFIG_FILE,

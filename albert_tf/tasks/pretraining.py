@@ -227,8 +227,8 @@ def _train(
     plan = make_plan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
-    start_or_resume(options, config, trainer, starting_part=trainer.model)
-    train(trainer, plan, batches_from, evaluate, order.names)
+    with start_or_resume(options, config, trainer, starting_part=trainer.model):
+        train(trainer, plan, batches_from, evaluate, order.names)
     if not trainer.is_chief:
         return
     if path := draw_learning_curve(options.output_dir, "accuracy", "perplexity"):

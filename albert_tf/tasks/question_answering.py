@@ -50,8 +50,8 @@ from albert_tf.tasks.question_answering_data import (
     make_windows,
     read_prediction_set,
     read_training_set,
-)
     warn_of_long_answers,
+)
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions, complete
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
@@ -155,22 +155,24 @@ class _Run:
         self.windows: SquadWindows | None = None
         if questions:
             self.windows = make_windows(options, questions, tokenizer)
-
-    def train(self, config: AlbertConfig, features: Features) -> None:
             if options.do_train or options.do_eval:
                 warn_of_long_answers(options, questions, self.windows)
+
+    def train(self, config: AlbertConfig, features: Features) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint`, to the end of the plan."""
         options, trainer = self.options, self.evaluator
-        prepare_folder(options, config, trainer, self.tokenizer, self.head.bias(trainer.model))
-        fine_tune(
-            options,
-            trainer,
-            features,
-            "squad",
-            metric="f1",
-            best_metric="f1",
-            evaluate=(lambda: self._evaluate(self._answer())) if self.questions else None,
-        )
+        bias = self.head.bias(trainer.model)
+        with prepare_folder(options, config, trainer, self.tokenizer, bias):
+            fine_tune(
+                options,
+                trainer,
+                features,
+                "squad",
+                metric="f1",
+                best_metric="f1",
+                evaluate=(lambda: self._evaluate(self._answer())) if self.questions else None,
+                num_dev_examples=len(self.questions),
+            )
         self._keep_threshold(best_metrics(options.output_dir) or {})
 
     def evaluate_best(self) -> dict[str, float]:
