@@ -44,17 +44,18 @@ from albert_tf.training import (
     train,
 )
 from albert_tf.training.evaluator import Loss
+from albert_tf.training.reports import read_reports
 
 # Of a training whose user does not say how often: enough that the best checkpoint is a choice, and early
 # stopping can stop.
 _EVALUATIONS = 10
-
 
 # With fewer, one example moves the accuracy by more than a percent.
 _FEW_EXAMPLES = 100
 
 # The name under which an evaluation reports whether the model is collapsed, 0 or 1.
 COLLAPSED = "collapsed"
+
 
 def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
     """Checks that the checkpoints of the output folder, where it has some, are of such a run.
@@ -105,10 +106,15 @@ def make_fine_tuner(
         return make_model(encoder, options.random_seed + 1)
 
     num_train_steps = _count_train_steps(options, num_examples)
-    warmup_steps = options.warmup_steps
-    if warmup_steps is None:
-        warmup_steps = int(num_train_steps * options.warmup_proportion)
+    warmup_steps = count_warmup_steps(options, num_examples)
     return make_evaluator(options, make, loss, num_train_steps, warmup_steps)
+
+
+def count_warmup_steps(options: FineTuningOptions, num_examples: int) -> int:
+    """Returns in how many updates the learning rate of a training on some examples reaches its peak."""
+    if options.warmup_steps is not None:
+        return options.warmup_steps
+    return int(_count_train_steps(options, num_examples) * options.warmup_proportion)
 
 
 def _count_train_steps(options: FineTuningOptions, num_examples: int) -> int:
@@ -184,13 +190,13 @@ def export_details(
     )
 
 
+@contextlib.contextmanager
 def prepare_folder(
     options: FineTuningOptions,
     config: AlbertConfig,
     trainer: Trainer,
     tokenizer: Tokenizer,
     head_bias: keras.Variable,
-@contextlib.contextmanager
 ) -> Iterator[None]:
     """Sets the weights that training starts from and describes the run in the output folder.
 
@@ -224,26 +230,20 @@ def fine_tune(
     metric: str,
     best_metric: str,
     evaluate: Callable[[], dict[str, float]] | None,
+    num_dev_examples: int,
 ) -> None:
     """Trains to the end of the plan.
 
     Args:
         options: the run's options.
         trainer: at its first step, or where the folder's checkpoint is.
-    num_dev_examples: int,
         features: the examples.
         description: what progress calls the run.
         metric: what the learning curve shows beside the loss.
         best_metric: what picks the best checkpoint; higher is better.
         evaluate: returns metrics of held-out data; None where there is none.
-    """
-    num_train_steps = _count_train_steps(options, len(features))
-    if options.save_checkpoints_steps is None:
-        every = math.ceil(num_train_steps / _EVALUATIONS)
-        options = dataclasses.replace(options, save_checkpoints_steps=every)
-    plan = make_plan(options, description, num_train_steps, best_metric, higher_is_better=True)
         num_dev_examples: how many examples `evaluate` scores.
-    batches_from = functools.partial(
+    """
     if options.train_batch_size > len(features):
         print(
             f"warning: --train_batch_size={options.train_batch_size}: there are {len(features)} training "
@@ -256,6 +256,12 @@ def fine_tune(
             f"{_FEW_EXAMPLES} that choice is mostly chance",
             file=sys.stderr,
         )
+    num_train_steps = _count_train_steps(options, len(features))
+    if options.save_checkpoints_steps is None:
+        every = math.ceil(num_train_steps / _EVALUATIONS)
+        options = dataclasses.replace(options, save_checkpoints_steps=every)
+    plan = make_plan(options, description, num_train_steps, best_metric, higher_is_better=True)
+    batches_from = functools.partial(
         training_batches,
         features,
         options.train_batch_size,
@@ -263,8 +269,22 @@ def fine_tune(
         fixed_length=fixed_length(options),
     )
     _train_until_no_better(options, trainer, plan, batches_from, evaluate)
+    if has_collapsed(options.output_dir):
+        print(
+            f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
+            "predictions are alike, and the loss is that of guessing; start again with another "
+            "--random_seed, a lower --learning_rate or a longer warm-up",
+            file=sys.stderr,
+        )
     if path := draw_learning_curve(options.output_dir, metric):
         print(f"learning curve in {path}")
+
+
+def has_collapsed(output_dir: str) -> bool:
+    """Returns whether a training was collapsed in all its evaluations after the warm-up."""
+    evaluations = [line for line in read_reports(output_dir) if line["split"] == "eval"]
+    after_warmup = [line[COLLAPSED] for line in evaluations if COLLAPSED in line]
+    return bool(after_warmup) and all(after_warmup)
 
 
 def _train_until_no_better(

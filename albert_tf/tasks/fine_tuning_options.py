@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import FlagError
 from albert_tf.export import assets
@@ -110,6 +109,10 @@ class FineTuningOptions(TrainingOptions):
         "Trainings with the seeds --random_seed and the next ones, each in a folder of its own.", 1
     )
 
+    exclude_collapsed: bool = option(
+        "Leave trainings that collapsed to one answer out of the summary of --num_trials.", False
+    )
+
     def __post_init__(self):
         super().__post_init__()
         for name in ("num_train_steps", "early_stopping_evaluations", "num_trials"):
@@ -164,6 +167,8 @@ class FineTuningOptions(TrainingOptions):
                 raise FlagError(f"received --{names[0]} and --{names[1]}; expected one of them")
         if self.num_trials > 1 and not (self.do_train and self.do_eval):
             raise FlagError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
+        if self.exclude_collapsed and self.num_trials == 1:
+            raise FlagError("--exclude_collapsed: expected --num_trials of at least 2; received 1")
 
     def check_early_stopping(self, dev_flag: str, has_dev_set: bool) -> None:
         """Checks that there is something to stop on.
@@ -206,14 +211,14 @@ def fill(options: _Options, recipe: Recipe | None, defaults: Mapping[str, Any]) 
         values = _of_recipe(options, recipe)
     elif options.exported_model:
         values = read_folder(options.model_dir, options.OF_MODEL)
+    elif not options.do_train:
+        with name_remedy():
+            values = read_folder(options.output_dir, options.OF_MODEL)
     given = {name: value for name, value in values.items() if value is not None}
     values = {**_DEFAULTS, **defaults, **given}
     for one, other in _EXCLUDE:
         if any(getattr(options, name, None) is not None for name in (one, other)):
             values = {name: value for name, value in values.items() if name not in (one, other)}
-    elif not options.do_train:
-        with name_remedy():
-            values = read_folder(options.output_dir, options.OF_MODEL)
         elif values.get(one) is not None:
             values.pop(other, None)
     missing = {

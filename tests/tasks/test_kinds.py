@@ -163,6 +163,23 @@ def test_race(data, tmp_path):
     assert all(len(letters) == 2 and set(letters) <= set("ABCD") for letters in answers.values())
 
 
+def test_levels_of_race_have_accuracies_of_their_own(data, tmp_path):
+    write_race(tmp_path, together=True)
+    # The middle school's dev set has more questions than the high school's.
+    path = tmp_path / "dev" / "high" / "all.txt"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    out = tmp_path / "out"
+    options = {"task_name": "race", "data_dir": str(tmp_path), "max_qa_length": 10}
+    metrics = run(make_options(data, out, **NO_FILES, **options, num_train_steps=1))
+    assert list(metrics) == ["accuracy", "loss", "high_accuracy", "middle_accuracy"]
+    assert json.loads((out / "eval_results.json").read_text()) == metrics
+    rows = read_table(out / "eval_predictions.tsv")
+    for level, count in (("high", 2), ("middle", 6)):
+        right = [row["label"] == row["prediction"] for row in rows if row["guid"].startswith(level)]
+        assert len(right) == count
+        assert metrics[f"{level}_accuracy"] == np.mean(right)
+
+
 def test_choices_need_room(data, tmp_path):
     path = write_choices(tmp_path / "train.tsv", 5, seed=1)
     options = make_options(

@@ -2,7 +2,10 @@
 
 import dataclasses
 import io
+import json
 import shutil
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -288,6 +291,92 @@ def test_file_of_the_folder_that_is_none(classifier, name, content):
     (classifier / name).write_text(content)
     with pytest.raises(InputError, match=rf"classifier/{name}: .*as --do_train writes it"):
         run(ClassificationOptions(output_dir=str(classifier), predict_file="-"))
+
+
+@pytest.mark.parametrize("name", ["config.json", "task.json", "albert_config.json"])
+def test_damaged_description_does_not_keep_a_training_from_going_on(data, classifier, capsys, name):
+    written = (classifier / name).read_bytes()
+    (classifier / name).write_bytes(written[:9] + b"\0")
+    options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
+    message = (
+        rf"classifier/{name}.*; if the file is damaged, remove it and give the flags of the tra"
+    )
+    with pytest.raises(InputError, match=message):
+        run(options)
+    (classifier / name).unlink()
+    capsys.readouterr()
+    run(options)
+    output, error = capsys.readouterr()
+    assert "goes on at step 30" in output
+    assert f"warning: {classifier}/{name}: missing; written anew as the flags say" in error
+    if name != "config.json":
+        assert (classifier / name).read_bytes() == written
+
+
+def test_second_training_in_a_folder_is_refused(data, classifier):
+    options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
+    before = {path: path.read_bytes() for path in classifier.rglob("*.*") if path.is_file()}
+    # Another process that holds the lock, and dies without a word.
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, str(classifier)], stdout=subprocess.PIPE
+    )
+    owner.stdout.readline()
+    with pytest.raises(
+        InputError, match=rf"^--output_dir={classifier}: somebody is training in it; "
+    ):
+        run(options)
+    del before[classifier / ".lock"]
+    assert before == {path: path.read_bytes() for path in before}
+    owner.kill()
+    owner.communicate()
+    assert "accuracy" in run(options)
+
+
+HOLD_LOCK = """
+import fcntl, sys, time
+file = open(sys.argv[1] + "/.lock", "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("somebody", file=file, flush=True)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+def test_training_that_stays_at_guessing_is_named(data, tmp_path, capsys):
+    options = make_options(
+        data,
+        tmp_path / "out",
+        learning_rate=0.0,
+        num_train_steps=2,
+        warmup_steps=1,
+        save_checkpoints_steps=1,
+    )
+    run(options)
+    assert "out has collapsed: after the warm-up all dev pred" in capsys.readouterr().err
+    reports = map(json.loads, (tmp_path / "out" / "metrics.jsonl").read_text().splitlines())
+    states = {line["step"]: line.get("collapsed") for line in reports if line["split"] == "eval"}
+    assert states == {0: None, 1: None, 2: 1.0}
+    assert "collapsed" not in (tmp_path / "out" / "eval_results.json").read_text()
+
+
+def test_few_dev_rows_are_named(data, tmp_path, capsys):
+    run(make_options(data, tmp_path / "out", num_train_steps=1))
+    assert "warning: 60 dev examples pick the best checkpoint; " in capsys.readouterr().err
+
+
+def test_batch_of_more_rows_than_there_are_is_named(data, tmp_path, capsys):
+    write_rows(tmp_path / "train.tsv", 5, seed=1)
+    files = {"train_file": str(tmp_path / "train.tsv"), "dev_file": None, "do_eval": False}
+    run(make_options(data, tmp_path / "out", **files, num_train_steps=1))
+    assert (
+        "warning: --train_batch_size=16: there are 5 training examples" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("name", ["train_batch_size", "eval_batch_size"])
+def test_batch_that_no_memory_holds(data, tmp_path, name):
+    with pytest.raises(FlagError, match=f"--{name}=1000000000: expected at most 1048576"):
+        make_options(data, tmp_path, **{name: 10**9})
 
 
 def test_init_classifier_that_is_none(data, tmp_path):
