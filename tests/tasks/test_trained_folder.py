@@ -242,6 +242,15 @@ def test_damaged_init_classifier_names_its_flag(data, classifier, tmp_path):
         run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
 
 
+def test_damaged_config_of_init_classifier_names_its_flag(data, classifier, tmp_path):
+    (classifier / "albert_config.json").write_text("{")
+    values = {"albert_config_file": None, "spm_model_file": None}
+    with pytest.raises(
+        InputError, match=r"^--init_classifier: .*/albert_config.json, line 1: not J"
+    ):
+        run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
+
+
 @pytest.mark.parametrize("name", ["albert_config.json", "vocabulary.model"])
 def test_init_classifier_that_lacks_a_file(data, classifier, tmp_path, name):
     (classifier / name).unlink()
