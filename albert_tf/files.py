@@ -5,10 +5,13 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 """
 
 import contextlib
+import fcntl
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import socket
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +23,11 @@ INCOMPLETE = ".incomplete"
 _CHUNK_BYTES = 1 << 20
 # A file of other lines than text has might be one line, and fill the memory.
 _MAX_LINE_BYTES = 1 << 26
+
+# Of a library's message in one of ours, which is a line.
+_MAX_REASON_LENGTH = 200
+
+_LOCK = ".lock"
 
 
 def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
@@ -217,6 +225,65 @@ def make_directory(path: str, flag: str) -> None:
 
 
 @contextlib.contextmanager
+def lock_folder(path: str, flag: str) -> Iterator[None]:
+    """Holds the lock of a folder, which one process at a time can hold.
+
+    The kernel releases it when its owner ends, however that happens. Object stores such as gs:// have no
+    locks, and a file system without them is not locked either.
+
+    Args:
+        path: an existing folder.
+        flag: the flag that names it, for the message.
+
+    Raises:
+        InputError: another process holds the lock, or the folder cannot be written to.
+    """
+    if "://" in path:
+        yield
+        return
+    name = os.path.join(path, _LOCK)
+    with contextlib.ExitStack() as stack:
+        with explain_refusal(name):
+            file = stack.enter_context(open(name, "a+", encoding="utf-8"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise InputError(
+                f"--{flag}={path}: {file.read().strip() or 'another process'} is training in it; wait "
+                "until it has ended, or name another folder"
+            ) from error
+        except OSError:
+            pass  # The file system has no locks.
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def check_addresses(values: Mapping[str, Any]) -> None:
+    """Checks that TensorFlow reaches the file systems of all paths such as gs://bucket/file.
+
+    Args:
+        values: flag -> its value; only text with `://` is a path to check, alone or in a list.
+
+    Raises:
+        InputError: it does not know the file system, or has no access to it.
+    """
+    for flag, value in values.items():
+        for path in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(path, str) or "://" not in path:
+                continue
+            try:
+                tf.io.gfile.exists(path)
+            except tf.errors.OpError as error:
+                raise InputError(
+                    f"--{flag}={path}: TensorFlow has no access: {reason(error)}; expected a path on "
+                    "this machine, or one on a file system that TensorFlow can read"
+                ) from error
+
+
+@contextlib.contextmanager
 def write_atomically(path: str) -> Iterator[str]:
     """Gives a name to write a file or a folder under, and renames it to `path` on success.
 
@@ -291,4 +358,6 @@ def remove(path: str) -> None:
 def reason(error: Exception) -> str:
     """Returns the last part of an operating system's message; what comes before names the path."""
     message = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    return " ".join(message.split(";")[-1].split())
+    # gRPC's messages end with the state of the connection, over many lines.
+    message = message.split("\nAdditional GRPC error information")[0]
+    return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")

@@ -31,6 +31,7 @@ class Progress:
         self.done = done
         self._first = done
         self._start = self._last_line = time.monotonic()
+        self._printed: float | None = None  # `done` as of the last line
         self._bar = None
         self._values: dict[str, str] = {}
         self._counts: dict[str, float] = {}
@@ -53,13 +54,27 @@ class Progress:
         elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._print_line()
 
-    def report(self, values: Mapping[str, float]) -> None:
-        """Shows values: beside the bar until they are given anew, or in a line of their own."""
+    def warm_up(self, count: float) -> None:
+        """Adds `count`, and leaves it and the time until now out of the rate: the time of compiling."""
+        self.done += count
+        self._first, self._start = self.done, time.monotonic()
+        if self._bar is not None:
+            self._bar.unpause()
+            self._bar.update(count)
+
+    def report(self, values: Mapping[str, float], count: float = 0) -> None:
+        """Adds `count` to what is done and shows values.
+
+        A bar keeps them beside it until they are reported again; in a log they have a line of their own.
+        """
         shown = {name: f"{value:.4g}" for name, value in values.items()}
         if self._bar is not None:
             self._values |= shown
-            self._bar.set_postfix(self._values)
+            self._bar.set_postfix(self._values, refresh=False)
+            self.update(count)
+            self._bar.refresh()
         else:
+            self.done += count
             self._print_line(shown)
 
     def __enter__(self) -> "Progress":
@@ -68,7 +83,7 @@ class Progress:
     def __exit__(self, *exception) -> None:
         if self._bar is not None:
             self._bar.close()
-        else:
+        elif self._printed != self.done:
             self._print_line()
 
     def _rates(self) -> dict[str, str]:
@@ -77,13 +92,15 @@ class Progress:
 
     def _print_line(self, values: Mapping[str, str] = _NOTHING) -> None:
         self._last_line = time.monotonic()
+        self._printed = self.done
         elapsed = self._last_line - self._start
-        rate = (self.done - self._first) / max(elapsed, 1e-9)
+        rate = max(self.done - self._first, 0) / max(elapsed, 1e-9)
         parts = [f"{self.description}: {round(self.done, 1)}"]
         if self.total is not None:
             parts[0] += f"/{round(self.total, 1)}"
         parts[0] += f" {self.unit}"
-        parts.append(f"{rate:.1f} {self.unit}/s")
+        if rate > 0:
+            parts.append(f"{rate:.1f} {self.unit}/s")
         if self.total is not None and rate > 0:
             left = round((self.total - self.done) / rate)
             parts.append(f"ETA {datetime.timedelta(seconds=left)}")

@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import os
 import pathlib
 
@@ -112,3 +114,35 @@ def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
         fail_half_way()
     assert (tmp_path / "ckpt.data").read_text() == ".data"
     assert sorted(os.listdir(tmp_path)) == ["ckpt.data", "ckpt.index"]
+
+
+@pytest.mark.parametrize("value", ["https://host/file", ["file", "https://host/file"]])
+def test_address_that_tensorflow_cannot_read_names_its_flag(value):
+    message = (
+        r"^--input_file=https://host/file: TensorFlow has no access: File system scheme 'https' not"
+    )
+    with pytest.raises(InputError, match=message):
+        files.check_addresses({"max_seq_length": 7, "output_dir": "here", "input_file": value})
+
+
+def test_locked_folder_is_free_again_when_its_owner_is_done(tmp_path):
+    with files.lock_folder(str(tmp_path), "output_dir"):
+        message = rf"^--output_dir={tmp_path}: process \d+ on .* is training in it; wait until"
+        with (
+            pytest.raises(InputError, match=message),
+            files.lock_folder(str(tmp_path), "output_dir"),
+        ):
+            pass
+    with files.lock_folder(str(tmp_path), "output_dir"):
+        pass
+
+
+def test_file_system_without_locks(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with files.lock_folder(str(tmp_path), "output_dir"):
+        pass
+    with files.lock_folder("gs://bucket/folder", "output_dir"):
+        pass

@@ -46,7 +46,7 @@ class RaceFolders:
         for level in self.levels:
             folder = os.path.join(top, split, level)
             for place, article in _read_articles(data_dir, folder):
-                examples += examples_of_article(place, article, labels, split)
+                examples += examples_of_article(place, article, labels, split, level)
         if not examples:
             raise InputError(f"{os.path.join(top, split)}: holds no questions")
         if len({example.label is None for example in examples}) > 1:
@@ -109,7 +109,9 @@ def _parse(place: str, line: str) -> Any:
         raise InputError(f"{place}: not JSON: {error.msg}") from error
 
 
-def examples_of_article(place: str, article: Any, labels: Labels, split: str) -> list[Example]:
+def examples_of_article(
+    place: str, article: Any, labels: Labels, split: str, level: str = ""
+) -> list[Example]:
     """Makes an example of each question.
 
     Its id is the article's and the question's number from 0: `high1.txt-0`.
@@ -120,6 +122,7 @@ def examples_of_article(place: str, article: Any, labels: Labels, split: str) ->
             and in `answers`, a letter; a test set may do without `answers`.
         labels: the labels that exist.
         split: `train`, `dev` or `test`.
+        level: `middle` or `high`; empty where it does not matter.
 
     Raises:
         InputError: something is missing or of another form.
@@ -148,6 +151,7 @@ def examples_of_article(place: str, article: Any, labels: Labels, split: str) ->
                 text_b=question,
                 label=answer,
                 choices=tuple(choices),
+                subset=level,
             )
         )
     return examples

@@ -196,10 +196,16 @@ def describe_faults(examples: Sequence[SquadExample], source: str, training: boo
         ids = [id_ for id_, count in counts.items() if count]
         if not ids:
             continue
-        shown = ", ".join(ids[:_IDS_SHOWN]) + (", ..." if len(ids) > _IDS_SHOWN else "")
         what_follows = fault.in_training if training else fault.in_evaluation
-        lines.append(f"{source}: {fault.what}: {sum(counts.values())}, {what_follows} ({shown})")
+        lines.append(
+            f"{source}: {fault.what}: {sum(counts.values())}, {what_follows} ({show_ids(ids)})"
+        )
     return lines
+
+
+def show_ids(ids: Sequence[str]) -> str:
+    """Returns some ids for a message, the first of many."""
+    return ", ".join(ids[:_IDS_SHOWN]) + (", ..." if len(ids) > _IDS_SHOWN else "")
 
 
 class _Node(NamedTuple):

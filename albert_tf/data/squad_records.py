@@ -90,6 +90,32 @@ class SquadWindows:
         return passages
 
 
+def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows) -> np.ndarray:
+    """Returns how many tokens the shortest answer to each question has.
+
+    Args:
+        examples: n questions.
+        windows: theirs.
+
+    Returns:
+        int (n,), 0 where no window holds an answer whole, or there is none.
+    """
+    counts = np.zeros(len(examples), np.int64)
+    features = windows.features
+    firsts = features.starts + features.first_lengths
+    lasts = features.starts + features.lengths - 1  # [SEP]
+    for index, first, last in zip(windows.example_indices, firsts, lasts, strict=True):
+        starts, ends = windows.token_starts[first:last], windows.token_ends[first:last]
+        for answer in set(filter(examples[index].stands, examples[index].answers)):
+            start = answer.start + len(answer.text) - len(answer.text.lstrip())
+            end = answer.start + len(answer.text.rstrip())
+            if starts[0] <= start and end <= ends[-1]:
+                before = np.searchsorted(ends, start, side="right")
+                count = np.searchsorted(starts, end - 1, side="right") - before
+                counts[index] = min(counts[index] or count, count)
+    return counts
+
+
 def squad_record(
     max_seq_length: int, with_offsets: bool, vocab_size: int | None = None
 ) -> RecordSpec:

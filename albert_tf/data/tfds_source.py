@@ -6,16 +6,23 @@ numbers, whose names are the original's for some tasks and for others, whose lab
 """
 
 import contextlib
+import glob
 import logging
+import os
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from albert_tf import files
 from albert_tf.data.race import examples_of_article, natural_key
 from albert_tf.data.task import Task
 from albert_tf.data.tsv import Columns, Example, check_label
 from albert_tf.errors import InputError
+
+# Of a download, with pauses of 0, 0.4, 0.8 and 1.6 seconds.
+_DOWNLOAD_RETRIES = 4
 
 
 def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
@@ -40,7 +47,8 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
             place = f"{builder}, {name}, record {number}"
             if task.tfds.columns is None:
                 article = {"id": decode(record["example_id"]), **_texts(record)}
-                of_builder += examples_of_article(place, article, task.labels, split)
+                level = builder.partition("/")[2]
+                of_builder += examples_of_article(place, article, task.labels, split, level)
             else:
                 of_builder.append(_example(place, record, task, features, split))
         examples += sorted(of_builder, key=lambda example: natural_key(example.guid))
@@ -66,10 +74,17 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
             "--data_source=tfds: the package tensorflow-datasets is not installed; "
             "pip install tensorflow-datasets importlib-resources, or --data_source=files with --data_dir"
         ) from error
-    # It tries ten times, which is one error for the user and not ten warnings.
+    # It tries several times, which is one error for the user and not several warnings.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    with _explain(builder):
-        dataset, info = tfds.load(builder, split=split, data_dir=data_dir, with_info=True)
+    downloads = os.path.join(data_dir or tfds.core.constants.DATA_DIR, "downloads")
+    with _explain(builder), _fail_soon(), _remove_parts(downloads):
+        dataset, info = tfds.load(
+            builder,
+            split=split,
+            data_dir=data_dir,
+            with_info=True,
+            download_and_prepare_kwargs={"download_dir": downloads},
+        )
 
     def records() -> Iterator[Mapping]:
         with _explain(builder):
@@ -79,12 +94,44 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
 
 
 @contextlib.contextmanager
+def _fail_soon() -> Iterator[None]:
+    """Within, a download is tried again a few times, in seconds.
+
+    TensorFlow Datasets has no option for it. Its ten times take four minutes where there is no network.
+    """
+    from tensorflow_datasets.core.download import downloader
+
+    before, downloader.MAX_RETRIES = downloader.MAX_RETRIES, _DOWNLOAD_RETRIES
+    try:
+        yield
+    finally:
+        downloader.MAX_RETRIES = before
+
+
+@contextlib.contextmanager
+def _remove_parts(downloads: str) -> Iterator[None]:
+    """Removes what a download that fails within leaves of itself, and TensorFlow Datasets keeps."""
+    pattern = os.path.join(downloads, "**", "*.tmp.*")
+    before = set(glob.glob(pattern, recursive=True))
+    try:
+        yield
+    except BaseException:
+        for path in set(glob.glob(pattern, recursive=True)) - before:
+            files.remove(path)
+        raise
+
+
+@contextlib.contextmanager
 def _explain(builder: str) -> Iterator[None]:
     try:
         yield
     # Any of the network's, the file system's and the package's own errors.
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        request = getattr(error, "request", None)
+        if isinstance(error, OSError) and request is not None:
+            reason = f"no connection to {urllib.parse.urlsplit(request.url).netloc}"
+        else:
+            reason = files.reason(error) or type(error).__name__
         raise InputError(
             f"--data_source=tfds: '{builder}' can be neither read nor downloaded: {reason}; "
             "give the original files instead: --data_source=files and --data_dir"

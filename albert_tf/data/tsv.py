@@ -24,6 +24,7 @@ class Example:
         text_b: the second of a pair, or the question.
         label: the label's name, or a score in digits; None in a test set without labels.
         choices: for multiple choice, the answers to choose from; their labels are A, B, ...
+        subset: the part of the set that has metrics of its own, as RACE's levels; empty without parts.
     """
 
     guid: str
@@ -31,6 +32,7 @@ class Example:
     text_b: str | None = None
     label: str | None = None
     choices: tuple[str, ...] = ()
+    subset: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

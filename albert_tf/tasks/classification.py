@@ -12,9 +12,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import stored_labels
 from albert_tf.data.input_pipeline import evaluation_batches, restore_order
 from albert_tf.errors import FlagError, InputError
-from albert_tf.evaluation.glue_metrics import compute_metrics
+from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
+from albert_tf.options import to_json_dict
 from albert_tf.tasks import prediction_files
 from albert_tf.tasks.classification_data import (
     Data,
@@ -32,7 +33,9 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.fine_tuning import (
+    COLLAPSED,
     check_folder,
+    count_warmup_steps,
     export_details,
     fine_tune,
     load_best_checkpoint,
@@ -58,6 +61,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a row or a checkpoint is not what the options say.
     """
+    files.check_addresses(to_json_dict(options))
     options = complete(options)
     start_devices(options)
     return run_trials(options, _run_once) if options.num_trials > 1 else _run_once(options)
@@ -124,17 +128,19 @@ class _Run:
         metric = self.data.task.metrics[0]
         (train_set,) = self.data.sets["train"]
         _check_init_labels(options, self.data.head)
-        prepare_folder(options, config, trainer, tokenizer, trainer.model.head.dense.bias)
-        write_head(options, self.data.head)
-        fine_tune(
-            options,
-            trainer,
-            train_set.features,
-            self.data.task.name,
-            metric,
-            best_metric=_prefix(main_set) + metric,
-            evaluate=(lambda: self._evaluate()[0]) if dev_sets else None,
-        )
+        bias = trainer.model.head.dense.bias
+        with prepare_folder(options, config, trainer, tokenizer, bias):
+            write_head(options, self.data.head)
+            fine_tune(
+                options,
+                trainer,
+                train_set.features,
+                self.data.task.name,
+                metric,
+                best_metric=_prefix(main_set) + metric,
+                evaluate=self._evaluate_in_training if dev_sets else None,
+                num_dev_examples=len(dev_sets[0].examples) if dev_sets else 0,
+            )
 
     def evaluate_best(self) -> dict[str, float]:
         """Evaluates the model as it is and writes metrics, predictions and confusion matrices."""
@@ -187,8 +193,33 @@ class _Run:
             label_ids = dev_set.features.labels["label_ids"]
             values = compute_metrics(names, label_ids, self.kind.predictions(of_set))
             values["loss"] = self.kind.mean_loss(of_set, label_ids)
+            values |= self._evaluate_subsets(dev_set, of_set)
             results |= {_prefix(dev_set.name) + name: value for name, value in values.items()}
         return results, outputs
+
+    def _evaluate_subsets(self, dev_set: Set, outputs: np.ndarray) -> dict[str, float]:
+        """Returns the metrics of each part of a set that has several."""
+        subset_of_row = np.array([example.subset for example in dev_set.examples])
+        subsets = np.unique(subset_of_row)
+        if len(subsets) < 2:
+            return {}
+        labels, predictions = dev_set.features.labels["label_ids"], self.kind.predictions(outputs)
+        results = {}
+        for subset in subsets:
+            rows = subset_of_row == subset
+            values = compute_metrics(self.data.task.metrics, labels[rows], predictions[rows])
+            results |= {_prefix(subset) + name: value for name, value in values.items()}
+        return results
+
+    def _evaluate_in_training(self) -> dict[str, float]:
+        """Returns the metrics of all dev sets and, after the warm-up, whether the model has collapsed."""
+        results, outputs = self._evaluate()
+        (train_set,), main_set = self.data.sets["train"], self.data.sets["dev"][0]
+        warmup_steps = count_warmup_steps(self.options, len(train_set.features))
+        if self.data.head.labels and self.evaluator.step > warmup_steps:
+            label_ids = main_set.features.labels["label_ids"]
+            results[COLLAPSED] = float(is_collapsed(outputs[main_set.name], label_ids))
+        return results
 
     def _predict(self, examples: Set) -> np.ndarray:
         """Returns the outputs, float32 (n, k), in the order of the examples."""
@@ -222,5 +253,5 @@ def _check_init_labels(options: ClassificationOptions, head: Head) -> None:
 
 
 def _prefix(set_name: str) -> str:
-    """What the names of a set's metrics begin with."""
+    """Returns what the names of the metrics of a set, or of a part of one, begin with."""
     return f"{set_name}_" if set_name else ""

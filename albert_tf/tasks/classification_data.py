@@ -16,7 +16,8 @@ from albert_tf.data.tfds_source import read_tfds
 from albert_tf.data.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification_options import ClassificationOptions
-from albert_tf.tasks.common import has_checkpoint
+from albert_tf.tasks.common import has_checkpoint, name_remedy
+from albert_tf.tasks.fine_tuning_options import read_folder
 from albert_tf.tasks.kinds import HEAD_FILE, KINDS, Head
 from albert_tf.tokenization import Tokenizer
 
@@ -178,13 +179,27 @@ def check_head(options: ClassificationOptions, head: Head) -> None:
     """
     if not options.exported_model and not has_checkpoint(options):
         return
-    there = read_head(options)
+    if options.do_train and _lacks_description(options):
+        return
+    with name_remedy():
+        there = read_head(options)
     for name in ("task_name", "kind", "labels"):
         if getattr(there, name) != getattr(head, name):
             raise InputError(
                 f"{options.model_flag}: holds a model of another task: "
                 f"{name} {_shown(there, name)}, but this run has {_shown(head, name)}"
             )
+
+
+def _lacks_description(options: ClassificationOptions) -> bool:
+    """Returns whether the note on the head is missing in a folder of this task."""
+    path = os.path.join(options.output_dir, HEAD_FILE)
+    if tf.io.gfile.exists(path):
+        return False
+    if read_folder(options.output_dir, ("task_name",)).get("task_name") != options.task_name:
+        return False
+    print(f"warning: {path}: missing; written anew as the flags say", file=sys.stderr)
+    return True
 
 
 def _shown(head: Head, name: str):

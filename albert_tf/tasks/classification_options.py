@@ -4,10 +4,11 @@ import dataclasses
 from typing import Any, Literal
 
 from albert_tf import files
+from albert_tf.conversion import read_config
 from albert_tf.data.race import LEVELS, RACE_TASK
 from albert_tf.data.task import Task
 from albert_tf.data.task_table import TASKS, find_task
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill, read_folder
 from albert_tf.tasks.recipes import PAPER
@@ -199,6 +200,9 @@ def _start_from_classifier(options: ClassificationOptions) -> ClassificationOpti
         raise InputError(
             f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
         )
+    if options.albert_config_file is None:
+        with name_place("--init_classifier"):
+            read_config(of_folder["albert_config_file"])
     for name in ("spm_model_file", "vocab_file", "do_lower_case"):
         received, there = getattr(options, name), of_folder.get(name)
         if received is not None and not _are_same(received, there):

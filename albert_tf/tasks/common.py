@@ -1,9 +1,10 @@
 """What every task that trains has in common: its folder, its model, its optimizer."""
 
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -105,10 +106,51 @@ def check_output_dir(
     if not has_checkpoint(options):
         return
     _check_config(options, config)
-    started_with = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE))
+    started_with = _read_description(options, OPTIONS_FILE, read_options)
+    if started_with is None:
+        return
     _check_options(options, started_with, fixed_options)
     if options.do_train:
         _warn_of_other_data(options, started_with, data_options)
+
+
+def _read_description(
+    options: TrainingOptions, name: str, read: Callable[[str], Any]
+) -> Any | None:
+    """Returns what a file says of the run that a folder's checkpoints are of.
+
+    None where it is missing and `--do_train` writes it anew: the user has removed a damaged one.
+    """
+    path = os.path.join(options.output_dir, name)
+    if options.do_train and not tf.io.gfile.exists(path):
+        print(f"warning: {path}: missing; written anew as the flags say", file=sys.stderr)
+        return None
+    with name_remedy():
+        return read(path)
+
+
+@contextlib.contextmanager
+def name_remedy() -> Iterator[None]:
+    """Says how a damaged file that describes a folder's checkpoints is written anew."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            f"{error}; if the file is damaged, remove it and give the flags of the training again: with "
+            "--do_train it is written anew, and the checkpoints stay"
+        ) from error
+
+
+def read_options(path: str) -> Mapping[str, Any]:
+    """Returns the options that a run wrote.
+
+    Raises:
+        InputError: the file cannot be read, or is not as a run writes it.
+    """
+    options = files.read_json(path)
+    if not isinstance(options, Mapping):
+        raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
+    return options
 
 
 def has_checkpoint(options: TrainingOptions) -> bool:
@@ -117,9 +159,9 @@ def has_checkpoint(options: TrainingOptions) -> bool:
 
 
 def _check_config(options: TrainingOptions, config: AlbertConfig) -> None:
-    path = os.path.join(options.output_dir, CONFIG_FILE)
-    there, ours = AlbertConfig.from_json_file(path).to_dict(), config.to_dict()
-    for name, value in ours.items():
+    found = _read_description(options, CONFIG_FILE, AlbertConfig.from_json_file)
+    there = (found or config).to_dict()
+    for name, value in config.to_dict().items():
         if there[name] != value:
             of_flag = name in _DROPOUTS and options.dropout is not None
             raise InputError(
@@ -162,14 +204,17 @@ def _warn_of_other_data(
         )
 
 
+@contextlib.contextmanager
 def start_or_resume(
     options: TrainingOptions,
     config: AlbertConfig,
     trainer: Trainer,
     starting_part: keras.Model,
     tokenizer: Tokenizer | None = None,
-) -> None:
-    """Sets the weights that training goes on from, and writes into the output folder what is trained.
+) -> Iterator[None]:
+    """Sets the weights that training starts from and describes the run in the output folder.
+
+    Within, the chief holds the folder's lock, so no second training runs in it.
 
     Args:
         options: the run's options.
@@ -179,17 +224,22 @@ def start_or_resume(
         tokenizer: of the run; None where it reads records.
 
     Raises:
-        InputError: a checkpoint cannot be read or is of another model, or the folder cannot be made.
+        InputError: a checkpoint cannot be read or is of another model; the folder cannot be made; or
+            another training runs in it.
     """
-    if not resume(trainer, options.output_dir):
+    if not has_checkpoint(options):
         load_init_checkpoint(options, starting_part)
-    if not trainer.is_chief:
-        return
-    files.make_directory(options.output_dir, "output_dir")
-    config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
     noted = {VOCABULARY_SHA256: tokenizer.vocabulary_sha256} if tokenizer else {}
-    path = os.path.join(options.output_dir, OPTIONS_FILE)
-    files.write_json(path, {**to_json_dict(options), **noted})
+    with contextlib.ExitStack() as stack:
+        if trainer.is_chief:
+            files.make_directory(options.output_dir, "output_dir")
+            stack.enter_context(files.lock_folder(options.output_dir, "output_dir"))
+        resume(trainer, options.output_dir)
+        if trainer.is_chief:
+            config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
+            path = os.path.join(options.output_dir, OPTIONS_FILE)
+            files.write_json(path, {**to_json_dict(options), **noted})
+        yield
 
 
 def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:

@@ -20,7 +20,7 @@ from albert_tf.conversion.loading import KindName
 from albert_tf.data.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
-from albert_tf.options import option
+from albert_tf.options import option, to_json_dict
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
     CheckpointTarget,
@@ -96,6 +96,7 @@ def run(options: ConversionOptions) -> LoadReport:
         InputError: the checkpoint or the config is not what the options say, the other kind cannot
             hold the model, or there is an output of this name.
     """
+    files.check_addresses(to_json_dict(options))
     target, output = TARGETS[options.to], options.output_checkpoint
     found = _find_companions(options)
     model, report = load_model(found.config, options.init_checkpoint)

@@ -1,11 +1,13 @@
 """How every fine-tuning task trains: steps, the folder, early stopping."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -44,10 +46,17 @@ from albert_tf.training import (
     train,
 )
 from albert_tf.training.evaluator import Loss
+from albert_tf.training.reports import read_reports
 
 # Of a training whose user does not say how often: enough that the best checkpoint is a choice, and early
 # stopping can stop.
 _EVALUATIONS = 10
+
+# With fewer, one example moves the accuracy by more than a percent.
+_FEW_EXAMPLES = 100
+
+# The name under which an evaluation reports whether the model is collapsed, 0 or 1.
+COLLAPSED = "collapsed"
 
 
 def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
@@ -107,10 +116,15 @@ def make_fine_tuner(
         return make_model(encoder, options.random_seed + 1)
 
     num_train_steps = _count_train_steps(options, num_examples)
-    warmup_steps = options.warmup_steps
-    if warmup_steps is None:
-        warmup_steps = int(num_train_steps * options.warmup_proportion)
+    warmup_steps = count_warmup_steps(options, num_examples)
     return make_evaluator(options, make, loss, num_train_steps, warmup_steps)
+
+
+def count_warmup_steps(options: FineTuningOptions, num_examples: int) -> int:
+    """Returns in how many updates the learning rate of a training on some examples reaches its peak."""
+    if options.warmup_steps is not None:
+        return options.warmup_steps
+    return int(_count_train_steps(options, num_examples) * options.warmup_proportion)
 
 
 def _count_train_steps(options: FineTuningOptions, num_examples: int) -> int:
@@ -186,14 +200,17 @@ def export_details(
     )
 
 
+@contextlib.contextmanager
 def prepare_folder(
     options: FineTuningOptions,
     config: AlbertConfig,
     trainer: Trainer,
     tokenizer: Tokenizer,
     head_bias: keras.Variable,
-) -> None:
-    """Sets the weights that training goes on from, and writes into the output folder what is trained.
+) -> Iterator[None]:
+    """Sets the weights that training starts from and describes the run in the output folder.
+
+    Within, no other training runs in it.
 
     Args:
         options: the run's options.
@@ -203,14 +220,16 @@ def prepare_folder(
         head_bias: a variable of the head, which tells whether `--init_checkpoint` has the same one.
 
     Raises:
-        InputError: a checkpoint cannot be read or is of another model, or a folder cannot be made.
+        InputError: a checkpoint cannot be read or is of another model; a folder cannot be made; or
+            another training runs in it.
     """
     starting_part = _starting_part(options, trainer.model, head_bias)
-    start_or_resume(options, config, trainer, starting_part, tokenizer)
-    if options.export_dir:
-        # So that hours of training do not end at a folder that cannot be made.
-        files.make_directory(options.export_dir, "export_dir")
-    _copy_vocabulary(options, tokenizer)
+    with start_or_resume(options, config, trainer, starting_part, tokenizer):
+        if options.export_dir:
+            # So that hours of training do not end at a folder that cannot be made.
+            files.make_directory(options.export_dir, "export_dir")
+        _copy_vocabulary(options, tokenizer)
+        yield
 
 
 def fine_tune(
@@ -221,6 +240,7 @@ def fine_tune(
     metric: str,
     best_metric: str,
     evaluate: Callable[[], dict[str, float]] | None,
+    num_dev_examples: int,
 ) -> None:
     """Trains to the end of the plan.
 
@@ -232,7 +252,20 @@ def fine_tune(
         metric: what the learning curve shows beside the loss.
         best_metric: what picks the best checkpoint; higher is better.
         evaluate: returns metrics of held-out data; None where there is none.
+        num_dev_examples: how many examples `evaluate` scores.
     """
+    if options.train_batch_size > len(features):
+        print(
+            f"warning: --train_batch_size={options.train_batch_size}: there are {len(features)} training "
+            "examples, so every update has some of them more than once",
+            file=sys.stderr,
+        )
+    if evaluate is not None and num_dev_examples < _FEW_EXAMPLES:
+        print(
+            f"warning: {num_dev_examples} dev examples pick the best checkpoint; with fewer than "
+            f"{_FEW_EXAMPLES} that choice is mostly chance",
+            file=sys.stderr,
+        )
     num_train_steps = _count_train_steps(options, len(features))
     if options.save_checkpoints_steps is None:
         every = math.ceil(num_train_steps / _EVALUATIONS)
@@ -246,8 +279,22 @@ def fine_tune(
         fixed_length=fixed_length(options),
     )
     _train_until_no_better(options, trainer, plan, batches_from, evaluate)
+    if has_collapsed(options.output_dir):
+        print(
+            f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
+            "predictions are alike, and the loss is that of guessing; start again with another "
+            "--random_seed, a lower --learning_rate or a longer warm-up",
+            file=sys.stderr,
+        )
     if path := draw_learning_curve(options.output_dir, metric):
         print(f"learning curve in {path}")
+
+
+def has_collapsed(output_dir: str) -> bool:
+    """Returns whether a training was collapsed in all its evaluations after the warm-up."""
+    evaluations = [line for line in read_reports(output_dir) if line["split"] == "eval"]
+    after_warmup = [line[COLLAPSED] for line in evaluations if COLLAPSED in line]
+    return bool(after_warmup) and all(after_warmup)
 
 
 def _train_until_no_better(

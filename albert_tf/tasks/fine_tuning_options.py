@@ -18,7 +18,12 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.export import assets
 from albert_tf.export.writing import Form, Weights
 from albert_tf.options import option
-from albert_tf.tasks.common import OPTIONS_FILE, VOCABULARY_SHA256
+from albert_tf.tasks.common import (
+    OPTIONS_FILE,
+    VOCABULARY_SHA256,
+    name_remedy,
+    read_options,
+)
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.training_options import TrainingOptions, check_range
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
@@ -112,6 +117,10 @@ class FineTuningOptions(TrainingOptions):
         "Trainings with the seeds --random_seed and the next ones, each in a folder of its own.", 1
     )
 
+    exclude_collapsed: bool = option(
+        "Leave trainings that collapsed to one answer out of the summary of --num_trials.", False
+    )
+
     def __post_init__(self):
         super().__post_init__()
         for name in ("num_train_steps", "early_stopping_evaluations", "num_trials"):
@@ -166,6 +175,8 @@ class FineTuningOptions(TrainingOptions):
                 raise FlagError(f"received --{names[0]} and --{names[1]}; expected one of them")
         if self.num_trials > 1 and not (self.do_train and self.do_eval):
             raise FlagError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
+        if self.exclude_collapsed and self.num_trials == 1:
+            raise FlagError("--exclude_collapsed: expected --num_trials of at least 2; received 1")
 
     def check_early_stopping(self, dev_flag: str, has_dev_set: bool) -> None:
         """Checks that there is something to stop on.
@@ -206,8 +217,11 @@ def fill(options: _Options, recipe: Recipe | None, defaults: Mapping[str, Any]) 
     values: dict[str, Any] = {}
     if recipe:
         values = _of_recipe(options, recipe)
-    elif not options.do_train:
+    elif options.exported_model:
         values = read_folder(options.model_dir, options.OF_MODEL)
+    elif not options.do_train:
+        with name_remedy():
+            values = read_folder(options.output_dir, options.OF_MODEL)
     given = {name: value for name, value in values.items() if value is not None}
     values = {**_DEFAULTS, **defaults, **given}
     for one, other in _EXCLUDE:
@@ -254,9 +268,7 @@ def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
     path = os.path.join(model_dir, OPTIONS_FILE)
     if not tf.io.gfile.exists(path):
         return {}
-    saved = files.read_json(path)
-    if not isinstance(saved, Mapping):
-        raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
+    saved = read_options(path)
     values: dict[str, Any] = {name: saved.get(name) for name in names}
     there = {
         "albert_config_file": CONFIG_FILE,

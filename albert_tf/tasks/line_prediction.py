@@ -37,34 +37,52 @@ def predict_lines(
     A line in is the texts, with tabs between them; a line out is the prediction and, of classes, the
     probability of each, with tabs between them.
 
+    A line that cannot be answered is named on standard error and has an empty line on standard output.
+
     Raises:
-        InputError: the file cannot be read, or a line has another number of texts or an empty one.
+        InputError: the file cannot be read; or, at the end, some lines had no answer, because they are
+            not UTF-8, have another number of texts or an empty one.
     """
     kind = KINDS[head.kind]
     predict = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
+    count = unanswered = 0
     for place, line in _lines(options.predict_file):
-        example = _read_example(place, line, head)
+        count += 1
+        try:
+            example = _read_example(place, line, head)
+        except InputError as error:
+            unanswered += 1
+            print(f"error: {error}; its answer is an empty line", file=sys.stderr)
+            print(flush=True)
+            continue
         features = kind.encode([example], head.accepted_labels, tokenizer, options)
         batch = tf.nest.map_structure(tf.constant, make_batch(features, np.array([0])))
         outputs = kind.outputs(predict(batch).numpy())
         (name,) = kind.names(kind.predictions(outputs), head)
         shown = [f"{value:.6f}" for value in outputs[0][: len(kind.output_columns(head))]]
         print("\t".join([name, *shown]), flush=True)
+    if unanswered:
+        raise InputError(
+            f"--predict_file={options.predict_file}: {unanswered} of {count} lines could not be answered"
+        )
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
-    """Yields (where it is, line)."""
-    if path == STANDARD_INPUT:
-        name = "standard input"
-        lines = files.decode_lines(sys.stdin.buffer, name, files.decode_strictly)
-    else:
-        name, lines = path, files.read_lines(path)
-    for number, line in lines:
+    """Yields (where it is, line); bytes that are not UTF-8 become surrogates."""
+    is_pipe = path == STANDARD_INPUT
+    name = "standard input" if is_pipe else path
+    chunks = sys.stdin.buffer if is_pipe else files.read_chunks(path)
+
+    def decode(line: bytes, _: str) -> str:
+        return line.decode("utf-8", "surrogateescape")
+
+    for number, line in files.decode_lines(chunks, name, decode):
         yield f"{name}, line {number}", line
 
 
 def _read_example(place: str, line: str, head: Head) -> Example:
     kind = KINDS[head.kind]
+    files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
     fields = line.split("\t")
     example = kind.example_of_line(fields, head)
     if example is None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evaluation_batches
@@ -14,7 +15,7 @@ from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.options import option
+from albert_tf.options import option, to_json_dict
 from albert_tf.tasks.common import (
     check_output_dir,
     load_config,
@@ -126,6 +127,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         StoppedError: the file system refuses, or another worker is gone.
         Preempted: SIGTERM was received; what was trained is saved.
     """
+    files.check_addresses(to_json_dict(options))
     start_devices(options)
     if options.recipe:
         options = _with_recipe(options)
@@ -225,8 +227,8 @@ def _train(
     plan = make_plan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
-    start_or_resume(options, config, trainer, starting_part=trainer.model)
-    train(trainer, plan, batches_from, evaluate, order.names)
+    with start_or_resume(options, config, trainer, starting_part=trainer.model):
+        train(trainer, plan, batches_from, evaluate, order.names)
     if not trainer.is_chief:
         return
     if path := draw_learning_curve(options.output_dir, "accuracy", "perplexity"):

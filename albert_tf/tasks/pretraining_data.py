@@ -178,6 +178,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         InputError: a file is missing, unreadable or not of the format, there is no text, or a file
             that would be written exists.
     """
+    files.check_addresses(to_json_dict(options))
     inputs = find_files(options.input_file, "input_file")
     make_outputs(
         options.output_file,

@@ -28,6 +28,7 @@ from albert_tf.evaluation.squad_thresholds import with_margin
 from albert_tf.export import AnswerRule, export_question_answering
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
+from albert_tf.options import to_json_dict
 from albert_tf.tasks.answer_heads import ANSWER_HEADS
 from albert_tf.tasks.common import (
     check_vocab_size,
@@ -49,6 +50,7 @@ from albert_tf.tasks.question_answering_data import (
     make_windows,
     read_prediction_set,
     read_training_set,
+    warn_of_long_answers,
 )
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions, complete
 from albert_tf.tasks.training_options import fixed_length
@@ -70,6 +72,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a question or a checkpoint is not what the options say.
     """
+    files.check_addresses(to_json_dict(options))
     if options.do_eval_predictions:
         return _score_predictions(options)
     options = complete(options)
@@ -152,20 +155,24 @@ class _Run:
         self.windows: SquadWindows | None = None
         if questions:
             self.windows = make_windows(options, questions, tokenizer)
+            if options.do_train or options.do_eval:
+                warn_of_long_answers(options, questions, self.windows)
 
     def train(self, config: AlbertConfig, features: Features) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint`, to the end of the plan."""
         options, trainer = self.options, self.evaluator
-        prepare_folder(options, config, trainer, self.tokenizer, self.head.bias(trainer.model))
-        fine_tune(
-            options,
-            trainer,
-            features,
-            "squad",
-            metric="f1",
-            best_metric="f1",
-            evaluate=(lambda: self._evaluate(self._answer())) if self.questions else None,
-        )
+        bias = self.head.bias(trainer.model)
+        with prepare_folder(options, config, trainer, self.tokenizer, bias):
+            fine_tune(
+                options,
+                trainer,
+                features,
+                "squad",
+                metric="f1",
+                best_metric="f1",
+                evaluate=(lambda: self._evaluate(self._answer())) if self.questions else None,
+                num_dev_examples=len(self.questions),
+            )
         self._keep_threshold(best_metrics(options.output_dir) or {})
 
     def evaluate_best(self) -> dict[str, float]:

@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+import numpy as np
+
 from albert_tf import files
 from albert_tf.data.features import Features
 from albert_tf.data.squad import (
@@ -13,9 +15,11 @@ from albert_tf.data.squad import (
     read_squad,
     read_squad_tfds,
     select_trainable,
+    show_ids,
 )
 from albert_tf.data.squad_records import (
     SquadWindows,
+    count_answer_tokens,
     name_shards,
     read_features,
     read_windows,
@@ -84,6 +88,23 @@ def make_windows(
     """Returns the windows to answer; makes them where `--features_dir` does not hold them."""
     shards = _make_shards(options, examples, tokenizer, "predict", with_offsets=True)
     return read_windows(shards, options.max_seq_length)
+
+
+def warn_of_long_answers(
+    options: QuestionAnsweringOptions, examples: Sequence[SquadExample], windows: SquadWindows
+) -> None:
+    """Says on standard error how many questions `--max_answer_length` keeps from being answered right."""
+    counts = count_answer_tokens(examples, windows)
+    too_long = np.flatnonzero(counts > options.max_answer_length)
+    if len(too_long):
+        ids = show_ids([examples[index].id for index in too_long])
+        _warn(
+            [
+                f"--max_answer_length={options.max_answer_length}: {len(too_long)} of {len(examples)} "
+                f"questions to evaluate on have only longer answers, of up to {counts.max()} tokens, "
+                f"and cannot be answered right ({ids})"
+            ]
+        )
 
 
 def _make_shards(

@@ -181,5 +181,7 @@ def complete(options: QuestionAnsweringOptions) -> QuestionAnsweringOptions:
             f"{options.model_flag}: holds no model that answers questions; expected a folder that "
             f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
         )
+    for name in ("start_n_top", "end_n_top"):
+        check_range(filled, name, 1, filled.max_seq_length)
     features_dir = options.features_dir or os.path.join(options.output_dir, "features")
     return dataclasses.replace(filled, features_dir=features_dir)

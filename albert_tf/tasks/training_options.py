@@ -6,6 +6,9 @@ from typing import Literal
 from albert_tf.errors import FlagError
 from albert_tf.options import option
 
+# 256 times the paper's. A batch is made as a whole, so a slip of the hand would fill the memory.
+_MAX_BATCH_SIZE = 1 << 20
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
@@ -76,9 +79,9 @@ class TrainingOptions:
         return "init_checkpoint"
 
     def __post_init__(self):
+        for name in ("train_batch_size", "eval_batch_size"):
+            check_range(self, name, 1, _MAX_BATCH_SIZE)
         for name in (
-            "train_batch_size",
-            "eval_batch_size",
             "save_checkpoints_steps",
             "keep_checkpoint_max",
             "log_steps",

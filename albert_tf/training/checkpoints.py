@@ -139,6 +139,8 @@ class Checkpoints:
             # The manager would fail on a damaged note, and take a missing one for an empty folder.
             if not has_note(self._directory) and (prefixes := list_checkpoints(self._directory)):
                 write_note(self._directory, prefixes[-self._max_to_keep :])
+            # TensorFlow counts the saves of a process; a run that was killed would count others.
+            self._checkpoint.save_counter.assign(step - 1)
             # It knows the note alone, which changes where the run goes back; so it is made anew.
             tf.train.CheckpointManager(
                 self._checkpoint,

@@ -27,22 +27,35 @@ class Summary(NamedTuple):
 
 
 class Interval:
-    """Steps between two reports; the clock starts when it is made."""
+    """Steps between two reports; the clock starts when it is made.
 
-    def __init__(self):
+    Args:
+        compiles: whether the first call of `add` waited for graphs to be compiled. Its steps are then
+            left out of the rates, unless there are no others.
+    """
+
+    def __init__(self, compiles: bool = False):
         self._means = MeanAccumulator()
         self._steps = 0
-        self._start = time.monotonic()
+        self._compiles = compiles
+        # From which number of steps on there is a rate, and since when.
+        self._timed_from: list[tuple[int, float]] = [(0, time.monotonic())]
 
     def add(self, means: Means, count: int) -> None:
         """Adds `count` steps, as the trainer returns them."""
         self._means.add_steps(means)
         self._steps += count
+        if self._compiles:
+            self._timed_from.append((self._steps, time.monotonic()))
+            self._compiles = False
 
     def summarize(self, trainer: Trainer) -> Summary:
         """Waits for the steps and returns what they add up to."""
         means = self._means.result()
-        seconds = time.monotonic() - self._start
+        steps_before, start = next(
+            (steps, start) for steps, start in reversed(self._timed_from) if steps < self._steps
+        )
+        seconds = (time.monotonic() - start) / (1 - steps_before / self._steps)
         trust_ratios = means.pop("trust_ratios", [])
         skipped = round(means.pop("skipped_updates") * self._steps)
         # A step that is skipped teaches nothing, so what is in its batch does not count.

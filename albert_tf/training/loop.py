@@ -104,6 +104,7 @@ class _Run:
         self._reports = Reports(
             plan.output_dir, plan.description, plan.num_train_steps, trainer.step, trainer.is_chief
         )
+        self._first_step = trainer.step
         self._preemption = Preemption(trainer.is_alone)
         self._bad_steps = BadSteps(plan.max_bad_steps, plan.output_dir, name_records)
         self._spikes = SpikeWatch(
@@ -136,22 +137,22 @@ class _Run:
         trainer, plan = self._trainer, self._plan
         step = trainer.step
         batches = trainer.distribute(self._batches_from(step + trainer.history.ahead))
-        interval = Interval()
+        interval = Interval(compiles=step == self._first_step)
         while step < plan.num_train_steps:
             count = plan.steps_after(step)
             means = trainer.train_steps(batches, count)
             step += count
             interval.add(means, count)
-            self._reports.advance(count)
             self._bad_steps.add(step, means["skipped_updates"])
             self._spikes.add(step, means)
             is_preempted = trainer.any_worker(self._preemption.requested)
             saves = plan.saves_at(step) or is_preempted
             if not saves and step % plan.log_steps:
+                self._reports.advance(step)
                 continue
             self._bad_steps.check(trainer.history.ahead - 1, trainer.is_chief)
             if spike := self._find_spike():
-                self._go_back(spike, step)
+                self._go_back(spike)
                 return
             self._report(step, interval)
             # What made a gradient infinite may be in the weights.
@@ -173,7 +174,7 @@ class _Run:
                 return spike
         return None
 
-    def _go_back(self, spike: Spike, step: int) -> None:
+    def _go_back(self, spike: Spike) -> None:
         """Goes back to a checkpoint, from where the run goes on with the batches after the spike's.
 
         To the newest one; where it came no further than before, to one before that of the last time.
@@ -192,7 +193,7 @@ class _Run:
                 f"goes back to step {trainer.step}, and on with the batches after the spike's",
                 file=sys.stderr,
             )
-        self._reports.go_back(trainer.step, step - trainer.step)
+        self._reports.go_back(trainer.step)
         self._bad_steps.go_back(trainer.step, trainer.is_chief)
         self._spikes.forget()
 

@@ -41,6 +41,7 @@ class Reports:
         self._progress = Progress(description, "steps", num_train_steps, done=step)
         self._lines = [line for line in read_reports(output_dir) if line["step"] <= step]
         self._exit_stack = contextlib.ExitStack()
+        self._has_stepped = False
 
     def __enter__(self) -> "Reports":
         if not self._is_chief:
@@ -72,15 +73,24 @@ class Reports:
         """Returns what the `train` split last reported under a name; 0 where it did not."""
         return next((line[name] for line in reversed(self._lines) if name in line), 0)
 
-    def advance(self, count: int) -> None:
-        """Counts updates."""
+    def advance(self, step: int) -> None:
+        """Notes that the run has reached a step."""
         if self._is_chief:
-            self._progress.update(count)
+            self._progress.update(self._count_to(step))
 
-    def go_back(self, step: int, count: int) -> None:
-        """Drops the reports of later steps than `step`, and counts fewer updates."""
+    def _count_to(self, step: int) -> float:
+        """Returns the steps that progress has still to count; the run's first ones are counted here."""
+        count = step - self._progress.done
+        if count > 0 and not self._has_stepped:
+            self._has_stepped = True
+            self._progress.warm_up(count)
+            return 0
+        return count
+
+    def go_back(self, step: int) -> None:
+        """Drops the reports of later steps than `step`, to which the run has gone back."""
         self._lines = [line for line in self._lines if line["step"] <= step]
-        self.advance(-count)
+        self.advance(step)
 
     def write(
         self,
@@ -102,7 +112,8 @@ class Reports:
         if not self._is_chief:
             return
         shown = {**metrics, **rates}
-        self._progress.report({f"{split}_{name}": value for name, value in shown.items()})
+        named = {f"{split}_{name}": value for name, value in shown.items()}
+        self._progress.report(named, self._count_to(step))
         with files.explain_refusal(self._output_dir), self._writers[split].as_default():
             for name, value in {**shown, **details}.items():
                 tf.summary.scalar(name, value, step=step)

@@ -1,6 +1,7 @@
 """Where a step runs: the `tf.distribute` strategy of a name, and whether it repeats to the bit."""
 
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -8,11 +9,13 @@ from typing import Literal
 
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.errors import FlagError, InputError
 
 StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 
 _TF_CONFIG = "TF_CONFIG"
+_MULTI_WORKER = "--distribution_strategy=multi_worker_mirrored"
 
 
 def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.Strategy:
@@ -54,13 +57,19 @@ def _local_devices() -> list[str]:
 
 def _make_multi_worker_mirrored(tpu: None) -> tf.distribute.Strategy:
     _check_tf_config(os.environ.get(_TF_CONFIG))
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (RuntimeError, tf.errors.OpError) as error:
+        raise InputError(
+            f"{_MULTI_WORKER}: this worker cannot start: {files.reason(error)}; another process may use "
+            f"its port; {_TF_CONFIG} is {os.environ[_TF_CONFIG]}"
+        ) from error
 
 
 def _check_tf_config(text: str | None) -> None:
     task = '"task": {"type": "worker", "index": 0}'
     example = f'expected {{"cluster": {{"worker": ["host:port", ...]}}, {task}}}'
-    flag = "--distribution_strategy=multi_worker_mirrored"
+    flag = _MULTI_WORKER
     if text is None:
         raise InputError(f"{flag}: the environment variable {_TF_CONFIG} is not set; {example}")
     try:
@@ -68,12 +77,21 @@ def _check_tf_config(text: str | None) -> None:
     except ValueError as error:
         raise InputError(f"{flag}: {_TF_CONFIG} is not JSON ({error}); {example}") from error
     try:
-        tasks = config["cluster"][config["task"]["type"]]
+        cluster = config["cluster"]
+        tasks = cluster[config["task"]["type"]]
         named = isinstance(tasks, list) and 0 <= config["task"]["index"] < len(tasks)
     except (KeyError, TypeError):
         named = False
     if not named:
         raise InputError(f"{flag}: {_TF_CONFIG} does not name this task: {text}; {example}")
+    lists = (addresses for addresses in cluster.values() if isinstance(addresses, list))
+    for address in itertools.chain(*lists):
+        port = str(address).rpartition(":")[2]
+        if not (port.isdecimal() and 0 < int(port) < 1 << 16 and str(address) != port):
+            raise InputError(
+                f"{flag}: {_TF_CONFIG} has the address '{address}'; expected 'host:port', with a port "
+                "from 1 to 65535"
+            )
 
 
 def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:

@@ -1,4 +1,5 @@
 import dataclasses
+import socket
 import sys
 
 import pytest
@@ -86,9 +87,9 @@ def test_articles_of_race(tmp_path):
     received = read_tfds(task, "dev", "", str(tmp_path))
     expected = [
         example
-        for of_level in articles.values()
+        for level, of_level in articles.items()
         for article in of_level
-        for example in examples_of_article("", article, task.labels, "dev")
+        for example in examples_of_article("", article, task.labels, "dev", level)
     ]
     assert received == expected
     assert read_tfds(select_level(task, "high"), "dev", "", str(tmp_path)) == expected[8:]
@@ -103,6 +104,35 @@ def test_failed_download_is_one_line_that_names_data_dir(tmp_path, monkeypatch):
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", refuse)
     with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host; .*--data_dir$"):
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
+
+
+def test_without_a_network_it_ends_soon_and_leaves_nothing(tmp_path, monkeypatch):
+    pytest.importorskip("tensorflow_datasets")
+    hosts = []
+
+    def refuse(host, *arguments, **keywords):
+        hosts.append(host)
+        raise socket.gaierror("Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("urllib3.util.retry.Retry.sleep", lambda *arguments: None)
+    with pytest.raises(InputError) as caught:
+        read_tfds(find_task("cola"), "dev", "", str(tmp_path))
+    assert str(caught.value) == (
+        "--data_source=tfds: 'glue/cola' can be neither read nor downloaded: no connection to "
+        "dl.fbaipublicfiles.com; give the original files instead: --data_source=files and --data_dir"
+    )
+    assert len(hosts) == 5
+    assert not list(tmp_path.rglob("*.tmp.*"))
 
 
 def test_damaged_file_is_one_line(tmp_path):

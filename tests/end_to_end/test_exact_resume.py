@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -89,19 +88,17 @@ def run_and_kill(options, output_dir, delay, has_reported=True):
     return was_on
 
 
-def tensors(prefix):
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = [name for name in reader.get_variable_to_shape_map() if name.startswith("variables/")]
-    assert names
-    return {name: reader.get_tensor(name) for name in names}
+def checkpoint_files(folder):
+    prefix = pathlib.Path(tf.train.latest_checkpoint(str(folder)))
+    return {path.name: path.read_bytes() for path in folder.glob(f"{prefix.name}.*")}
 
 
 def assert_same_end(one, other):
     for folder in ("", "best"):
-        first, second = (tensors(path / folder) for path in (one, other))
+        first, second = (checkpoint_files(path / folder) for path in (one, other))
+        assert len(first) >= 2
         assert first.keys() == second.keys()
-        for name, value in first.items():
-            np.testing.assert_array_equal(value, second[name], err_msg=name)
+        assert all(content == second[name] for name, content in first.items())
     for file in ("metrics.jsonl", "eval_results.json"):
         assert (one / file).read_text() == (other / file).read_text()
 

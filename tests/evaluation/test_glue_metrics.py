@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.glue_metrics import METRICS, compute_metrics
+from albert_tf.evaluation.glue_metrics import METRICS, compute_metrics, is_collapsed
 
 # 5 true positives, 3 false positives, 2 false negatives, 7 true negatives
 LABELS = np.array([1] * 5 + [0] * 3 + [1] * 2 + [0] * 7)
@@ -66,3 +66,33 @@ def test_perfect_predictions_are_the_best_of_all():
     assert compute_metrics(list(METRICS), LABELS, LABELS) == dict.fromkeys(METRICS, 1.0)
     worse = compute_metrics(list(METRICS), LABELS, 1 - LABELS)
     assert all(value < 1.0 for value in worse.values())
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "collapsed"),
+    [
+        # One class, at the prior; with a little noise; surer than it may be.
+        (np.full(17, 0.4), True),
+        (np.linspace(0.39, 0.41, 17), True),
+        (np.full(17, 0.1), True),
+        # No class, but rows that are alike.
+        (np.linspace(0.499, 0.501, 17), True),
+        # One class, and yet the rows differ as the labels do.
+        (0.2 + 0.25 * LABELS, False),
+        # As bad as guessing, but of two classes.
+        (np.linspace(0.3, 0.7, 17), False),
+    ],
+)
+def test_model_that_answers_all_alike_has_collapsed(probabilities, collapsed):
+    both = np.stack([1 - probabilities, probabilities], axis=1)
+    assert is_collapsed(both, LABELS) == collapsed
+
+
+def test_labels_of_one_class_tell_no_collapse():
+    assert not is_collapsed(np.full((5, 2), 0.5), np.zeros(5, np.int64))
+
+
+def test_choices_that_are_all_as_good_have_collapsed():
+    rng = np.random.default_rng(0)
+    probabilities = 0.25 + rng.uniform(-1e-3, 1e-3, (100, 4))
+    assert is_collapsed(probabilities, rng.integers(0, 4, 100))

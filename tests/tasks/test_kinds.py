@@ -134,10 +134,11 @@ def test_lines_of_choices_without_a_question(data, tmp_path, monkeypatch, capsys
     run(make_options(data, out, **files, num_train_steps=1, warmup_steps=1, max_qa_length=6))
     (answer,) = answer_lines(out, monkeypatch, capsys, "one sees\tcat\toak")
     assert answer[0] in "AB"
-    with pytest.raises(InputError, match=r"received 4 texts; expected text_a and 2 choices"):
-        answer_lines(out, monkeypatch, capsys, "one sees\twhat\tcat\toak")
-    with pytest.raises(InputError, match=r"standard input, line 1: a choice is empty"):
-        answer_lines(out, monkeypatch, capsys, "one sees\tcat\t ")
+    with pytest.raises(InputError, match="2 of 2 lines could not be answered"):
+        answer_lines(out, monkeypatch, capsys, "one sees\twhat\tcat\toak", "one sees\tcat\t ")
+    first, second = capsys.readouterr().err.splitlines()
+    assert "line 1: received 4 texts; expected text_a and 2 choices" in first
+    assert "standard input, line 2: a choice is empty" in second
 
 
 def test_race(data, tmp_path):
@@ -160,6 +161,23 @@ def test_race(data, tmp_path):
     answers = json.loads((tmp_path / "out" / "race_answers.json").read_text())
     assert list(answers) == ["high2.txt", "high10.txt", "high100.txt"]
     assert all(len(letters) == 2 and set(letters) <= set("ABCD") for letters in answers.values())
+
+
+def test_levels_of_race_have_accuracies_of_their_own(data, tmp_path):
+    write_race(tmp_path, together=True)
+    # The middle school's dev set has more questions than the high school's.
+    path = tmp_path / "dev" / "high" / "all.txt"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    out = tmp_path / "out"
+    options = {"task_name": "race", "data_dir": str(tmp_path), "max_qa_length": 10}
+    metrics = run(make_options(data, out, **NO_FILES, **options, num_train_steps=1))
+    assert list(metrics) == ["accuracy", "loss", "high_accuracy", "middle_accuracy"]
+    assert json.loads((out / "eval_results.json").read_text()) == metrics
+    rows = read_table(out / "eval_predictions.tsv")
+    for level, count in (("high", 2), ("middle", 6)):
+        right = [row["label"] == row["prediction"] for row in rows if row["guid"].startswith(level)]
+        assert len(right) == count
+        assert metrics[f"{level}_accuracy"] == np.mean(right)
 
 
 def test_choices_need_room(data, tmp_path):

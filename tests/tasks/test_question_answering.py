@@ -5,9 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.question_answering import run
+from albert_tf.tasks.question_answering_data import (
+    make_windows,
+    read_prediction_set,
+    warn_of_long_answers,
+)
 from albert_tf.tasks.question_answering_options import complete
+from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.tasks.plants import make_options, write_data
 
@@ -179,6 +185,31 @@ def test_faults_are_counted_in_a_warning_and_no_hindrance(data, tmp_path, capsys
     assert "answers whose text is not at their offset: 3, skipped" in warnings
     assert "answers whose text is not at their offset: 3, kept" in warnings
     assert "questions about an empty passage: 1, skipped (d)" in warnings
+
+
+def test_answers_out_of_reach_are_counted_at_the_start(data, tmp_path, capsys):
+    words = "oak fern moss ivy rose"  # a piece each, or more
+    path = write(
+        tmp_path,
+        (f"the {words} near", [make_question("long", [(words, 4)])]),
+        (f"a {words} near", [make_question("both", [(words, 2), ("rose", 20)])]),
+        ("the rose near", [make_question("short", [("rose", 4)])]),
+    )
+    options = complete(make_options(data, tmp_path / "out", predict_file=path))
+    questions = read_prediction_set(options)
+    tokenizer = AlbertTokenizer(options.spm_model_file, options.do_lower_case)
+    warn_of_long_answers(options, questions, make_windows(options, questions, tokenizer))
+    error = capsys.readouterr().err
+    assert (
+        "warning: --max_answer_length=4: 1 of 3 questions to evaluate on have only longer" in error
+    )
+    assert "and cannot be answered right (long)" in error
+
+
+@pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])
+def test_beam_that_is_wider_than_a_window(data, tmp_path, name):
+    with pytest.raises(FlagError, match=f"--{name}=1000000: expected at most 40"):
+        run(make_options(data, tmp_path, "v2", **{name: 10**6}))
 
 
 def test_threshold_has_to_come_from_somewhere(data, tmp_path):

@@ -4,6 +4,8 @@ import dataclasses
 import io
 import json
 import shutil
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -111,22 +113,31 @@ def test_lines_of_a_file_equal_the_test_set(data, trained, tmp_path, capsys):
     np.testing.assert_allclose(received, wanted, atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            "one\ttwo\tthree",
-            r"standard input, line 2: received 3 texts; expected text_a or text_a, tab",
-        ),
-        ("  ", r"standard input, line 2: the text is empty"),
-        (b"caf\xe9", r"standard input, line 2: byte 4 is 0xe9, which is not UTF-8"),
-    ],
-)
-def test_line_that_is_none(trained, monkeypatch, line, message):
-    line = line if isinstance(line, bytes) else line.encode()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"fine\n" + line + b"\n")))
-    with pytest.raises(InputError, match=message):
-        run(ClassificationOptions(output_dir=str(trained), predict_file="-"))
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_lines_without_an_answer_leave_the_others_theirs(
+    trained, tmp_path, monkeypatch, capsys, is_pipe
+):
+    lines = b"the old cat\n\none\ttwo\tthree\n  \ncaf\xe9\nthe old cat\n"
+    (tmp_path / "lines.txt").write_bytes(lines)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    path = "-" if is_pipe else str(tmp_path / "lines.txt")
+    with pytest.raises(InputError, match=rf"^--predict_file={path}: 4 of 6 lines could not be ans"):
+        run(ClassificationOptions(output_dir=str(trained), predict_file=path))
+    output, error = capsys.readouterr()
+    first, *unanswered, last = output.splitlines()
+    assert first == last
+    assert first.split("\t")[0] in ("animal", "plant")
+    assert unanswered == [""] * 4
+    place = "standard input" if is_pipe else path
+    assert error.splitlines() == [
+        f"error: {place}, line {line}; its answer is an empty line"
+        for line in (
+            "2: the text is empty",
+            "3: received 3 texts; expected text_a or text_a, tab, text_b",
+            "4: the text is empty",
+            "5: byte 4 is 0xe9, which is not UTF-8; convert the file, e.g. with iconv",
+        )
+    ]
 
 
 def test_dev_file_of_pairs_needs_training_on_pairs(data, tmp_path):
@@ -229,6 +240,15 @@ def test_damaged_init_classifier_names_its_flag(data, classifier, tmp_path):
         path.write_bytes(path.read_bytes()[:100])
     values = {"albert_config_file": None, "spm_model_file": None}
     with pytest.raises(InputError, match=r"^--init_classifier: .*classifier/best"):
+        run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
+
+
+def test_damaged_config_of_init_classifier_names_its_flag(data, classifier, tmp_path):
+    (classifier / "albert_config.json").write_text("{")
+    values = {"albert_config_file": None, "spm_model_file": None}
+    with pytest.raises(
+        InputError, match=r"^--init_classifier: .*/albert_config.json, line 1: not J"
+    ):
         run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
 
 
@@ -361,6 +381,92 @@ def test_trained_head_of_another_order_is_refused(data, classifier, tmp_path):
     options = make_options(data, tmp_path / "out", init_checkpoint=checkpoint, num_train_steps=1)
     with pytest.raises(InputError, match="its head is of the classes zebra, plant; this task's"):
         run(options)
+
+
+@pytest.mark.parametrize("name", ["config.json", "task.json", "albert_config.json"])
+def test_damaged_description_does_not_keep_a_training_from_going_on(data, classifier, capsys, name):
+    written = (classifier / name).read_bytes()
+    (classifier / name).write_bytes(written[:9] + b"\0")
+    options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
+    message = (
+        rf"classifier/{name}.*; if the file is damaged, remove it and give the flags of the tra"
+    )
+    with pytest.raises(InputError, match=message):
+        run(options)
+    (classifier / name).unlink()
+    capsys.readouterr()
+    run(options)
+    output, error = capsys.readouterr()
+    assert "goes on at step 30" in output
+    assert f"warning: {classifier}/{name}: missing; written anew as the flags say" in error
+    if name != "config.json":
+        assert (classifier / name).read_bytes() == written
+
+
+def test_second_training_in_a_folder_is_refused(data, classifier):
+    options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
+    before = {path: path.read_bytes() for path in classifier.rglob("*.*") if path.is_file()}
+    # Another process that holds the lock, and dies without a word.
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, str(classifier)], stdout=subprocess.PIPE
+    )
+    owner.stdout.readline()
+    with pytest.raises(
+        InputError, match=rf"^--output_dir={classifier}: somebody is training in it; "
+    ):
+        run(options)
+    del before[classifier / ".lock"]
+    assert before == {path: path.read_bytes() for path in before}
+    owner.kill()
+    owner.communicate()
+    assert "accuracy" in run(options)
+
+
+HOLD_LOCK = """
+import fcntl, sys, time
+file = open(sys.argv[1] + "/.lock", "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("somebody", file=file, flush=True)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+def test_training_that_stays_at_guessing_is_named(data, tmp_path, capsys):
+    options = make_options(
+        data,
+        tmp_path / "out",
+        learning_rate=0.0,
+        num_train_steps=2,
+        warmup_steps=1,
+        save_checkpoints_steps=1,
+    )
+    run(options)
+    assert "out has collapsed: after the warm-up all dev pred" in capsys.readouterr().err
+    reports = map(json.loads, (tmp_path / "out" / "metrics.jsonl").read_text().splitlines())
+    states = {line["step"]: line.get("collapsed") for line in reports if line["split"] == "eval"}
+    assert states == {0: None, 1: None, 2: 1.0}
+    assert "collapsed" not in (tmp_path / "out" / "eval_results.json").read_text()
+
+
+def test_few_dev_rows_are_named(data, tmp_path, capsys):
+    run(make_options(data, tmp_path / "out", num_train_steps=1))
+    assert "warning: 60 dev examples pick the best checkpoint; " in capsys.readouterr().err
+
+
+def test_batch_of_more_rows_than_there_are_is_named(data, tmp_path, capsys):
+    write_rows(tmp_path / "train.tsv", 5, seed=1)
+    files = {"train_file": str(tmp_path / "train.tsv"), "dev_file": None, "do_eval": False}
+    run(make_options(data, tmp_path / "out", **files, num_train_steps=1))
+    assert (
+        "warning: --train_batch_size=16: there are 5 training examples" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("name", ["train_batch_size", "eval_batch_size"])
+def test_batch_that_no_memory_holds(data, tmp_path, name):
+    with pytest.raises(FlagError, match=f"--{name}=1000000000: expected at most 1048576"):
+        make_options(data, tmp_path, **{name: 10**9})
 
 
 def test_init_classifier_that_is_none(data, tmp_path):

@@ -223,3 +223,13 @@ def test_checkpoints_are_found_without_the_note_of_them(tmp_path, pretrainer, ca
     ]
     assert again.restore_latest()
     assert "warning" not in capsys.readouterr().err
+
+
+def test_files_of_a_step_do_not_depend_on_what_was_saved_before(tmp_path, pretrainer):
+    variables = variables_by_path(pretrainer.weights)
+    whole = Checkpoints(str(tmp_path / "whole"), variables, max_to_keep=1)
+    for step in (3, 5, 8):
+        whole.save(step)
+    Checkpoints(str(tmp_path / "parts"), variables, max_to_keep=1).save(8)
+    for name in ("ckpt-8.index", "ckpt-8.data-00000-of-00001"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()

@@ -16,6 +16,19 @@ def test_lost_worker_is_one_line_where_there_are_others(error):
         raise error(None, None, "Socket closed")
 
 
+def test_lost_worker_is_a_line_of_bearable_length():
+    message = (
+        "Collective ops is aborted by: From /job:worker/replica:0/task:1: "
+        + "Socket closed; " * 40
+        + "\nAdditional GRPC error information from remote target /job:worker: "
+        + "{...} " * 300
+    )
+    with pytest.raises(StoppedError) as caught, explain_lost_worker(False):
+        raise tf.errors.UnavailableError(None, None, message)
+    assert len(str(caught.value)) < 400
+    assert "GRPC" not in str(caught.value)
+
+
 def test_sigterm_ends_what_has_nothing_to_save():
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Preempted), ended_by_sigterm():

@@ -3,6 +3,7 @@ import pathlib
 import resource
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -300,9 +301,31 @@ def test_folder_of_summaries_that_is_a_file_is_one_line(tmp_path, fresh):
         go_on(fresh(), make_plan(tmp_path, 8))
 
 
-def test_progress_of_a_run_in_a_log(tmp_path, capsys):
-    go_on(make_trainer(), make_plan(tmp_path, 4))
+def test_progress_of_a_run_in_a_log(tmp_path, fresh, capsys):
+    go_on(fresh(), make_plan(tmp_path, 4))
     lines = capsys.readouterr().err.splitlines()
-    line = next(line for line in lines if "train_masked_lm_loss" in line)
+    line, last = (line for line in lines if "train_masked_lm_loss" in line)
     assert line.startswith("test: 3/4 steps, ")
     assert "steps/s, ETA 0:0" in line
+    assert [line for line in lines if line.startswith("test: 4/4 ")] == [last]
+
+
+def test_first_step_has_no_part_in_the_rate(tmp_path, monkeypatch, fresh, capsys):
+    """By a clock on which the first call takes an hour, for compiling, and the others a second."""
+    trainer = fresh()
+    now = 0.0
+    train_steps = trainer.train_steps
+
+    def train_and_wait(batches, count):
+        nonlocal now
+        now += 1.0 if trainer.step else 3600.0
+        return train_steps(batches, count)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(trainer, "train_steps", train_and_wait)
+    go_on(trainer, make_plan(tmp_path, 11, save_checkpoints_steps=100, log_steps=5))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "train_loss" in line]
+    # Between two lines of reports there may be others, which tell that the run goes on.
+    assert lines[0].startswith("test: 5/11 steps, 1.0 steps/s, ETA 0:00:06")
+    assert "train_sequences_per_second 4," in lines[0]
+    assert lines[1].startswith("test: 10/11 steps, 1.0 steps/s, ETA 0:00:01")

@@ -1,3 +1,9 @@
+import json
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 
 from albert_tf.errors import FlagError, InputError
@@ -19,6 +25,13 @@ def test_a_process_has_one_strategy_of_a_name():
             '{"cluster": {"worker": ["localhost:1"]}, "task": {"type": "worker", "index": 1}}',
             "TF_CONFIG does not name this task: ",
         ),
+        *(
+            (
+                f'{{"cluster": {{"worker": ["{address}"]}}, "task": {{"type": "worker", "index": 0}}}}',
+                f"TF_CONFIG has the address '{address}'; expected 'host:port', with a port from",
+            )
+            for address in ("localhost", "localhost:port", "localhost:0", "localhost:65536", "2222")
+        ),
     ],
 )
 def test_workers_that_tf_config_does_not_describe(monkeypatch, tf_config, message):
@@ -37,3 +50,31 @@ def test_tpu_without_a_name():
 def test_tpu_that_is_not_there():
     with pytest.raises(InputError, match="--tpu=local: there is no such TPU"):
         make_strategy("tpu", "local")
+
+
+def test_port_that_another_process_uses():
+    """In a process of its own, as the strategy has to be the first thing in it."""
+    with socket.create_server(("localhost", 0)) as listener:
+        address = f"localhost:{listener.getsockname()[1]}"
+        cluster = {"cluster": {"worker": [address]}, "task": {"type": "worker", "index": 0}}
+        run = subprocess.run(
+            [sys.executable, "-c", MAKE_STRATEGY],
+            env={**os.environ, "TF_CONFIG": json.dumps(cluster), "CUDA_VISIBLE_DEVICES": ""},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    assert run.stdout.startswith(
+        "--distribution_strategy=multi_worker_mirrored: this worker cannot start: Could not start gRPC "
+        "server; another process may use its port; TF_CONFIG is "
+    )
+
+
+MAKE_STRATEGY = """
+from albert_tf.errors import InputError
+from albert_tf.training import make_strategy
+try:
+    make_strategy("multi_worker_mirrored")
+except InputError as error:
+    print(error)
+"""
