@@ -5,6 +5,7 @@ input alone, so work can be dealt out by blocks to any number of workers and the
 document that is longer than a block is cut into several, between two lines.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -16,7 +17,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.compression import decompress
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 
 InputFormat = Literal["lines", "text", "jsonl"]
 EncodingErrors = Literal["strict", "replace"]
@@ -135,6 +136,35 @@ def _files_below(folder: str) -> list[str]:
         folders.sort()  # decides under which name a folder that has several is entered
         found += [os.path.join(parent, name) for name in names if not name.startswith(".")]
     return sorted(found)
+
+
+@contextlib.contextmanager
+def expect_unchanged(inputs: Sequence[InputFile]) -> Iterator[None]:
+    """Checks after something has read files that they are as they were.
+
+    Raises:
+        StoppedError: a file has another size or time, or is gone. It takes the place of an `InputError`,
+            which the change may have caused.
+    """
+    try:
+        yield
+    except InputError:
+        _check_unchanged(inputs)
+        raise
+    _check_unchanged(inputs)
+
+
+def _check_unchanged(inputs: Sequence[InputFile]) -> None:
+    for before in inputs:
+        try:
+            after = find_file(before.path)
+        except InputError as error:
+            raise StoppedError(f"{error}; it was there when the run started") from error
+        if after != before:
+            raise StoppedError(
+                f"{before.path}: changed while it was read: {before.size} bytes at the start, "
+                f"{after.size} now, last written {(after.modified - before.modified) / 1e9:.0f} s later"
+            )
 
 
 def name_files(paths: Sequence[str]) -> str:
