@@ -10,6 +10,7 @@ import io
 import json
 import os
 import socket
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -68,7 +69,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
     Raises:
         InputError: the file does not exist or cannot be read.
     """
-    _refuse_folder(path)
+    refuse_folder(path)
     with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
@@ -127,8 +128,8 @@ def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
         yield b"".join(start)
 
 
-def _refuse_folder(path: str) -> None:
-    """TensorFlow reads a folder as an empty file."""
+def refuse_folder(path: str) -> None:
+    """Raises `InputError` if a path is a folder, which TensorFlow reads as an empty file."""
     if tf.io.gfile.isdir(path):
         raise InputError(f"{path}: a folder; expected a file")
 
@@ -152,14 +153,36 @@ def read_json(path: str) -> Any:
     """Returns the value in a JSON file.
 
     Raises:
-        InputError: the file cannot be read or is not JSON.
+        InputError: the file cannot be read, or as `parse_json` does.
     """
+    return parse_json(read_bytes(path), path)
+
+
+def parse_json(text: str | bytes, path: str, line: int | None = None) -> Any:
+    """Parses JSON text.
+
+    Args:
+        text: the text; UTF-8 if it is bytes.
+        path: file that the text is from, for messages.
+        line: the line of the file that holds all of the text; None if the text is the whole file.
+
+    Raises:
+        InputError: the text is not JSON, is nested too deeply, or has an integer of too many digits.
+    """
+    place = path if line is None else f"{path}, line {line}"
     try:
-        return json.loads(read_bytes(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+        raise InputError(f"{path}, line {line or error.lineno}: not JSON: {error.msg}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not JSON: byte {error.start + 1} is not UTF-8") from error
+        raise InputError(f"{place}: not JSON: byte {error.start + 1} is not UTF-8") from error
+    except RecursionError as error:
+        raise InputError(f"{place}: JSON nested too deeply; expected fewer levels") from error
+    except ValueError as error:
+        limit = sys.get_int_max_str_digits()
+        raise InputError(
+            f"{place}: JSON with an integer of more than {limit} digits; expected fewer"
+        ) from error
 
 
 def write_json(path: str, value: Any) -> None:
@@ -180,13 +203,7 @@ def read_json_lines(path: str) -> list[Any]:
     """
     if not tf.io.gfile.exists(path):
         return []
-    values = []
-    for number, line in read_lines(path):
-        try:
-            values.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: not JSON: {error.msg}") from error
-    return values
+    return [parse_json(line, path, number) for number, line in read_lines(path)]
 
 
 def write_json_lines(path: str, values: Iterable[Any]) -> None:

@@ -1,13 +1,13 @@
 """Outputs that take long to make: a run that was stopped is finished by the same command.
 
 All outputs of a run appear together, when all are complete. Until then they are in folders
-`<name>.incomplete` beside their final places, with a note of what the run was asked for. A second run
-that is asked for the same goes on with what it finds there; another one starts anew.
+`<name>.incomplete` beside their final places, each with a note of the request that the run serves. A
+second run with the same request resumes the work; one with another request restarts it.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +25,7 @@ def make_outputs(
     request: Mapping[str, Any],
     overwrite: bool,
     make: Callable[[dict[str, str]], None],
+    reusable: Collection[str] = (),
 ) -> None:
     """Makes several files that get their names together.
 
@@ -36,9 +37,11 @@ def make_outputs(
         overwrite: whether files that exist are replaced; otherwise they are refused.
         make: is given each file -> the name to write it under, and makes those that are not there.
             What it finds there under any other name is its own work from before, too.
+        reusable: names in `<name>.incomplete` that stay for a run with another request, which has to see
+            for itself what it can use of them.
 
     Raises:
-        InputError: a file exists, or `make` raises it; then no work stays.
+        InputError: a file exists, a folder is in the way, or `make` raises it; then no work stays.
         StoppedError: `make` raises it, or the file system refuses; then complete work stays.
     """
     work = name + files.INCOMPLETE
@@ -52,7 +55,12 @@ def make_outputs(
     if not (goes_on and tf.io.gfile.exists(complete)):
         _check_new(flags, overwrite)
         if not goes_on:
-            _start_anew(folders, note, request)
+            _check_ours(folders)
+            files.remove(complete)
+            _clear(folders, reusable)
+            # The note in `work` comes last: it says that all folders are ready.
+            for folder in sorted(folders, key=lambda folder: folder == work):
+                files.write_json(os.path.join(folder, _REQUEST), request)
         try:
             make(incomplete)
         except StoppedError as error:
@@ -77,6 +85,11 @@ def _holds(note: str, request: Mapping[str, Any]) -> bool:
 
 
 def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
+    for path, flag in flags.items():
+        if tf.io.gfile.isdir(path):
+            raise InputError(
+                f"--{flag}: '{path}' is a folder; expected the name of a file to write"
+            )
     existing = [] if overwrite else [path for path in flags if tf.io.gfile.exists(path)]
     if existing:
         raise InputError(
@@ -85,11 +98,26 @@ def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
         )
 
 
-def _start_anew(folders: Mapping[str, str], note: str, request: Mapping[str, Any]) -> None:
-    _remove(folders)
+def _check_ours(folders: Mapping[str, str]) -> None:
+    """Checks that the folders to work in are absent, empty, or of an earlier run."""
+    for folder, flag in folders.items():
+        if not tf.io.gfile.exists(folder):
+            continue
+        names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else [""]
+        if names and not any(name.startswith(_REQUEST) for name in names):
+            raise InputError(
+                f"--{flag}: '{folder}', the place for unfinished work, holds something else; expected "
+                "it to be free: move it away or name another file"
+            )
+
+
+def _clear(folders: Mapping[str, str], reusable: Collection[str]) -> None:
+    """Makes the folders to work in, and removes what is in them but old notes and what is reusable."""
     for folder, flag in folders.items():
         files.make_directory(folder, flag)
-    files.write_json(note, request)
+        for name in tf.io.gfile.listdir(folder):
+            if name.rstrip("/") not in (_REQUEST, *reusable):
+                files.remove(os.path.join(folder, name))
 
 
 def _remove(folders: Iterable[str]) -> None:

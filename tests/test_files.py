@@ -53,6 +53,21 @@ def test_what_cannot_be_read_is_named(tmp_path, read):
         read(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{\n"a": ]', "a.json, line 2: not JSON: Expecting value"),
+        (b'"\xe9"', "a.json: not JSON: byte 2 is not UTF-8"),
+        pytest.param(b"[" * 200_000, "a.json: JSON nested too deeply", id="deep"),
+        pytest.param(b"7" * 10_000, "a.json: JSON with an integer of more than 4300", id="digits"),
+    ],
+)
+def test_bad_json_is_one_line(tmp_path, content, message):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        files.read_json(str(tmp_path / "a.json"))
+
+
 def test_globs(tmp_path):
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).touch()

@@ -108,3 +108,52 @@ def test_another_run_refuses_files_that_have_their_names(half_named, tmp_path):
     with pytest.raises(InputError, match=r"--first: '.*/one/a' exists already"):
         make_pair(half_named, request=8)
     assert (tmp_path / "one" / "a").read_text() == "new"
+
+
+def test_a_folder_of_that_name_is_refused_before_the_work(pair, tmp_path):
+    (tmp_path / "two" / "b").mkdir()
+    for overwrite in (False, True):
+        with pytest.raises(
+            InputError, match=r"^--second: '.*/two/b' is a folder; expected the name"
+        ):
+            make_pair(pair, overwrite=overwrite)
+    assert sorted(os.listdir(tmp_path / "two")) == ["b"]
+    assert os.listdir(tmp_path / "one") == []
+
+
+@pytest.mark.parametrize("name", ["two/a.incomplete/notes.txt", "two/a.incomplete"])
+def test_what_somebody_else_left_at_the_place_for_work_stays(pair, tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(
+        InputError, match=r"^--second: '.*/two/a.incomplete', the place for unfinished"
+    ):
+        make_pair(pair, overwrite=True)
+    assert (tmp_path / name).read_text() == "precious"
+    assert files_below(tmp_path) == [name]
+
+
+def test_an_empty_folder_at_the_place_for_work_is_used(pair, tmp_path):
+    (tmp_path / "two" / "a.incomplete").mkdir()
+    assert make_pair(pair) == ["a", "b"]
+    assert files_below(tmp_path) == ["one/a", "two/b"]
+
+
+def test_what_is_reusable_stays_for_another_request(pair):
+    def make(incomplete):
+        for name in incomplete.values():
+            assert not os.path.exists(name)
+            pathlib.Path(name).write_text("x")
+        parts = pathlib.Path(next(iter(incomplete.values()))).parent / "parts"
+        parts.mkdir(exist_ok=True)
+        found.append(os.listdir(parts))
+        (parts / str(len(found))).touch()
+        if len(found) < 3:
+            raise StoppedError("stopped")
+
+    found = []
+    for request in ("first", "second"):
+        with pytest.raises(StoppedError):
+            make_outputs(next(iter(pair)), pair, {"is": request}, False, make, reusable=["parts"])
+    make_outputs(next(iter(pair)), pair, {"is": "third"}, False, make, reusable=["parts"])
+    assert [len(parts) for parts in found] == [0, 1, 2]

@@ -15,7 +15,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.data.blocks import BlockMaker, MadeData, PretrainingDataRule, check_instances
-from albert_tf.data.corpus import Block, CorpusReader, CorpusRule, InputFile
+from albert_tf.data.corpus import Block, CorpusReader, CorpusRule, InputFile, expect_unchanged
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.records import Compression
 from albert_tf.errors import FlagError
@@ -50,6 +50,7 @@ def make_pretraining_data(
         FlagError: Apache Beam is not installed.
         InputError: there are fewer instances than shards. What is wrong with the corpus itself comes
             as the runner's own error.
+        StoppedError: a file of the corpus was changed while it was read.
     """
     beam = _import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -57,7 +58,10 @@ def make_pretraining_data(
     paths = [file.path for file in inputs]
     stem, suffix = os.path.splitext(shards[0])
     is_sharded = len(shards) > 1
-    with beam.Pipeline(runner, PipelineOptions(list(runner_options))) as pipeline:
+    with (
+        expect_unchanged(inputs),
+        beam.Pipeline(runner, PipelineOptions(list(runner_options))) as pipeline,
+    ):
         read = (
             pipeline
             | beam.Create([paths])

@@ -134,6 +134,7 @@ class BlockMaker:
             tokenized.documents.append(document)
             tokenized.numbers.append(number)
             stats.documents += 1
+            stats.paragraphs += len(block.documents[number - block.first_document])
             stats.sentences += len(found)
             stats.pieces += len(document.pieces)
             stats.unknown_pieces += int(np.count_nonzero(document.pieces == self._tokenizer.unk_id))

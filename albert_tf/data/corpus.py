@@ -5,19 +5,19 @@ input alone, so work can be dealt out by blocks to any number of workers and the
 document that is longer than a block is cut into several, between two lines.
 """
 
+import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import sentencex
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.compression import decompress
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 
 InputFormat = Literal["lines", "text", "jsonl"]
 EncodingErrors = Literal["strict", "replace"]
@@ -98,7 +98,7 @@ def find_files(patterns: Sequence[str], flag: str) -> list[InputFile]:
         flag: name of the flag that gave them, for the message.
 
     Raises:
-        InputError: a pattern matches no file, or a folder holds none.
+        InputError: a pattern matches no file, a folder holds none, or a file cannot be read.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -109,17 +109,62 @@ def find_files(patterns: Sequence[str], flag: str) -> list[InputFile]:
         else:
             matches = files.expand_globs([pattern], flag)
         found.update(dict.fromkeys(matches))
-    stats = ((path, tf.io.gfile.stat(path)) for path in found)
-    return [InputFile(path, stat.length, stat.mtime_nsec) for path, stat in stats]
+    return [find_file(path) for path in found]
+
+
+def find_file(path: str) -> InputFile:
+    """Returns a file with its size and time.
+
+    Raises:
+        InputError: it does not exist, is a folder, or cannot be read.
+    """
+    files.refuse_folder(path)
+    with files.explain_unreadable(path):
+        stat = tf.io.gfile.stat(path)
+    return InputFile(path, stat.length, stat.mtime_nsec)
 
 
 def _files_below(folder: str) -> list[str]:
-    return sorted(
-        os.path.join(parent, name)
-        for parent, _, names in tf.io.gfile.walk(folder)
-        for name in names
-        if not name.startswith(".")
-    )
+    found: list[str] = []
+    entered: set[str] = set()
+    for parent, folders, names in tf.io.gfile.walk(folder):
+        real = os.path.realpath(parent)
+        if real in entered:  # a symbolic link, perhaps to a folder above
+            folders.clear()
+            continue
+        entered.add(real)
+        folders.sort()  # decides under which name a folder that has several is entered
+        found += [os.path.join(parent, name) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def expect_unchanged(inputs: Sequence[InputFile]) -> Iterator[None]:
+    """Checks after something has read files that they are as they were.
+
+    Raises:
+        StoppedError: a file has another size or time, or is gone. It takes the place of an `InputError`,
+            which the change may have caused.
+    """
+    try:
+        yield
+    except InputError:
+        _check_unchanged(inputs)
+        raise
+    _check_unchanged(inputs)
+
+
+def _check_unchanged(inputs: Sequence[InputFile]) -> None:
+    for before in inputs:
+        try:
+            after = find_file(before.path)
+        except InputError as error:
+            raise StoppedError(f"{error}; it was there when the run started") from error
+        if after != before:
+            raise StoppedError(
+                f"{before.path}: changed while it was read: {before.size} bytes at the start, "
+                f"{after.size} now, last written {(after.modified - before.modified) / 1e9:.0f} s later"
+            )
 
 
 def name_files(paths: Sequence[str]) -> str:
@@ -258,17 +303,18 @@ def _text_documents(lines: _Lines, path: str, max_characters: int) -> Iterator[l
 def _jsonl_documents(lines: _Lines, path: str, max_characters: int) -> Iterator[list[str]]:
     for number, line in lines:
         if line and not line.isspace():
-            text = _text_field(line, f"{path}, line {number}")
+            text = _text_field(line, path, number)
             numbered = enumerate(text.split("\n"))
             yield from _text_documents(numbered, path, max_characters)
 
 
-def _text_field(line: str, place: str) -> str:
+def _text_field(line: str, path: str, number: int) -> str:
+    place = f"{path}, line {number}"
     expected = "expected a JSON object with the text of a document in the field 'text'"
     try:
-        value: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{place}: not JSON: {error.msg}; {expected}") from error
+        value = files.parse_json(line, path, number)
+    except InputError as error:
+        raise InputError(f"{error}; {expected}") from error
     if not isinstance(value, dict):
         raise InputError(f"{place}: received JSON that is no object; {expected}")
     if "text" not in value:

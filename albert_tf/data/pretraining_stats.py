@@ -2,7 +2,17 @@
 
 import collections
 import dataclasses
+import os
+import re
 from typing import Any
+
+_SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
+
+
+def stats_file_of(record_file: str) -> str:
+    """Returns the name of the stats file that lies beside a record file or the shards of one."""
+    stem, _ = os.path.splitext(record_file)
+    return _SHARD_NUMBER.sub("", stem) + ".stats.json"
 
 
 @dataclasses.dataclass
@@ -11,6 +21,7 @@ class PretrainingDataStats:
 
     Attributes:
         documents: documents read, without those skipped.
+        paragraphs: paragraphs in them; lines where a sentence is a line.
         sentences: sentences in them.
         pieces: pieces in them, without special ones.
         unknown_pieces: how many of these are the unknown piece.
@@ -22,6 +33,7 @@ class PretrainingDataStats:
     """
 
     documents: int = 0
+    paragraphs: int = 0
     sentences: int = 0
     pieces: int = 0
     unknown_pieces: int = 0

@@ -1,7 +1,6 @@
 """RACE: questions about English exams' articles, each with four answers to choose from."""
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -85,7 +84,7 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
     if tf.io.gfile.exists(together):
         for number, line in files.read_lines(together):
             if line.strip():
-                yield f"{together}, line {number}", _parse(f"{together}, line {number}", line)
+                yield f"{together}, line {number}", files.parse_json(line, together, number)
         return
     names = tf.io.gfile.glob(os.path.join(folder, "*.txt"))
     if not names:
@@ -100,13 +99,6 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
 def natural_key(name: str) -> tuple:
     """Returns what sorts `9.txt` before `10.txt`."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
-
-
-def _parse(place: str, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{place}: not JSON: {error.msg}") from error
 
 
 def examples_of_article(

@@ -2,11 +2,13 @@
 
 The first pass makes the instances, block by block, and leaves them as sorted runs; the second one puts
 the shards together. A block or a shard that is complete is not made again, so that a run that was
-stopped goes on where it was.
+stopped resumes where it was. A block's report says what the block was made from, so blocks that are still
+good are kept even if other parts of the input, or options that don't matter to them, have changed.
 """
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import os
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.blocks import BlockMaker, MadeData, PretrainingDataRule, check_instances
-from albert_tf.data.corpus import Block, CorpusReader, InputFile
+from albert_tf.data.corpus import Block, CorpusReader, InputFile, expect_unchanged
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.records import Compression, write_records
 from albert_tf.data.shuffling import BinSizes, RunWriter, read_sorted
@@ -83,17 +85,20 @@ def make_pretraining_data(
         rule: says what is made.
         shards: the files to write. They differ by one record at most.
         compression: of these files.
-        folder: exists; complete work is left there, and in the shards that exist. They hold no other
-            work than this same one's.
+        folder: exists; complete blocks are left there. What it holds of others is replaced. Shards that
+            exist are of this same work.
         num_workers: processes that work at it, at most.
 
     Raises:
         InputError: the corpus is at fault.
-        StoppedError: a worker died, or the file system refuses.
+        StoppedError: a worker died, a file of the corpus was changed, or the file system refuses.
     """
     paths = [file.path for file in inputs]
     reader = CorpusReader(paths, rule.corpus)
-    with Progress("making instances", "MB", _megabytes(inputs)) as progress:
+    with (
+        expect_unchanged(inputs),
+        Progress("making instances", "MB", _megabytes(inputs)) as progress,
+    ):
         runs = make_runs(reader, tokenizer, rule, folder, num_workers, progress)
     check_instances(runs.stats, rule.segments, paths, len(shards))
     with Progress("writing", "instances", runs.stats.instances) as progress:
@@ -119,7 +124,7 @@ def make_runs(
         reader: the corpus.
         tokenizer: makes the pieces.
         rule: says what is made.
-        folder: exists; the runs are left there. It holds no other work than this same one's.
+        folder: exists; the runs are left there. Complete ones that are still good are not made again.
         num_workers: processes that work at it.
         progress: is told about each megabyte of input and each instance.
 
@@ -169,26 +174,38 @@ class _RunMaker:
     def __init__(self, tokenizer: Tokenizer, rule: PretrainingDataRule, folder: str):
         self._make_records = BlockMaker(tokenizer, rule)
         self._folder = folder
+        self._request = repr((rule, tokenizer.vocabulary_sha256, tokenizer.lower_case))
+        self._request += hashlib.sha256(tokenizer.word_start).hexdigest()
 
     def __call__(self, block: Block) -> _BlockResult:
         prefix = os.path.join(self._folder, f"block-{block.number:06d}")
         report = f"{prefix}.json"
-        if tf.io.gfile.exists(report):
-            return _BlockResult(_read_report(report, self._folder), block.input_bytes)
+        sources = self._hash_sources(block)
+        if made := _read_report(report, sources, self._folder):
+            return _BlockResult(made, block.input_bytes)
+        files.remove(report)  # of other sources; the runs get the same names
         stats = PretrainingDataStats()
         writer = RunWriter(prefix)
         for key, record in self._make_records(block, stats):
             writer.add(key, record)
         writer.flush()
         runs = Runs(writer.paths, writer.sizes, stats)
-        _write_report(report, runs)
+        _write_report(report, sources, runs)
         return _BlockResult(runs, block.input_bytes)
 
+    def _hash_sources(self, block: Block) -> str:
+        """Returns a hash of all that decides what is made of a block."""
+        hasher = hashlib.sha256(f"{self._request} {block.first_document}".encode())
+        for document in block.documents:  # no text holds a line feed
+            hasher.update("\n".join(["", "", *document]).encode())
+        return hasher.hexdigest()
 
-def _write_report(path: str, runs: Runs) -> None:
+
+def _write_report(path: str, sources: str, runs: Runs) -> None:
     files.write_json(
         path,
         {
+            "sources": sources,
             "runs": [os.path.basename(run) for run in runs.paths],
             "sizes": [array.tolist() for array in runs.sizes],
             "stats": runs.stats.to_json_dict(),
@@ -196,8 +213,13 @@ def _write_report(path: str, runs: Runs) -> None:
     )
 
 
-def _read_report(path: str, folder: str) -> Runs:
+def _read_report(path: str, sources: str, folder: str) -> Runs | None:
+    """Returns the runs of a complete block, or None if there are none that were made from `sources`."""
+    if not tf.io.gfile.exists(path):
+        return None
     report = files.read_json(path)
+    if report.get("sources") != sources:
+        return None
     return Runs(
         [os.path.join(folder, name) for name in report["runs"]],
         BinSizes(*map(np.array, report["sizes"])),

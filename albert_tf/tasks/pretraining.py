@@ -27,10 +27,11 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.learning_curve import draw_learning_curve
-from albert_tf.tasks.masking_options import MaskingOptions
+from albert_tf.tasks.masking_options import MAX_LENGTH, MaskingOptions
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
     Records,
+    check_same_vocabulary,
     explain_mistakes,
     open_records,
     write_bad_records,
@@ -92,8 +93,8 @@ class PretrainingOptions(RecordOptions):
         super().__post_init__()
         for name in ("num_train_steps", "max_eval_steps", "shuffle_buffer"):
             check_range(self, name, 1)
-        for name in ("max_predictions_per_seq", "ngram"):
-            check_range(self, name, 1, self.max_seq_length)
+        check_range(self, "max_predictions_per_seq", 1, MAX_LENGTH)
+        check_range(self, "ngram", 1, self.max_seq_length)
         check_range(self, "masked_lm_prob", 0, 1)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
@@ -137,6 +138,9 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     config = load_config(options)
     train_records = open_records(options, config, "input_file")
     eval_records = open_records(options, config, "eval_input_file")
+    check_same_vocabulary(train_records, eval_records)
+    if train_records.mask:
+        options.warn_of_few_predictions(options.max_seq_length)
     check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     evaluator = _make_evaluator(options, config)
     if evaluator.is_chief:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import sys
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -9,23 +11,40 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data import beam_pipeline, two_passes
 from albert_tf.data.blocks import MadeData, PretrainingDataRule
-from albert_tf.data.corpus import CorpusReader, CorpusRule, InputFile, find_files, name_files
-from albert_tf.data.pretraining_stats import PretrainingDataStats
+from albert_tf.data.corpus import (
+    CorpusReader,
+    CorpusRule,
+    InputFile,
+    expect_unchanged,
+    find_file,
+    find_files,
+    name_files,
+)
+from albert_tf.data.pretraining_stats import PretrainingDataStats, stats_file_of
 from albert_tf.data.sentence_order import SegmentRule
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import option, to_json_dict
 from albert_tf.resumable import make_outputs
-from albert_tf.tasks.masking_options import MaskingOptions
-from albert_tf.tokenization import Tokenizer, load_tokenizer, train_vocabulary, vocab_file_of
+from albert_tf.tasks.masking_options import MAX_LENGTH, MaskingOptions
+from albert_tf.tokenization import (
+    Tokenizer,
+    WordStartRule,
+    load_tokenizer,
+    train_vocabulary,
+    vocab_file_of,
+)
 
-# Records are padded, so a slip of the hand would fill memory and disk; no published model is near.
-_MAX_LENGTH = 65536
+# With fewer sentences in a paragraph, on average, the text was hardly split.
+_MIN_SENTENCES = 1.1
+# The folder of complete blocks. It is kept for other options or inputs, as each block says what it was
+# made from.
+_RUNS = "runs"
 
 # What a flag's value has to be: a test and its wording.
 _EXPECTED = {
     "input_file": (lambda paths: paths and all(paths), "at least one file"),
     "output_file": (
-        lambda path: path and "," not in path,
+        lambda path: path and "," not in path and not path.endswith("/"),
         "one file; --num_shards divides it into several",
     ),
     "num_shards": (lambda count: 1 <= count <= 99999, "1 to 99999"),  # five digits in their names
@@ -34,8 +53,8 @@ _EXPECTED = {
     # The special pieces alone, to what SentencePiece can count.
     "vocab_size": (lambda size: 5 <= size < 2**31, f"5 to {2**31 - 1}"),
     # [CLS] a [SEP] b [SEP] is the shortest.
-    "max_seq_length": (lambda length: 5 <= length <= _MAX_LENGTH, f"5 to {_MAX_LENGTH}"),
-    "max_predictions_per_seq": (lambda count: 1 <= count <= _MAX_LENGTH, f"1 to {_MAX_LENGTH}"),
+    "max_seq_length": (lambda length: 5 <= length <= MAX_LENGTH, f"5 to {MAX_LENGTH}"),
+    "max_predictions_per_seq": (lambda count: 1 <= count <= MAX_LENGTH, f"1 to {MAX_LENGTH}"),
     "dupe_factor": (lambda count: count >= 1, "1 or more"),
     "short_seq_prob": (lambda share: 0 <= share <= 1, "0 to 1"),
     "masked_lm_prob": (lambda share: 0 < share <= 1, "more than 0 and at most 1"),
@@ -92,6 +111,12 @@ class PretrainingDataOptions(MaskingOptions):
         "masks anew in each pass, by its own flags.",
         "static",
     )
+    word_start: WordStartRule = option(
+        "Where words begin, for masks of whole words. original: at a word mark and at any piece that has "
+        "not only ASCII letters, so a Russian word is as many words as pieces; sentencepiece: at a word "
+        "mark only.",
+        "original",
+    )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
         "Second loss: sop, are two segments in order (ALBERT); nsp, does the second follow the "
         "first (BERT); none, a single segment.",
@@ -110,6 +135,11 @@ class PretrainingDataOptions(MaskingOptions):
             if not is_valid(value):
                 shown = ",".join(value) if isinstance(value, tuple) else value
                 raise FlagError(f"--{name}: received '{shown}', expected {expected}")
+        if self.ngram > self.max_seq_length:
+            raise FlagError(
+                f"--ngram: received '{self.ngram}', expected no more than "
+                f"--max_seq_length={self.max_seq_length}"
+            )
         if bool(self.spm_model_file) == bool(self.vocab_file):
             raise FlagError("expected one of --spm_model_file and --vocab_file, not none, not both")
         if self.train_vocab and not self.spm_model_file:
@@ -130,7 +160,7 @@ class PretrainingDataOptions(MaskingOptions):
     @property
     def stats_file(self) -> str:
         """The file that says what was read and made."""
-        return os.path.splitext(self.output_file)[0] + ".stats.json"
+        return stats_file_of(self.output_file)
 
     @property
     def outputs(self) -> list[tuple[str, str]]:
@@ -177,8 +207,11 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     Raises:
         InputError: a file is missing, unreadable or not of the format, there is no text, or a file
             that would be written exists.
+        StoppedError: a worker died, an input file was changed, or the file system refuses.
     """
     files.check_addresses(to_json_dict(options))
+    if options.masking == "static":
+        options.warn_of_few_predictions(options.max_seq_length)
     inputs = find_files(options.input_file, "input_file")
     make_outputs(
         options.output_file,
@@ -186,6 +219,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         _request(options, inputs),
         options.overwrite,
         lambda incomplete: _make(options, inputs, incomplete),
+        reusable=[_RUNS],
     )
     stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
     _print_summary(stats, options)
@@ -197,16 +231,27 @@ def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[s
     request = to_json_dict(options)
     for name in ("num_workers", "overwrite"):
         del request[name]
-    vocabulary = [] if options.train_vocab else [options.spm_model_file or options.vocab_file]
-    return {"options": request, "files": inputs + find_files(vocabulary, "vocab_file")}
+    read = list(inputs)
+    if not options.train_vocab:
+        flag = "spm_model_file" if options.spm_model_file else "vocab_file"
+        with name_place(f"--{flag}"):
+            read.append(find_file(getattr(options, flag)))
+    return {"options": request, "files": read}
 
 
 def _make(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> None:
     """Makes the files that are not there yet, under their names in `incomplete`."""
-    tokenizer = _load_or_train_tokenizer(options, inputs, incomplete)
-    folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), "runs")
+    read = _train_tokenizer(options, inputs, incomplete) if options.train_vocab else {}
+    model_file = options.spm_model_file
+    tokenizer = load_tokenizer(
+        incomplete.get(model_file, model_file),
+        options.vocab_file,
+        options.do_lower_case,
+        options.word_start,
+    )
+    folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), _RUNS)
     files.make_directory(folder, "output_file")
     arguments = (
         inputs,
@@ -223,35 +268,42 @@ def _make(
         made = beam_pipeline.make_pretraining_data(
             *arguments, options.runner, options.runner_options
         )
-    files.write_json(incomplete[options.stats_file], _describe(options, inputs, made))
+    for path, sha256 in read.items():
+        if made.sha256[path] != sha256:
+            raise InputError(
+                f"{path}: changed after the vocabulary was trained on it; run the command again"
+            )
+    files.write_json(incomplete[options.stats_file], _describe(options, inputs, made, tokenizer))
 
 
-def _load_or_train_tokenizer(
+def _train_tokenizer(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
-) -> Tokenizer:
-    paths = [file.path for file in inputs]
-    model_file = options.spm_model_file
-    if options.train_vocab:
-        model_file = incomplete[model_file]
-        if not tf.io.gfile.exists(model_file):
-            print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
+) -> Mapping[str, str]:
+    """Trains the vocabulary if it is not there yet. Returns the hashes of what was read for it."""
+    model_file = incomplete[options.spm_model_file]
+    reader = CorpusReader([file.path for file in inputs], options.rule.corpus)
+    if not tf.io.gfile.exists(model_file):
+        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
+        with expect_unchanged(inputs):
             train_vocabulary(
-                CorpusReader(paths, options.rule.corpus).sentences(),
+                reader.sentences(),
                 model_file,
                 options.vocab_size,
                 options.do_lower_case,
                 options.vocab_sentences,
             )
-    return load_tokenizer(model_file, options.vocab_file, options.do_lower_case)
+    return reader.sha256
 
 
 def _describe(
-    options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData
+    options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Returns what the stats file says."""
     stats = made.stats
     return {
         "counts": stats.to_json_dict(),
+        "vocab_size": tokenizer.vocab_size,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "replaced_lines": made.replaced_lines,
         "unknown_share": stats.unknown_share,
         "mean_length": stats.mean_length,
@@ -266,6 +318,13 @@ def _describe(
 
 
 def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions) -> None:
+    if options.input_format != "lines" and stats.sentences < _MIN_SENTENCES * stats.paragraphs:
+        print(
+            f"warning: only {stats.sentences} sentences were found in {stats.paragraphs} paragraphs with "
+            f"--language={options.language}; if its sentences have no end mark (Thai), split them "
+            "yourself and use --input_format=lines",
+            file=sys.stderr,
+        )
     shards = options.shards
     masked = (
         f"{stats.masked_share:.2%} masked" if options.masking == "static" else "none masked yet"

@@ -5,12 +5,15 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
+
+import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.dynamic_masking import DynamicMasker, find_vocabulary_fault
 from albert_tf.data.input_pipeline import Mask
+from albert_tf.data.pretraining_stats import stats_file_of
 from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
 from albert_tf.data.records import (
     RecordSpec,
@@ -20,13 +23,13 @@ from albert_tf.data.records import (
     pretraining_record,
     unmasked_record,
 )
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.options import option
 from albert_tf.progress import Progress
 from albert_tf.tasks.common import check_vocab_size
 from albert_tf.tasks.masking_options import MaskingOptions
 from albert_tf.tasks.training_options import TrainingOptions
-from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.tokenization import Tokenizer, WordStartRule, load_tokenizer
 
 _BAD_RECORDS_FILE = "bad_records.txt"
 
@@ -60,38 +63,91 @@ class Records(NamedTuple):
         files: the files, and what of them is left out.
         spec: what their records hold.
         mask: masks a batch of them; None where the records have masks.
+        vocabulary_sha256: of the vocabulary that they were made with; None if no stats file says it.
     """
 
     files: RecordFiles
     spec: RecordSpec
     mask: Mask | None
+    vocabulary_sha256: str | None
 
 
 def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
     """Finds the files of a flag, checks them, and sees of which of the two kinds they are.
 
     Raises:
-        InputError: no file matches, there are records of both kinds, or a record is not as the options
-            say; with `--on_bad_record=skip`, if no record is.
+        InputError: no file matches, there are records of both kinds or of another vocabulary, or a record
+            is not as the options say; with `--on_bad_record=skip`, if no record is.
     """
     paths = files.expand_globs(getattr(options, flag), flag)
+    tokenizer = None
+    if options.spm_model_file or options.vocab_file:
+        # Nothing is tokenised, so it doesn't matter whether text would be lower-cased.
+        tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
+        check_vocab_size(tokenizer, options, config)
+    with name_place(f"--{flag}"):
+        sha256 = _read_stats(paths, tokenizer, options, config)
     if not _are_unmasked(paths, flag, skips=options.on_bad_record == "skip"):
         masked = pretraining_record(
             options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
         )
-        return Records(_check(paths, masked, options, flag), masked, None)
-    if not (options.spm_model_file or options.vocab_file):
+        return Records(_check(paths, masked, options, flag), masked, None, sha256)
+    if tokenizer is None:
         raise InputError(
             f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
             "--vocab_file, the vocabulary that they were made with"
         )
-    # Nothing is tokenised, so how text would be is of no account.
-    tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
-    check_vocab_size(tokenizer, options, config)
     unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
     record_files = _check(paths, unmasked, options, flag)
-    _check_vocabulary(record_files, unmasked, tokenizer)
-    return Records(record_files, unmasked, DynamicMasker(tokenizer, options.masking_rule))
+    _check_vocabulary(record_files, unmasked, options)
+    masker = DynamicMasker(tokenizer, options.masking_rule)
+    return Records(record_files, unmasked, masker, sha256)
+
+
+def check_same_vocabulary(train: Records, evaluation: Records) -> None:
+    """Checks that two sets of records were made with one vocabulary, as far as their stats files say it.
+
+    Raises:
+        InputError: they were made with two.
+    """
+    received = {train.vocabulary_sha256, evaluation.vocabulary_sha256} - {None}
+    if len(received) > 1:
+        raise InputError(
+            f"--eval_input_file: {evaluation.files.paths[0]} and {train.files.paths[0]} were made with "
+            "different vocabularies, as their stats files say; expected the same one"
+        )
+
+
+def _read_stats(
+    paths: Sequence[str],
+    tokenizer: Tokenizer | None,
+    options: RecordOptions,
+    config: AlbertConfig,
+) -> str | None:
+    """Checks the vocabulary that the stats files beside records name, and returns its SHA-256.
+
+    Records without such a file, like the original's, pass, and so do stats that name no vocabulary.
+    """
+    expected = tokenizer and tokenizer.vocabulary_sha256
+    source = tokenizer and tokenizer.vocabulary_file
+    for path in dict.fromkeys(map(stats_file_of, paths)):
+        stats = files.read_json(path) if tf.io.gfile.exists(path) else None
+        if not isinstance(stats, dict):
+            continue
+        size = stats.get("vocab_size", config.vocab_size)
+        if size != config.vocab_size:
+            raise InputError(
+                f"{path}: the records were made with a vocabulary of {size} pieces, but "
+                f"{options.albert_config_file} says vocab_size {config.vocab_size}"
+            )
+        sha256 = stats.get("vocabulary_sha256", expected)
+        if expected not in (None, sha256):
+            raise InputError(
+                f"{path}: the records were made with another vocabulary than {source}: SHA-256 "
+                f"{sha256}, expected {expected}"
+            )
+        expected, source = sha256, source or path
+    return expected
 
 
 def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
@@ -169,14 +225,19 @@ def explain_mistakes(
     return explain_bad_records(paths, records.spec)
 
 
-def _check_vocabulary(record_files: RecordFiles, spec: RecordSpec, tokenizer: Tokenizer) -> None:
+def _check_vocabulary(record_files: RecordFiles, spec: RecordSpec, options: RecordOptions) -> None:
     """Checks the first record of each file, where there is one."""
+    tokenizers = [  # words begin where the records say, which was decided when they were made
+        load_tokenizer(options.spm_model_file, options.vocab_file, True, word_start_rule)
+        for word_start_rule in get_args(WordStartRule)
+    ]
     for path in record_files.paths:
         first = dataclasses.replace(record_files, paths=[path]).as_dataset()
         for serialized in first.flat_map(record_files.read).take(1):
             record = {name: tensor.numpy() for name, tensor in spec.parse(serialized).items()}
-            if fault := find_vocabulary_fault(record, tokenizer):
+            faults = [find_vocabulary_fault(record, tokenizer) for tokenizer in tokenizers]
+            if all(faults):
                 raise InputError(
-                    f"{path}, record 1: {fault}; expected the vocabulary that the records were "
+                    f"{path}, record 1: {faults[0]}; expected the vocabulary that the records were "
                     "made with"
                 )

@@ -6,7 +6,7 @@ because tensorflow_text takes seconds to import and only an export needs it.
 
 from albert_tf.tokenization.interface import Tokenizer
 from albert_tf.tokenization.loading import load_tokenizer
-from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer, WordStartRule
 from albert_tf.tokenization.vocabulary import train_vocabulary, vocab_file_of
 from albert_tf.tokenization.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -14,6 +14,7 @@ __all__ = [
     "AlbertTokenizer",
     "Tokenizer",
     "WordPieceTokenizer",
+    "WordStartRule",
     "load_tokenizer",
     "train_vocabulary",
     "vocab_file_of",

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import sentencepiece
@@ -17,6 +17,8 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenization.normalization import normalize_text, original_spans
 from albert_tf.tokenization.special_pieces import SENTENCEPIECE, find_special_ids
+
+WordStartRule = Literal["original", "sentencepiece"]
 
 WORD_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 
@@ -37,6 +39,9 @@ class AlbertTokenizer:
     Args:
         model_file: a SentencePiece model with the pieces `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, `[MASK]`.
         lower_case: whether the model was trained on lower-case text.
+        word_start_rule: which pieces begin a word, for masks of whole words. `original` follows the
+            original, which knows only English: a piece with anything but ASCII letters and punctuation
+            begins a word, wherever it is. With `sentencepiece` only a word mark does.
 
     Attributes:
         digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids it becomes.
@@ -48,7 +53,12 @@ class AlbertTokenizer:
 
     file_name = "vocabulary.model"
 
-    def __init__(self, model_file: str, lower_case: bool = True):
+    def __init__(
+        self,
+        model_file: str,
+        lower_case: bool = True,
+        word_start_rule: WordStartRule = "original",
+    ):
         self.vocabulary_file = model_file
         self.lower_case = lower_case
         model = files.read_bytes(model_file)
@@ -58,7 +68,8 @@ class AlbertTokenizer:
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file
         )
-        self.word_start = np.array([_starts_word(piece) for piece in self.pieces])
+        starts_word = _WORD_STARTS[word_start_rule]
+        self.word_start = np.array([starts_word(piece) for piece in self.pieces])
         self.ordinary_ids = np.array(
             [id_ for id_ in range(self.vocab_size) if self._is_ordinary(id_)], np.int32
         )
@@ -178,14 +189,21 @@ def _read_pieces(processor: sentencepiece.SentencePieceProcessor, model_file: st
         ) from error
 
 
-def _starts_word(piece: str) -> bool:
+def _has_word_mark(piece: str) -> bool:
+    return piece in SENTENCEPIECE or piece.startswith(WORD_MARK)
+
+
+def _starts_word_in_original(piece: str) -> bool:
     """The original's rule; it takes a piece of a foreign script, or a number, for a whole word."""
     return (
-        piece in SENTENCEPIECE
-        or piece.startswith((WORD_MARK, "<"))
+        _has_word_mark(piece)
+        or piece.startswith("<")
         or piece in _PUNCTUATION
         or not _ENGLISH.issuperset(piece)
     )
+
+
+_WORD_STARTS = {"original": _starts_word_in_original, "sentencepiece": _has_word_mark}
 
 
 def _ends_in_digit_comma(piece: str) -> bool:

@@ -6,9 +6,11 @@ import itertools
 import json
 import os
 import sys
+import tracemalloc
 
 import pytest
 
+from albert_tf.data.compression import decompress
 from albert_tf.data.corpus import CorpusReader, CorpusRule, find_files
 from albert_tf.errors import InputError
 
@@ -73,6 +75,8 @@ def test_json_lines_are_documents_of_prose(tmp_path):
         ('{"text": 7}', "the field 'text' is of type int"),
         ('["text"]', "received JSON that is no object"),
         ('{"text": "a"', "not JSON: "),
+        pytest.param('{"text": ' + "[" * 200_000, "JSON nested too deeply", id="deep"),
+        pytest.param('{"id": ' + "7" * 10_000 + "}", "JSON with an integer of more", id="digits"),
     ],
 )
 def test_json_lines_without_text_are_named(tmp_path, line, what):
@@ -107,6 +111,20 @@ def test_compressed_files(tmp_path, suffix):
     assert "\n".join(block.documents[0]).encode() == content + b"\nend"
     assert reader.sha256 == {path: hashlib.sha256(both).hexdigest()}
     assert block.input_bytes == reader.bytes_read == len(both)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_memory_does_not_depend_on_the_compression_ratio(suffix):
+    size = 200 << 20
+    bomb = compressed(suffix, bytes(size))
+    assert len(bomb) < size / 500
+    tracemalloc.start()
+    try:
+        assert sum(map(len, decompress([bomb], f"text{suffix}"))) == size
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -193,6 +211,14 @@ def test_files_folders_and_patterns_are_found_once(tmp_path):
     names = [os.path.relpath(file.path, tmp_path) for file in found]
     assert names == ["a.txt", "b.txt", "sub/deep/c.txt"]
     assert [file.size for file in found] == [5, 5, 14]
+    # A folder is entered once, however many links lead to it, or back to a folder above.
+    for link, target in {"sub/deep/loop": "sub", "sub/again": "sub/deep"}.items():
+        (tmp_path / link).symlink_to(tmp_path / target)
+    found = find_files([str(tmp_path)], "input_file")
+    assert sorted(os.path.basename(file.path) for file in found) == ["a.txt", "b.txt", "c.txt"]
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    with pytest.raises(InputError, match="nowhere: cannot be read: No such file"):
+        find_files([str(tmp_path)], "input_file")
     with pytest.raises(InputError, match=r"--input_file: no file matches '.*\*\.md'"):
         find_files([str(tmp_path / "*.md")], "input_file")
     (tmp_path / "empty").mkdir()

@@ -42,6 +42,7 @@ RULES = [
     MaskingRule(M),
     MaskingRule(30, masked_lm_prob=0.8, ngram=5, favor_shorter_ngram=False),
     MaskingRule(M, ngram=1, do_whole_word_mask=False),
+    MaskingRule(S + 9, masked_lm_prob=0.8),  # more predictions than a sequence has pieces
 ]
 
 

@@ -99,3 +99,13 @@ def test_what_is_complete_is_not_made_again(corpus, tokenizer, tmp_path, monkeyp
     assert made == [3]
     changed = [path for path, inode in kept.items() if path.stat().st_ino != inode]
     assert set(changed) <= set(lost)
+    # Where a block starts and what is in it decides whether what was made of it is still good.
+    made.clear()
+    longer = pathlib.Path(corpus[1]).read_text() + "\n\naa bb\ncc\n"
+    (tmp_path / "longer").write_text(longer)
+    for shard in tmp_path.glob("shard*"):
+        shard.unlink()
+    now = make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path)
+    assert made == [max(made)]
+    monkeypatch.undo()
+    assert now == make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path / "fresh")

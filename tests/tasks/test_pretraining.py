@@ -1,6 +1,7 @@
 import dataclasses
 import importlib.util
 import json
+import shutil
 import signal
 
 import numpy as np
@@ -527,6 +528,48 @@ def test_records_of_both_kinds_are_refused(data, tmp_path):
         run(make_dynamic_options(data, tmp_path, input_file=both))
 
 
+def write_stats(path, **stats):
+    path.write_text(json.dumps({"counts": {}, **stats}))
+
+
+@pytest.mark.parametrize(
+    ("stats", "message"),
+    [
+        (
+            {"vocab_size": 96},
+            r"^--input_file: .*a\.stats\.json: the records were made with a vocabulary of 96 pieces, but "
+            r".*albert_config\.json says vocab_size 97",
+        ),
+        (
+            {"vocab_size": 97, "vocabulary_sha256": "a1"},
+            r"^--input_file: .*a\.stats\.json: the records were made with another vocabulary than "
+            r".*vocab\.txt: SHA-256 a1, expected [0-9a-f]{64}$",
+        ),
+    ],
+)
+def test_the_vocabulary_that_stats_name_is_compared(data, tmp_path, stats, message):
+    shards = tuple(str(tmp_path / f"a-0000{number}-of-00002.tfrecord") for number in range(2))
+    for path in shards:
+        shutil.copy(data / "train.tfrecord", path)
+    write_stats(tmp_path / "a.stats.json", **stats)
+    vocab_file = str(data / "vocab.txt")
+    options = make_options(data, tmp_path / "out", input_file=shards, vocab_file=vocab_file)
+    with pytest.raises(InputError, match=message):
+        run(options)
+
+
+def test_records_of_two_vocabularies_are_refused(data, tmp_path):
+    for name in ("train", "dev"):
+        shutil.copy(data / f"{name}.tfrecord", tmp_path)
+        write_stats(tmp_path / f"{name}.stats.json", vocab_size=97, vocabulary_sha256=name)
+    inputs = {"input_file": (str(tmp_path / "train.tfrecord"),)}
+    inputs["eval_input_file"] = (str(tmp_path / "dev.tfrecord"),)
+    with pytest.raises(
+        InputError, match=r"^--eval_input_file: .*dev\.tfrecord and .*train\.tfrecord we"
+    ):
+        run(make_options(data, tmp_path / "out", **inputs))
+
+
 def test_another_vocabulary_is_refused(data, tmp_path):
     pieces = (data / "vocab.txt").read_text().split()
     vocab_file = tmp_path / "vocab.txt"
@@ -548,6 +591,7 @@ def test_another_vocabulary_is_refused(data, tmp_path):
     [
         ({"ngram": 0}, "--ngram=0: expected at least 1"),
         ({"ngram": 25}, "--ngram=25: expected at most 24"),
+        ({"max_predictions_per_seq": 65537}, "--max_predictions_per_seq=65537: expected at most 6"),
         ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5: expected at most 1"),
     ],
 )

@@ -18,6 +18,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.blocks import BlockMaker
+from albert_tf.data.corpus import CorpusReader
+from albert_tf.data.dynamic_masking import DynamicMasker
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.records import (
     check_records,
@@ -26,8 +29,9 @@ from albert_tf.data.records import (
     pretraining_record,
     unmasked_record,
 )
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
+from albert_tf.tokenization import load_tokenizer
 
 ROOT = pathlib.Path(__file__).parents[2]
 S, M = 41, 7
@@ -100,6 +104,9 @@ def test_the_stats_file_says_what_was_read_and_made(options, tmp_path):
     content = pathlib.Path(path).read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     assert said["input_files"] == [{"path": path, "bytes": len(content), "sha256": digest}]
+    vocabulary = pathlib.Path(options.spm_model_file)
+    assert said["vocab_size"] == options.vocab_size
+    assert said["vocabulary_sha256"] == hashlib.sha256(vocabulary.read_bytes()).hexdigest()
     assert said["replaced_lines"] == 0
     assert said["options"]["dupe_factor"] == options.dupe_factor
 
@@ -183,6 +190,153 @@ def test_a_corpus_without_text_leaves_nothing_behind(options, tmp_path):
     assert files_under(tmp_path) == ["text.txt"]
 
 
+@pytest.fixture
+def without_training(options, tmp_path):
+    """Options with a vocabulary that is there."""
+    words = sorted(set(pathlib.Path(options.input_file[0]).read_text().lower().split()))
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+    return dataclasses.replace(
+        options, train_vocab=False, spm_model_file=None, vocab_file=str(vocabulary)
+    )
+
+
+@pytest.mark.parametrize("flag", ["spm_model_file", "vocab_file"])
+def test_a_vocabulary_that_is_no_file_is_named_with_its_flag(without_training, tmp_path, flag):
+    for name, what in {
+        "missing": "cannot be read: No such file",
+        "": "a folder; expected a",
+    }.items():
+        vocabulary = {"spm_model_file": None, "vocab_file": None, flag: str(tmp_path / name)}
+        with pytest.raises(InputError, match=f"^--{flag}: {tmp_path}.*{what}"):
+            run(dataclasses.replace(without_training, **vocabulary))
+
+
+def read_then(monkeypatch, change):
+    """Lets `change` happen right after the input was read, once."""
+    blocks = CorpusReader.blocks
+
+    def read_and_change(self):
+        yield from blocks(self)
+        monkeypatch.undo()
+        change()
+
+    monkeypatch.setattr(CorpusReader, "blocks", read_and_change)
+
+
+@pytest.mark.parametrize("content", ["", "Is it?\nIt is.\n"])
+def test_input_that_changes_while_it_is_read_is_named(
+    without_training, monkeypatch, tmp_path, content
+):
+    path = pathlib.Path(without_training.input_file[0])
+    size = path.stat().st_size
+    read_then(monkeypatch, lambda: path.write_text(content))
+    with pytest.raises(
+        StoppedError,
+        match=rf"text\.txt: changed while it was read: {size} bytes at the start, {len(content)} now, "
+        "last written .*; complete work is kept",
+    ):
+        run(without_training)
+    assert not (tmp_path / "out" / "a.stats.json").exists()
+
+
+def test_input_that_is_removed_while_it_is_read_is_named(without_training, monkeypatch):
+    read_then(monkeypatch, pathlib.Path(without_training.input_file[0]).unlink)
+    with pytest.raises(
+        StoppedError, match=r"text\.txt: cannot be read: No such file.*was there when"
+    ):
+        run(without_training)
+
+
+def test_blocks_of_input_that_stayed_the_same_are_not_made_again(without_training, monkeypatch):
+    path = without_training.input_file[0]
+    read_then(monkeypatch, lambda: os.utime(path, (7, 7)))
+    with pytest.raises(StoppedError, match=r"text\.txt: changed while it was read"):
+        run(without_training)
+    monkeypatch.setattr(BlockMaker, "__call__", None)
+    assert run(without_training).instances > 100
+
+
+def test_input_that_changes_after_the_vocabulary_was_trained_is_named(options, monkeypatch):
+    """Also where size and time stay the same."""
+    path = pathlib.Path(options.input_file[0])
+
+    def change():
+        before = path.stat()
+        path.write_bytes(path.read_bytes().swapcase())
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    read_then(monkeypatch, change)
+    with pytest.raises(
+        InputError, match=r"text\.txt: changed after the vocabulary was trained on it"
+    ):
+        run(options)
+
+
+def test_few_predictions_are_warned_of(without_training, capsys):
+    run(without_training)
+    assert "warning" not in capsys.readouterr().err
+    run(dataclasses.replace(without_training, max_predictions_per_seq=5, overwrite=True))
+    assert (
+        f"warning: --max_predictions_per_seq=5 is only 12.2% of a sequence of {S} pieces; "
+        "--masked_lm_prob=0.15 takes 6\n"
+    ) in capsys.readouterr().err
+
+
+def test_text_that_was_hardly_split_is_warned_of(without_training, capsys, tmp_path):
+    prose = dataclasses.replace(without_training, input_format="text", language="th", num_shards=1)
+    run(prose)
+    assert "warning" not in capsys.readouterr().err
+    (tmp_path / "thai.txt").write_text("กรุงเทพมหานคร เป็นเมืองหลวง เป็นศูนย์กลางการปกครอง\n\n" * 20)
+    thai = dataclasses.replace(prose, input_file=(str(tmp_path / "thai.txt"),), overwrite=True)
+    run(thai)
+    assert (
+        "warning: only 20 sentences were found in 20 paragraphs with --language=th; if its sentences "
+        "have no end mark (Thai), split them yourself and use --input_format=lines\n"
+    ) in capsys.readouterr().err
+
+
+def test_only_word_marks_start_words_if_asked(options, tmp_path):
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("абвгдежзик"), rng.integers(2, 9))) for _ in range(300)]
+    lines = (" ".join(rng.choice(words, 20)) for _ in range(200))
+    path = tmp_path / "russian.txt"
+    path.write_text("\n".join(lines))
+    options = dataclasses.replace(
+        options,
+        input_file=(str(path),),
+        vocab_size=120,
+        dupe_factor=1,
+        num_shards=1,
+        word_start="sentencepiece",
+    )
+    run(options)
+    dynamic = dataclasses.replace(
+        options, masking="dynamic", train_vocab=False, output_file=str(tmp_path / "dynamic")
+    )
+    run(dynamic)
+    tokenizer = load_tokenizer(options.spm_model_file, None, True)
+    is_marked = np.array([piece.startswith("▁") for piece in tokenizer.pieces])
+    assert tokenizer.word_start.mean() > is_marked.mean() + 0.2
+
+    static_batch, unmasked_batch = (
+        spec.parse(tf.constant(records_of(made)))
+        for made, spec in ((options, pretraining_record(S, M)), (dynamic, unmasked_record(S)))
+    )
+    dynamic_batch = DynamicMasker(tokenizer, dynamic.masking_rule)(unmasked_batch, (5, 0))
+    for batch in (static_batch, dynamic_batch):
+        batch = {name: tensor.numpy() for name, tensor in batch.items()}
+        for row in range(len(batch["input_ids"])):
+            count = int(batch["masked_lm_weights"][row].sum())
+            chosen = batch["masked_lm_positions"][row, :count]
+            ids = batch["input_ids"][row].copy()
+            ids[chosen] = batch["masked_lm_ids"][row, :count]
+            length = batch["input_mask"][row].sum()
+            is_chosen = np.isin(np.arange(length), chosen)
+            follows = ~is_marked[ids[1:length]] & (ids[1:length] > 4) & (ids[: length - 1] > 4)
+            assert (is_chosen[1:] == is_chosen[:-1])[follows].all()
+
+
 def test_a_pattern_without_files_is_named(options, tmp_path):
     with pytest.raises(InputError, match=r"--input_file: no file matches '.*\*\.md'"):
         run(dataclasses.replace(options, input_file=(str(tmp_path / "*.md"),)))
@@ -235,6 +389,8 @@ def test_more_shards_than_instances_are_refused(options, tmp_path):
         ({"masked_lm_prob": 0.0}, "--masked_lm_prob: received '0.0', expected more than 0"),
         ({"short_seq_prob": 1.5}, "--short_seq_prob: received '1.5', expected 0 to 1"),
         ({"ngram": 0}, "--ngram: received '0', expected 1 or more"),
+        ({"ngram": 10**12}, "--ngram: received '1000000000000', expected no more than --max_seq_l"),
+        ({"output_file": "out/"}, "--output_file: received 'out/', expected one file"),
         ({"dupe_factor": 0}, "--dupe_factor: received '0', expected 1 or more"),
         ({"random_seed": -1}, "--random_seed: received '-1', expected 0 or more"),
         ({"spm_model_file": None, "train_vocab": False}, "expected one of --spm_model_file and"),

@@ -123,6 +123,11 @@ def test_which_pieces_start_a_word(tmp_path):
     starts = dict(zip(tokenizer.pieces, tokenizer.word_start.tolist(), strict=True))
     assert {piece: starts[piece] for piece in starting} == dict.fromkeys(starting, True)
     assert {piece: starts[piece] for piece in continuing} == dict.fromkeys(continuing, False)
+    marked = AlbertTokenizer(str(model_file), word_start_rule="sentencepiece")
+    starts = {
+        piece for piece, is_start in zip(marked.pieces, marked.word_start, strict=True) if is_start
+    }
+    assert starts.intersection([*starting, *continuing]) == {"▁the", "▁", "[CLS]", "<unk>"}
 
 
 def test_a_missing_special_piece_is_named(tmp_path):
