@@ -41,7 +41,6 @@ from albert_tf.training import (
     Evaluator,
     Trainer,
     best_checkpoint,
-    ended_by_sigterm,
     explain_lost_worker,
     train,
 )
@@ -113,7 +112,6 @@ _DATA_OPTIONS = (
 )
 
 
-@ended_by_sigterm()
 def run(options: PretrainingOptions) -> dict[str, float]:
     """Trains, evaluates, or both.
 
@@ -124,7 +122,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
         StoppedError: the file system refuses, or another worker is gone.
-        Preempted: SIGTERM was received; what was trained is saved.
+        Preempted: SIGTERM or Ctrl-C came in training; what was trained is saved.
     """
     start_devices(options)
     if options.recipe:
