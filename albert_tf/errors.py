@@ -32,8 +32,19 @@ class StoppedError(InputError):
     """Something outside ended a run: a full disk, a killed worker. The same run may succeed later."""
 
 
-class Preempted(Exception):  # noqa: N818, as it is no error
-    """The machine asked the run to end, and the run has saved what the same command goes on from."""
+class Preempted(BaseException):
+    """SIGTERM or Ctrl-C ended the run, and the run has saved what the same command goes on from.
+
+    Not an `Exception`, so that it passes through code that handles errors: Keras raises another one in
+    place of each `Exception` from a layer, with a text of its own.
+
+    Attributes:
+        exit_code: exit status of the command line.
+    """
+
+    def __init__(self, message: str, exit_code: int = 0):
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @contextlib.contextmanager

@@ -1,12 +1,14 @@
 """Two logical CPU devices and no GPU for every test, so that replicas are tested alike on any machine."""
 
 import gc
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
-import tensorflow as tf
+
+import command_line
+
+# The tests run TensorFlow as the scripts set it up.
+with command_line.quiet_start():
+    import tensorflow as tf
 
 
 def pytest_configure():

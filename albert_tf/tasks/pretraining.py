@@ -43,7 +43,6 @@ from albert_tf.training import (
     Evaluator,
     Trainer,
     best_checkpoint,
-    ended_by_sigterm,
     explain_lost_worker,
     train,
 )
@@ -115,7 +114,6 @@ _DATA_OPTIONS = (
 )
 
 
-@ended_by_sigterm()
 def run(options: PretrainingOptions) -> dict[str, float]:
     """Trains, evaluates, or both.
 
@@ -126,7 +124,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a record or a checkpoint is not what the options say.
         StoppedError: the file system refuses, or another worker is gone.
-        Preempted: SIGTERM was received; what was trained is saved.
+        Preempted: SIGTERM or Ctrl-C came in training; what was trained is saved.
     """
     files.check_addresses(to_json_dict(options))
     start_devices(options)

@@ -1,7 +1,7 @@
 """Steps, replicas, checkpoints: training that knows nothing of ALBERT."""
 
 from albert_tf.training.evaluator import Evaluator
-from albert_tf.training.interruptions import ended_by_sigterm, explain_lost_worker
+from albert_tf.training.interruptions import explain_lost_worker
 from albert_tf.training.loop import best_checkpoint, best_metrics, resume, train
 from albert_tf.training.plan import TrainingPlan
 from albert_tf.training.strategy import make_deterministic, make_strategy
@@ -13,7 +13,6 @@ __all__ = [
     "TrainingPlan",
     "best_checkpoint",
     "best_metrics",
-    "ended_by_sigterm",
     "explain_lost_worker",
     "make_deterministic",
     "make_strategy",

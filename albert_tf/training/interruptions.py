@@ -1,6 +1,10 @@
-"""What ends a run from outside: SIGTERM, with which schedulers take a machine away, and lost workers."""
+"""What ends a run from outside: SIGTERM, Ctrl-C and lost workers.
+
+Schedulers send SIGTERM before they take a machine away.
+"""
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,9 +15,13 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import Preempted, StoppedError
 
+_STDERR = 2
+
 
 class Preemption:
-    """Notes SIGTERM, so that the run ends where nothing is lost.
+    """Notes SIGTERM and Ctrl-C, so that the run ends where nothing is lost.
+
+    A second Ctrl-C ends the process at once.
 
     Args:
         is_alone: whether there are no other workers, which would wait for one that ends.
@@ -21,23 +29,31 @@ class Preemption:
 
     def __init__(self, is_alone: bool):
         self._is_alone = is_alone
-        self.requested = False
+        self._signal: int | None = None
         self._may_raise = False
+        self._before = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether the run is to end."""
+        return self._signal is not None
 
     def __enter__(self) -> "Preemption":
-        # Python delivers signals to the main thread, and only there can they be asked for.
-        self._is_main = threading.current_thread() is threading.main_thread()
-        if self._is_main:
-            self._before = signal.signal(signal.SIGTERM, self._note)
+        # Python handles signals in the main thread, and only there can handlers be set.
+        if threading.current_thread() is threading.main_thread():
+            self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._note)
+            # Ctrl-C is ignored in the background jobs of a shell script.
+            if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(self, *exception) -> None:
-        if self._is_main:
-            signal.signal(signal.SIGTERM, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     @contextlib.contextmanager
     def nothing_to_save(self) -> Iterator[None]:
-        """Within, SIGTERM ends the run at once, unless other workers wait for this one."""
+        """Within, a signal ends the run at once, unless other workers wait for this one."""
         self._may_raise = self._is_alone
         try:
             self._end_if_requested()
@@ -49,26 +65,22 @@ class Preemption:
 
     def end(self) -> NoReturn:
         """Ends the run."""
+        if self._signal == signal.SIGINT:
+            raise Preempted("stopped by Ctrl-C; the same command goes on", 128 + signal.SIGINT)
         raise Preempted("stopped by SIGTERM; the same command goes on")
 
-    def _note(self, *arguments) -> None:
-        self.requested = True
+    def _note(self, number: int, frame: object) -> None:
+        self._signal = self._signal or number
+        if number == signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
+            if not self._may_raise:
+                # Not print, which must not be called while it is at work.
+                os.write(_STDERR, b"\nCtrl-C: saving after this step; Ctrl-C again ends at once\n")
         self._end_if_requested()
 
     def _end_if_requested(self) -> None:
         if self.requested and self._may_raise:
             self.end()
-
-
-@contextlib.contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Within, SIGTERM ends the run at once: for what comes before and after `train`.
-
-    Raises:
-        Preempted: SIGTERM was received.
-    """
-    with Preemption(is_alone=True) as preemption, preemption.nothing_to_save():
-        yield
 
 
 @contextlib.contextmanager

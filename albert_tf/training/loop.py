@@ -75,7 +75,7 @@ def train(
     Raises:
         InputError: too many steps in a row are skipped, or an evaluation is not finite.
         StoppedError: the file system refuses (full, read-only).
-        Preempted: SIGTERM was received; the step that was under way is saved.
+        Preempted: SIGTERM or Ctrl-C was received; the step that was under way is saved.
     """
     _Run(trainer, plan, batches_from, evaluate, name_records).run()
 

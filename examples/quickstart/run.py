@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -66,7 +67,10 @@ class Step:
             return
         arguments = [_flag(name, value) for name, value in self.flags.items()]
         print("$", shlex.join(["python", self.script, *arguments]), flush=True)
+        # Ctrl-C reaches the script as well. Wait for it to end, and report its exit code.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
         result = subprocess.run([sys.executable, self.script, *arguments], cwd=ROOT, check=False)
+        signal.signal(signal.SIGINT, before)
         if result.returncode:
             sys.exit(f"quickstart: error: {self.script} ended with exit code {result.returncode}")
 
@@ -254,11 +258,14 @@ def _describe(stats: dict) -> str:
 
 def _count_parameters(out: pathlib.Path) -> int:
     # Here and not above, because what is complete already needs no TensorFlow to be walked over.
-    import command_line  # noqa: F401  (keeps TensorFlow's start-up notes out of the table)
-    import albert_tf
+    import command_line
 
-    config = albert_tf.AlbertConfig.from_json_file(str(out / "albert_config.json"))
-    return albert_tf.AlbertEncoder(config).count_params()
+    with command_line.quiet_start():
+        from albert_tf import AlbertConfig, AlbertEncoder
+
+    return AlbertEncoder(
+        AlbertConfig.from_json_file(str(out / "albert_config.json"))
+    ).count_params()
 
 
 def _read_rows(path: pathlib.Path) -> list[dict]:

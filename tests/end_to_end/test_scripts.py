@@ -1,5 +1,7 @@
 """The scripts as their users run them: processes, exit codes, kills."""
 
+import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -9,6 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
+import command_line
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder
 from tests.end_to_end.test_exact_resume import assert_same_end
@@ -28,19 +31,32 @@ SCRIPTS = {
 
 def start(script, **flags):
     arguments = [f"--{name}={value}" for name, value in flags.items()]
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / script), *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start_python(str(ROOT / script), *arguments)
+
+
+def start_python(*arguments, **environment):
+    # Where a shell's background job runs the tests, Ctrl-C is ignored, and programs inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def finish(process):
     """Returns exit code, standard output and the last line of standard error."""
     out, err = process.communicate(timeout=240)
     assert "Traceback" not in err, err
+    if not command_line.has_nvidia_gpu():
+        assert "failed call to cuInit" not in err
     return process.returncode, out, (err.splitlines() or [""])[-1]
 
 
@@ -141,34 +157,110 @@ def pretraining_flags(tmp_path):
     }
 
 
-@pytest.mark.parametrize("moment", ["training", "evaluating"])
-def test_preempted_run_saves_and_ends_well(tmp_path, moment):
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        (signal.SIGTERM, 0, "stopped by SIGTERM; the same command goes on"),
+        (signal.SIGINT, 130, "interrupted"),
+    ],
+)
+def test_signal_in_the_imports_is_one_line(number, code, line):
+    process = start("run_pretraining.py")
+    wait_for(lambda: "libtensorflow" in read_text(f"/proc/{process.pid}/maps"), process)
+    process.send_signal(number)
+    assert process.communicate(timeout=60) == ("", f"run_pretraining.py: {line}\n")
+    assert process.returncode == code
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "code", "name"),
+    [
+        ("training", signal.SIGTERM, 0, "SIGTERM"),
+        ("evaluating", signal.SIGTERM, 0, "SIGTERM"),
+        ("training", signal.SIGINT, 130, "Ctrl-C"),
+    ],
+)
+def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name):
     flags = pretraining_flags(tmp_path)
     if moment == "evaluating":
         write_language(tmp_path / "dev.tfrecord", 20000, seed=2)
         flags |= {"max_eval_steps": 10**6, "eval_batch_size": 1}
     process = start("run_pretraining.py", **flags)
-    wait_for(
-        tmp_path / "out" / {"training": "ckpt-40.index", "evaluating": "eval"}[moment], process
-    )
-    process.send_signal(signal.SIGTERM)
+    reached = tmp_path / "out" / {"training": "ckpt-40.index", "evaluating": "eval"}[moment]
+    wait_for(reached.exists, process)
+    process.send_signal(number)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "stopped by SIGTERM; the same command goes on" in error.splitlines()[-1]
+    assert process.returncode == code
+    last = error.splitlines()[-1]
+    assert last == f"run_pretraining.py: stopped by {name}; the same command goes on"
     assert "Traceback" not in error
     if moment == "training":
-        newest = tf.train.latest_checkpoint(str(tmp_path / "out"))
-        code, out, _ = finish(start("run_pretraining.py", **flags))
-        assert code == 0
-        assert f"goes on at step {newest.rpartition('-')[2]} of" in out
+        step = tf.train.latest_checkpoint(str(tmp_path / "out")).rpartition("-")[2]
+        reports = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+        assert json.loads(reports[-1])["step"] == int(step)
+        if number == signal.SIGTERM:
+            code, out, _ = finish(start("run_pretraining.py", **flags))
+            assert code == 0
+            assert f"goes on at step {step} of" in out
 
 
-def wait_for(path, process):
+def read_text(path):
+    """Returns what is in a file, or nothing where there is none any more."""
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def wait_for(is_reached, process):
     deadline = time.monotonic() + 120
-    while not path.exists():
+    while not is_reached():
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+# As on a machine with a GPU, and a processor with AVX2 alone.
+_OTHER_MACHINE = """
+import builtins, dataclasses, glob, io, os, sys
+find, open_ = glob.glob, builtins.open
+glob.glob = lambda path: ["/dev/nvidia0"] if path == "/dev/nvidia*" else find(path)
+builtins.open = lambda path, *arguments, **options: (
+    io.StringIO("flags : fma avx2") if path == "/proc/cpuinfo" else open_(path, *arguments, **options)
+)
+import command_line
+with command_line.quiet_start():
+    import tensorflow as tf
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    pass
+
+def task(options):
+    gpus = tf.config.list_physical_devices("GPU")
+    print(len(gpus), tf.test.is_built_with_cuda(), os.environ["TF_ENABLE_ONEDNN_OPTS"])
+
+sys.argv = ["script.py"]
+command_line.run(Options, task)
+"""
+
+
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_onednn_is_turned_on_unless_the_user_chose_and_gpu_that_fails_is_not_hidden(
+    chosen, monkeypatch
+):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    process = start_python(
+        "-c", _OTHER_MACHINE, **({"TF_ENABLE_ONEDNN_OPTS": chosen} if chosen else {})
+    )
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    num_gpus, has_cuda, setting = out.split()
+    assert setting == (chosen or "1")
+    line = "script.py: turned oneDNN on for speed; TF_ENABLE_ONEDNN_OPTS=0 leaves it off\n"
+    assert (line in error) == (chosen is None)
+    if has_cuda == "True" and num_gpus == "0":
+        assert "failed call to cuInit" in error
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,11 @@
 import signal
 
+import keras
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import Preempted, StoppedError
-from albert_tf.training import ended_by_sigterm, explain_lost_worker
+from albert_tf.training import explain_lost_worker
 from albert_tf.training.interruptions import Preemption
 
 
@@ -29,11 +30,44 @@ def test_lost_worker_is_a_line_of_bearable_length():
     assert "GRPC" not in str(caught.value)
 
 
-def test_sigterm_ends_what_has_nothing_to_save():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Preempted), ended_by_sigterm():
+class Terminated(keras.layers.Layer):
+    def call(self, inputs):
         signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) == before
+        return inputs
+
+
+def test_sigterm_in_a_layer_is_not_taken_for_an_error_of_the_layer():
+    with (
+        pytest.raises(Preempted, match=r"^stopped by SIGTERM; the same command goes on$"),
+        Preemption(is_alone=True) as preemption,
+        preemption.nothing_to_save(),
+    ):
+        tf.function(Terminated())(tf.ones(1))
+
+
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["usual", "ignored"])
+def ctrl_c(request):
+    """How Ctrl-C is handled before; shells have their background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_is_noted_unless_it_is_ignored(ctrl_c, capfd):
+    with Preemption(is_alone=True) as preemption:
+        signal.raise_signal(signal.SIGINT)
+        error = capfd.readouterr().err
+        if ctrl_c == signal.SIG_IGN:
+            assert not preemption.requested
+            assert error == ""
+        else:
+            assert preemption.requested
+            assert error == "\nCtrl-C: saving after this step; Ctrl-C again ends at once\n"
+            assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+            with pytest.raises(Preempted, match=r"^stopped by Ctrl-C; the same command") as end:
+                preemption.end()
+            assert end.value.exit_code == 130
+    assert signal.getsignal(signal.SIGINT) == ctrl_c
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
