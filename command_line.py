@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
+from albert_tf.errors import FlagError, InputError, Preempted
+from albert_tf.options import flag_name
+
 
 @contextlib.contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Keeps TensorFlow's start-up notes from drowning what a script says.
+def quiet_start() -> Iterator[None]:
+    """Keeps TensorFlow's start-up notes from drowning what a script says: import it within.
 
     No setting reaches those that it writes while it is imported, so they go nowhere.
     """
@@ -32,11 +35,6 @@ def _quiet_start() -> Iterator[None]:
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
-
-
-with _quiet_start():
-    from albert_tf.errors import FlagError, InputError, Preempted
-    from albert_tf.options import flag_name
 
 
 def run(options_class: type, task: Callable[[typing.Any], None]) -> None:

@@ -9,7 +9,9 @@ Usage:
 """
 
 import command_line
-from albert_tf.tasks import conversion
+
+with command_line.quiet_start():
+    from albert_tf.tasks import conversion
 
 if __name__ == "__main__":
     command_line.run(conversion.ConversionOptions, conversion.run)

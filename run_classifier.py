@@ -9,7 +9,9 @@ Usage:
 """
 
 import command_line
-from albert_tf.tasks import classification
+
+with command_line.quiet_start():
+    from albert_tf.tasks import classification
 
 if __name__ == "__main__":
     command_line.run(classification.ClassificationOptions, classification.run)

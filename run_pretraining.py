@@ -7,7 +7,9 @@ Usage:
 """
 
 import command_line
-from albert_tf.tasks import pretraining
+
+with command_line.quiet_start():
+    from albert_tf.tasks import pretraining
 
 if __name__ == "__main__":
     command_line.run(pretraining.PretrainingOptions, pretraining.run)

@@ -11,7 +11,9 @@ Usage:
 """
 
 import command_line
-from albert_tf.tasks import question_answering
+
+with command_line.quiet_start():
+    from albert_tf.tasks import question_answering
 
 if __name__ == "__main__":
     command_line.run(question_answering.QuestionAnsweringOptions, question_answering.run)

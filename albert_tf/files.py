@@ -1,4 +1,4 @@
-"""Files in and out, on local disks and on everything else `tf.io.gfile` reaches.
+"""Files in and out, on local disks and on everything else that `tf.io.gfile` reaches.
 
 Reading reports a user's mistakes with file and line. Writing goes to a name that ends in
 `.incomplete` and is renamed when it is complete, so a name without that ending is never half-written.
@@ -8,11 +8,11 @@ import contextlib
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
-
+from albert_tf import gfile
 from albert_tf.errors import InputError, StoppedError
 
 INCOMPLETE = ".incomplete"
@@ -34,11 +34,11 @@ def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if tf.io.gfile.isdir(pattern):
+        if gfile.isdir(pattern):
             raise InputError(
                 f"--{flag}: '{pattern}' is a folder; expected files, e.g. '{pattern}/*'"
             )
-        matches = sorted(path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path))
+        matches = sorted(path for path in gfile.glob(pattern) if not gfile.isdir(path))
         if not matches:
             raise InputError(f"--{flag}: no file matches '{pattern}'")
         found.update(dict.fromkeys(matches))
@@ -61,7 +61,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
         InputError: the file does not exist or cannot be read.
     """
     _refuse_folder(path)
-    with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+    with explain_unreadable(path), gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 
@@ -121,7 +121,7 @@ def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
 
 def _refuse_folder(path: str) -> None:
     """TensorFlow reads a folder as an empty file."""
-    if tf.io.gfile.isdir(path):
+    if gfile.isdir(path):
         raise InputError(f"{path}: a folder; expected a file")
 
 
@@ -170,7 +170,7 @@ def read_json_lines(path: str) -> list[Any]:
     Raises:
         InputError: the file cannot be read, or a line is not JSON.
     """
-    if not tf.io.gfile.exists(path):
+    if not gfile.exists(path):
         return []
     values = []
     for number, line in read_lines(path):
@@ -193,7 +193,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, content: bytes) -> None:
     """Writes a file, atomically."""
-    with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
+    with write_atomically(path) as incomplete, gfile.GFile(incomplete, "wb") as file:
         file.write(content)
 
 
@@ -211,8 +211,8 @@ def make_directory(path: str, flag: str) -> None:
         InputError: it cannot be made; `flag` names the flag that asked for it.
     """
     try:
-        tf.io.gfile.makedirs(path)
-    except tf.errors.OpError as error:
+        gfile.makedirs(path)
+    except OSError as error:
         raise InputError(f"--{flag}: cannot make the folder '{path}': {reason(error)}") from error
 
 
@@ -230,7 +230,7 @@ def write_atomically(path: str) -> Iterator[str]:
     try:
         with explain_refusal(path):
             yield incomplete
-            tf.io.gfile.rename(incomplete, path, overwrite=True)
+            gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(incomplete)
 
@@ -249,21 +249,21 @@ def write_together(paths: Sequence[str]) -> Iterator[str]:
     try:
         with explain_refusal(paths[-1]):
             remove(folder)
-            tf.io.gfile.makedirs(folder)
+            gfile.makedirs(folder)
             yield folder
             for path in paths:
                 incomplete = os.path.join(folder, os.path.basename(path))
-                tf.io.gfile.rename(incomplete, path, overwrite=True)
+                gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(folder)
 
 
 @contextlib.contextmanager
 def explain_unreadable(path: str) -> Iterator[None]:
-    """Turns TensorFlow's error into an `InputError` that names the file."""
+    """Turns the file system's error into an `InputError` that names the file."""
     try:
         yield
-    except tf.errors.OpError as error:
+    except _file_errors() as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
 
@@ -276,19 +276,25 @@ def explain_refusal(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, tf.errors.OpError) as error:
+    except _file_errors() as error:
         raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def remove(path: str) -> None:
     """Removes a file, or a folder with all that is in it, where there is one."""
-    if tf.io.gfile.isdir(path):
-        tf.io.gfile.rmtree(path)
-    elif tf.io.gfile.exists(path):
-        tf.io.gfile.remove(path)
+    if gfile.isdir(path):
+        gfile.rmtree(path)
+    elif gfile.exists(path):
+        gfile.remove(path)
 
 
 def reason(error: Exception) -> str:
-    """Returns the last part of an operating system's message; what comes before names the path."""
-    message = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    """Returns the operating system's reason for an error, without the path."""
+    message = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     return " ".join(message.split(";")[-1].split())
+
+
+def _file_errors() -> tuple[type[Exception], ...]:
+    """Returns what file operations raise: TensorFlow's too, once something has imported it."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)

@@ -10,9 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
-
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.errors import InputError, StoppedError
 
 _REQUEST = "request.json"
@@ -49,7 +47,7 @@ def make_outputs(
     folders = {os.path.dirname(unnamed): flags[path] for path, unnamed in incomplete.items()}
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
     goes_on = _holds(note, request)
-    if not (goes_on and tf.io.gfile.exists(complete)):
+    if not (goes_on and gfile.exists(complete)):
         _check_new(flags, overwrite)
         if not goes_on:
             _start_anew(folders, note, request)
@@ -64,20 +62,20 @@ def make_outputs(
             raise
         files.write_text(complete, "")
     for path, unnamed in incomplete.items():
-        if tf.io.gfile.exists(unnamed):  # else it got its name before the run was stopped
+        if gfile.exists(unnamed):  # else it got its name before the run was stopped
             with files.explain_refusal(path):
-                tf.io.gfile.rename(unnamed, path, overwrite=True)
+                gfile.rename(unnamed, path, overwrite=True)
     _remove(folders)
 
 
 def _holds(note: str, request: Mapping[str, Any]) -> bool:
-    if not tf.io.gfile.exists(note):
+    if not gfile.exists(note):
         return False
     return files.read_json(note) == json.loads(json.dumps(request))  # tuples are lists there
 
 
 def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
-    existing = [] if overwrite else [path for path in flags if tf.io.gfile.exists(path)]
+    existing = [] if overwrite else [path for path in flags if gfile.exists(path)]
     if existing:
         raise InputError(
             f"--{flags[existing[0]]}: '{existing[0]}' exists already; remove it, name another file "

@@ -28,7 +28,8 @@ from albert_tf.data.blocks import BlockMaker, PretrainingDataRule
 from albert_tf.data.corpus import CorpusReader, CorpusRule, find_files
 from albert_tf.data.masking import MaskingRule
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import pretraining_record, write_records
+from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.record_writing import write_records
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.data.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.tokenization import load_tokenizer

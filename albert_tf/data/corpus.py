@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import sentencex
-import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.data.compression import decompress
 from albert_tf.errors import InputError
 
@@ -102,21 +101,21 @@ def find_files(patterns: Sequence[str], flag: str) -> list[InputFile]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if tf.io.gfile.isdir(pattern):
+        if gfile.isdir(pattern):
             matches = _files_below(pattern)
             if not matches:
                 raise InputError(f"--{flag}: the folder '{pattern}' holds no file")
         else:
             matches = files.expand_globs([pattern], flag)
         found.update(dict.fromkeys(matches))
-    stats = ((path, tf.io.gfile.stat(path)) for path in found)
+    stats = ((path, gfile.stat(path)) for path in found)
     return [InputFile(path, stat.length, stat.mtime_nsec) for path, stat in stats]
 
 
 def _files_below(folder: str) -> list[str]:
     return sorted(
         os.path.join(parent, name)
-        for parent, _, names in tf.io.gfile.walk(folder)
+        for parent, _, names in gfile.walk(folder)
         for name in names
         if not name.startswith(".")
     )

@@ -13,13 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.features import Features
-from albert_tf.data.records import (
-    Feature,
-    RecordSpec,
-    explain_bad_records,
-    list_records,
-    write_records,
-)
+from albert_tf.data.record_spec import Feature, RecordSpec
+from albert_tf.data.record_writing import write_records
+from albert_tf.data.records import explain_bad_records, list_records
 from albert_tf.data.squad import SquadExample
 from albert_tf.data.squad_features import Window, WindowMaker, WindowRule
 from albert_tf.data.workers import run_tasks

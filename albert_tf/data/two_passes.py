@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.data.blocks import BlockMaker, MadeData, PretrainingDataRule, check_instances
 from albert_tf.data.corpus import Block, CorpusReader, InputFile
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import Compression, write_records
+from albert_tf.data.record_writing import Compression, write_records
 from albert_tf.data.shuffling import BinSizes, RunWriter, read_sorted
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
@@ -173,7 +172,7 @@ class _RunMaker:
     def __call__(self, block: Block) -> _BlockResult:
         prefix = os.path.join(self._folder, f"block-{block.number:06d}")
         report = f"{prefix}.json"
-        if tf.io.gfile.exists(report):
+        if gfile.exists(report):
             return _BlockResult(_read_report(report, self._folder), block.input_bytes)
         stats = PretrainingDataStats()
         writer = RunWriter(prefix)
@@ -214,7 +213,7 @@ class _ShardWriter:
         self._compression = compression
 
     def __call__(self, shard: _Shard) -> int:
-        if not tf.io.gfile.exists(shard.path):
+        if not gfile.exists(shard.path):
             records = read_sorted(self._runs, self._sizes, shard.first, shard.last)
             write_records(shard.path, records, self._compression)
         return shard.last - shard.first

@@ -1,8 +1,8 @@
 """Worker processes: a function applied to tasks in parallel, where the death of a worker is named.
 
-The workers are forked from a server process that has imported the package once, so each starts at
-once and shares the memory of the imports with the others. (Forking this process itself would copy
-TensorFlow's threads half.) `concurrent.futures` does not say which of its processes died.
+The workers are forked from a server process that has next to nothing imported. (Forking this process
+itself would copy its threads half, e.g. TensorFlow's.) `concurrent.futures` does not say which of its
+processes died.
 """
 
 import itertools
@@ -106,7 +106,7 @@ def _start_server(context: multiprocessing.context.ForkServerContext) -> None:
     """Starts the process that workers are forked from, if it does not run yet.
 
     It finds modules by PYTHONPATH only. Its stderr, and with it that of the workers, goes nowhere:
-    TensorFlow writes notes there when it is imported, and what fails in a worker comes by its pipe.
+    what they import may write notes there, and what fails in a worker comes by its pipe.
     """
     context.set_forkserver_preload([__name__])
     path = os.environ.get("PYTHONPATH")

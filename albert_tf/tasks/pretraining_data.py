@@ -4,9 +4,7 @@ import dataclasses
 import os
 from typing import Any, Literal
 
-import tensorflow as tf
-
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.data import beam_pipeline, two_passes
 from albert_tf.data.blocks import MadeData, PretrainingDataRule
 from albert_tf.data.corpus import CorpusReader, CorpusRule, InputFile, find_files, name_files
@@ -232,7 +230,7 @@ def _load_or_train_tokenizer(
     model_file = options.spm_model_file
     if options.train_vocab:
         model_file = incomplete[model_file]
-        if not tf.io.gfile.exists(model_file):
+        if not gfile.exists(model_file):
             print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
             train_vocabulary(
                 CorpusReader(paths, options.rule.corpus).sentences(),

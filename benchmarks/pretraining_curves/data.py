@@ -12,7 +12,7 @@ from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evalu
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
-from albert_tf.data.records import pretraining_record
+from albert_tf.data.record_spec import pretraining_record
 from albert_tf.errors import InputError
 from albert_tf.tasks import pretraining_data
 

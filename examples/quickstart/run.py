@@ -254,11 +254,14 @@ def _describe(stats: dict) -> str:
 
 def _count_parameters(out: pathlib.Path) -> int:
     # Here and not above, because what is complete already needs no TensorFlow to be walked over.
-    import command_line  # noqa: F401  (keeps TensorFlow's start-up notes out of the table)
-    import albert_tf
+    import command_line
 
-    config = albert_tf.AlbertConfig.from_json_file(str(out / "albert_config.json"))
-    return albert_tf.AlbertEncoder(config).count_params()
+    with command_line.quiet_start():
+        from albert_tf import AlbertConfig, AlbertEncoder
+
+    return AlbertEncoder(
+        AlbertConfig.from_json_file(str(out / "albert_config.json"))
+    ).count_params()
 
 
 def _read_rows(path: pathlib.Path) -> list[dict]:

@@ -19,13 +19,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import (
-    check_records,
-    is_unmasked,
-    list_records,
-    pretraining_record,
-    unmasked_record,
-)
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.records import check_records, is_unmasked, list_records
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
 
