@@ -153,27 +153,27 @@ class BlockMaker:
 
     def _encode(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the ids of each text."""
-        parts = ((number, part) for number, text in enumerate(texts) for part in _cut(text))
-        encoded = self._encode_parts(parts)
-        for _, of_text in itertools.groupby(encoded, lambda numbered: numbered[0]):
-            arrays = [ids for _, ids in of_text]
+        parts_of_texts = [_cut(text) for text in texts]
+        encoded = self._encode_parts(itertools.chain.from_iterable(parts_of_texts))
+        for parts in parts_of_texts:
+            arrays = list(itertools.islice(encoded, len(parts)))
             yield arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
-    def _encode_parts(self, parts: Iterator[tuple[int, str]]) -> Iterator[tuple[int, np.ndarray]]:
+    def _encode_parts(self, parts: Iterator[str]) -> Iterator[np.ndarray]:
         while batch := list(itertools.islice(parts, _TEXTS_PER_CALL)):
-            numbers, texts = zip(*batch, strict=True)
-            for number, ids in zip(
-                numbers, self._tokenizer.encode_batch(texts, num_threads=1), strict=True
-            ):
-                yield number, np.array(ids, np.int32)
+            ids = self._tokenizer.encode_batch(batch, num_threads=1)
+            ends = list(itertools.accumulate(map(len, ids)))
+            joined = np.fromiter(itertools.chain.from_iterable(ids), np.int32, ends[-1])
+            for start, end in itertools.pairwise([0, *ends]):
+                yield joined[start:end]
 
 
-def _cut(text: str) -> Iterator[str]:
-    """Yields the parts of a text, cut at spaces where it has any: no piece goes over a space."""
-    start = 0
+def _cut(text: str) -> list[str]:
+    """Returns the parts of a text, cut at spaces where it has any: no piece goes over a space."""
+    parts, start = [], 0
     while len(text) - start > _MAX_CHARACTERS:
         space = text.rfind(" ", start + 1, start + _MAX_CHARACTERS)
         end = space if space > 0 else start + _MAX_CHARACTERS
-        yield text[start:end]
+        parts.append(text[start:end])
         start = end
-    yield text[start:]
+    return [*parts, text[start:]]

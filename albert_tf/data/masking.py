@@ -111,10 +111,11 @@ class Masker:
         """
         words = self.find_words(input_ids)
         goal = self.rule.num_predictions(len(input_ids))
+        starts, ends = words.starts.tolist(), words.ends.tolist()
         is_chosen = np.zeros(len(input_ids), bool)
         for first, last in choose_ngrams(words, goal, self.rule, rng):
-            is_chosen[words.starts[first] : words.ends[last - 1]] = True
-        positions = np.flatnonzero(is_chosen)
+            is_chosen[starts[first] : ends[last - 1]] = True
+        (positions,) = is_chosen.nonzero()
         ids = input_ids[positions]
         masked = input_ids.copy()
         masked[positions] = self._show(ids, rng)
@@ -125,9 +126,9 @@ class Masker:
         is_special = self._is_special[input_ids]
         begins = self._begins_word[input_ids]
         begins[1:] |= is_special[:-1]
-        begins = np.flatnonzero(begins)  # of words, [CLS] and each [SEP]; a [SEP] is the last
-        is_word = ~is_special[begins[:-1]]
-        return Words(begins[:-1][is_word], begins[1:][is_word])
+        (places,) = begins.nonzero()  # of words, [CLS] and each [SEP]; a [SEP] is the last
+        is_word = ~is_special[places[:-1]]
+        return Words(places[:-1][is_word], places[1:][is_word])
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns what the model sees of the chosen pieces."""
@@ -165,14 +166,17 @@ def choose_ngrams(
     """
     count = len(words.starts)
     order = rng.permutation(count)
-    lengths = np.searchsorted(rule.length_bounds, rng.random(count), side="right") + 1
+    lengths = rule.length_bounds.searchsorted(rng.random(count), side="right") + 1
     starts, ends = words.starts.tolist(), words.ends.tolist()
     # The words that begin a segment: two words of one segment touch.
-    borders = (np.flatnonzero(words.starts[1:] != words.ends[:-1]) + 1).tolist()
+    borders = ((words.starts[1:] != words.ends[:-1]).nonzero()[0] + 1).tolist()
     chosen: list[tuple[int, int]] = []
     covered = bytearray(count)
     for first, length in zip(order.tolist(), lengths.tolist(), strict=True):
-        last = min(first + length, *(border for border in borders if border > first), count)
+        last = min(first + length, count)
+        for border in borders:
+            if first < border < last:
+                last = border
         while last > first and ends[last - 1] - starts[first] > goal:
             last -= 1
         if last == first or 1 in covered[first:last]:
