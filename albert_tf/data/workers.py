@@ -5,12 +5,14 @@ itself would copy its threads half, e.g. TensorFlow's.) `concurrent.futures` doe
 processes died.
 """
 
+import contextlib
 import itertools
 import multiprocessing
 import os
 import signal
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
@@ -97,9 +99,21 @@ def _start(make_work: Callable[[], _Work], number: int) -> _Worker:
     process = context.Process(
         target=_work, args=(make_work, theirs), name=f"worker {number}", daemon=True
     )
-    process.start()
+    with _hidden_main():
+        process.start()
     theirs.close()  # so that its death closes the pipe
     return _Worker(process, ours)
+
+
+@contextlib.contextmanager
+def _hidden_main() -> Iterator[None]:
+    """Keeps a worker from importing the script again, which its work does not need."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _start_server(context: multiprocessing.context.ForkServerContext) -> None:

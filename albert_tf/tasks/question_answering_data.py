@@ -14,13 +14,8 @@ from albert_tf.data.squad import (
     read_squad_tfds,
     select_trainable,
 )
-from albert_tf.data.squad_records import (
-    SquadWindows,
-    name_shards,
-    read_features,
-    read_windows,
-    write_windows,
-)
+from albert_tf.data.squad_records import name_shards, write_windows
+from albert_tf.data.squad_windows import SquadWindows, read_features, read_windows
 from albert_tf.errors import InputError
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tokenization import AlbertTokenizer

@@ -1,7 +1,8 @@
 import pathlib
+import re
 import sys
 
-from benchmarks.processes import watch
+from benchmarks.processes import processor, watch
 
 BUSY = """
 import os, time
@@ -24,3 +25,7 @@ def test_children_count_and_output_is_kept(tmp_path):
     assert 0.5 < usage.all_cpu_seconds < seconds
     assert usage.peak_mib > 190
     assert usage.worker_mib == 0  # a child of the command is no worker; its children are
+
+
+def test_the_processor_is_named():
+    assert re.fullmatch(r".+, \d+ cores, .*AVX2.*", processor())

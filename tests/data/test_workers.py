@@ -3,6 +3,7 @@
 import functools
 import os
 import signal
+import sys
 
 import pytest
 
@@ -19,6 +20,8 @@ class Work:
     def __call__(self, task):
         if task == "process":
             return os.getpid()
+        if task == "imported":
+            return {"tensorflow", "__mp_main__"} & set(sys.modules)
         if task == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if task == "mistake":
@@ -32,6 +35,10 @@ class Work:
 def test_each_task_gives_a_result(num_workers):
     results = run_tasks(functools.partial(Work, 1), iter(range(23)), num_workers)
     assert sorted(results) == [number * number + 1 for number in range(23)]
+
+
+def test_workers_import_neither_the_script_nor_tensorflow():
+    assert list(run_tasks(Work, ["imported"] * 3, 2)) == [set()] * 3
 
 
 def test_one_worker_or_one_task_needs_no_other_process():
