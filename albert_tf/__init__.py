@@ -3,28 +3,28 @@
 The letters of array axes, used in every docstring and shape comment of the package:
 B batch, S sequence length, V vocabulary, E embedding, H hidden, N heads, D head size,
 F feed-forward, L layers, M masked positions, C choices.
+
+Public names are imported when they are first used: TensorFlow and Keras take seconds to import, and
+tokenizing, or making pre-training data, needs neither. To read a `.keras` file, Keras has to know the
+classes in it, so import them first, e.g. `from albert_tf import AlbertEncoder`.
 """
 
-import keras
+import importlib
+from typing import TYPE_CHECKING, Any
 
-if keras.backend.backend() != "tensorflow":
-    raise ImportError(
-        f"albert_tf needs Keras' TensorFlow backend, not '{keras.backend.backend()}'; "
-        "unset KERAS_BACKEND or set it to tensorflow"
+if TYPE_CHECKING:
+    from albert_tf.config import AlbertConfig
+    from albert_tf.conversion import load_checkpoint, read_config
+    from albert_tf.models import (
+        AlbertClassifier,
+        AlbertConditionalSpanLabeler,
+        AlbertEncoder,
+        AlbertMultipleChoice,
+        AlbertPretrainer,
+        AlbertSpanLabeler,
     )
-
-from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint, read_config
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertConditionalSpanLabeler,
-    AlbertEncoder,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertSpanLabeler,
-)
-from albert_tf.optimization import AdamWeightDecay, Lamb
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
+    from albert_tf.optimization import AdamWeightDecay, Lamb
+    from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 
 __all__ = [
     "AdamWeightDecay",
@@ -41,3 +41,20 @@ __all__ = [
     "load_checkpoint",
     "read_config",
 ]
+
+# Where they are. The first two need no TensorFlow.
+_MODULES = ("config", "tokenization", "models", "optimization", "conversion")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for module_name in _MODULES:
+            module = importlib.import_module(f"albert_tf.{module_name}")
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)
+                return globals()[name]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

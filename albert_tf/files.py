@@ -1,4 +1,4 @@
-"""Files in and out, on local disks and on everything else `tf.io.gfile` reaches.
+"""Files in and out, on local disks and on everything else that `tf.io.gfile` reaches.
 
 Reading reports a user's mistakes with file and line. Writing goes to a name that ends in
 `.incomplete` and is renamed when it is complete, so a name without that ending is never half-written.
@@ -15,8 +15,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
+from albert_tf import gfile
 from albert_tf.errors import InputError, StoppedError
 
 INCOMPLETE = ".incomplete"
@@ -43,11 +42,11 @@ def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if tf.io.gfile.isdir(pattern):
+        if gfile.isdir(pattern):
             raise InputError(
                 f"--{flag}: '{pattern}' is a folder; expected files, e.g. '{pattern}/*'"
             )
-        matches = sorted(path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path))
+        matches = sorted(path for path in gfile.glob(pattern) if not gfile.isdir(path))
         if not matches:
             raise InputError(f"--{flag}: no file matches '{pattern}'")
         found.update(dict.fromkeys(matches))
@@ -70,7 +69,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
         InputError: the file does not exist or cannot be read.
     """
     refuse_folder(path)
-    with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+    with explain_unreadable(path), gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 
@@ -130,7 +129,7 @@ def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
 
 def refuse_folder(path: str) -> None:
     """Raises `InputError` if a path is a folder, which TensorFlow reads as an empty file."""
-    if tf.io.gfile.isdir(path):
+    if gfile.isdir(path):
         raise InputError(f"{path}: a folder; expected a file")
 
 
@@ -201,7 +200,7 @@ def read_json_lines(path: str) -> list[Any]:
     Raises:
         InputError: the file cannot be read, or a line is not JSON.
     """
-    if not tf.io.gfile.exists(path):
+    if not gfile.exists(path):
         return []
     return [parse_json(line, path, number) for number, line in read_lines(path)]
 
@@ -218,7 +217,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, content: bytes) -> None:
     """Writes a file, atomically."""
-    with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
+    with write_atomically(path) as incomplete, gfile.GFile(incomplete, "wb") as file:
         file.write(content)
 
 
@@ -236,8 +235,8 @@ def make_directory(path: str, flag: str) -> None:
         InputError: it cannot be made; `flag` names the flag that asked for it.
     """
     try:
-        tf.io.gfile.makedirs(path)
-    except tf.errors.OpError as error:
+        gfile.makedirs(path)
+    except OSError as error:
         raise InputError(f"--{flag}: cannot make the folder '{path}': {reason(error)}") from error
 
 
@@ -292,8 +291,8 @@ def check_addresses(values: Mapping[str, Any]) -> None:
             if not isinstance(path, str) or "://" not in path:
                 continue
             try:
-                tf.io.gfile.exists(path)
-            except tf.errors.OpError as error:
+                gfile.exists(path)
+            except OSError as error:
                 raise InputError(
                     f"--{flag}={path}: TensorFlow has no access: {reason(error)}; expected a path on "
                     "this machine, or one on a file system that TensorFlow can read"
@@ -314,7 +313,7 @@ def write_atomically(path: str) -> Iterator[str]:
     try:
         with explain_refusal(path):
             yield incomplete
-            tf.io.gfile.rename(incomplete, path, overwrite=True)
+            gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(incomplete)
 
@@ -333,21 +332,21 @@ def write_together(paths: Sequence[str]) -> Iterator[str]:
     try:
         with explain_refusal(paths[-1]):
             remove(folder)
-            tf.io.gfile.makedirs(folder)
+            gfile.makedirs(folder)
             yield folder
             for path in paths:
                 incomplete = os.path.join(folder, os.path.basename(path))
-                tf.io.gfile.rename(incomplete, path, overwrite=True)
+                gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(folder)
 
 
 @contextlib.contextmanager
 def explain_unreadable(path: str) -> Iterator[None]:
-    """Turns TensorFlow's error into an `InputError` that names the file."""
+    """Turns the file system's error into an `InputError` that names the file."""
     try:
         yield
-    except tf.errors.OpError as error:
+    except _file_errors() as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
 
@@ -360,21 +359,27 @@ def explain_refusal(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, tf.errors.OpError) as error:
+    except _file_errors() as error:
         raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def remove(path: str) -> None:
     """Removes a file, or a folder with all that is in it, where there is one."""
-    if tf.io.gfile.isdir(path):
-        tf.io.gfile.rmtree(path)
-    elif tf.io.gfile.exists(path):
-        tf.io.gfile.remove(path)
+    if gfile.isdir(path):
+        gfile.rmtree(path)
+    elif gfile.exists(path):
+        gfile.remove(path)
 
 
 def reason(error: Exception) -> str:
-    """Returns the last part of an operating system's message; what comes before names the path."""
-    message = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    """Returns the operating system's reason for an error, without the path."""
+    message = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     # gRPC's messages end with the state of the connection, over many lines.
     message = message.split("\nAdditional GRPC error information")[0]
     return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")
+
+
+def _file_errors() -> tuple[type[Exception], ...]:
+    """Returns what file operations raise: TensorFlow's too, once something has imported it."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)

@@ -10,9 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
-
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.errors import InputError, StoppedError
 
 _REQUEST = "request.json"
@@ -52,7 +50,7 @@ def make_outputs(
     folders = {os.path.dirname(unnamed): flags[path] for path, unnamed in incomplete.items()}
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
     goes_on = _holds(note, request)
-    if not (goes_on and tf.io.gfile.exists(complete)):
+    if not (goes_on and gfile.exists(complete)):
         _check_new(flags, overwrite)
         if not goes_on:
             _check_ours(folders)
@@ -72,25 +70,25 @@ def make_outputs(
             raise
         files.write_text(complete, "")
     for path, unnamed in incomplete.items():
-        if tf.io.gfile.exists(unnamed):  # else it got its name before the run was stopped
+        if gfile.exists(unnamed):  # else it got its name before the run was stopped
             with files.explain_refusal(path):
-                tf.io.gfile.rename(unnamed, path, overwrite=True)
+                gfile.rename(unnamed, path, overwrite=True)
     _remove(folders)
 
 
 def _holds(note: str, request: Mapping[str, Any]) -> bool:
-    if not tf.io.gfile.exists(note):
+    if not gfile.exists(note):
         return False
     return files.read_json(note) == json.loads(json.dumps(request))  # tuples are lists there
 
 
 def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
     for path, flag in flags.items():
-        if tf.io.gfile.isdir(path):
+        if gfile.isdir(path):
             raise InputError(
                 f"--{flag}: '{path}' is a folder; expected the name of a file to write"
             )
-    existing = [] if overwrite else [path for path in flags if tf.io.gfile.exists(path)]
+    existing = [] if overwrite else [path for path in flags if gfile.exists(path)]
     if existing:
         raise InputError(
             f"--{flags[existing[0]]}: '{existing[0]}' exists already; remove it, name another file "
@@ -101,9 +99,9 @@ def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
 def _check_ours(folders: Mapping[str, str]) -> None:
     """Checks that the folders to work in are absent, empty, or of an earlier run."""
     for folder, flag in folders.items():
-        if not tf.io.gfile.exists(folder):
+        if not gfile.exists(folder):
             continue
-        names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else [""]
+        names = gfile.listdir(folder) if gfile.isdir(folder) else [""]
         if names and not any(name.startswith(_REQUEST) for name in names):
             raise InputError(
                 f"--{flag}: '{folder}', the place for unfinished work, holds something else; expected "
@@ -115,7 +113,7 @@ def _clear(folders: Mapping[str, str], reusable: Collection[str]) -> None:
     """Makes the folders to work in, and removes what is in them but old notes and what is reusable."""
     for folder, flag in folders.items():
         files.make_directory(folder, flag)
-        for name in tf.io.gfile.listdir(folder):
+        for name in gfile.listdir(folder):
             if name.rstrip("/") not in (_REQUEST, *reusable):
                 files.remove(os.path.join(folder, name))
 

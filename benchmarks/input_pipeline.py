@@ -24,7 +24,7 @@ from albert_tf.data.input_pipeline import pretraining_batches
 from albert_tf.data.masking import MaskingRule
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
-from albert_tf.data.records import pretraining_record, unmasked_record
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.errors import InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

@@ -172,7 +172,7 @@ class Records(NamedTuple):
 
     @property
     def _parse(self):
-        from albert_tf.data.records import pretraining_record
+        from albert_tf.data.record_spec import pretraining_record
 
         return pretraining_record(self.max_seq_length, self.max_predictions_per_seq).parse
 

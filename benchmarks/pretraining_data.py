@@ -1,26 +1,32 @@
-"""How fast pre-training data is made, in how much memory, and where the time goes.
+"""How fast pre-training data is made, beside the original, in how much memory, and where the time goes.
 
-    python -m benchmarks.pretraining_data --text=books --model=30k-clean.model
+    python -m benchmarks.pretraining_data --text=books --model=30k-clean.model --original_dir=../albert
 
-Each line is one run of `create_pretraining_data.py`. Seconds and CPU seconds are all that it took; the
-rate leaves out what a run with nothing to do takes, since the original's rate leaves its start-up out,
-too. What workers take to start is in it. Tokens are those in the instances, special pieces included. CPU
-seconds are those of all processes; on a machine that does other things, too, they say more than the
-clock. Memory is the largest sum over all processes of the run, pages that they share counted once
-(PSS); a worker's is its own, the imports left out, and 0 where one process does all.
+Each line is the median of some runs of `create_pretraining_data.py`. Seconds and CPU seconds are all that
+it took; the rate leaves out what a run with nothing to do takes, since the original's rate leaves its
+start-up out, too. What workers take to start is in it. Tokens are those in the instances, special pieces
+included. CPU seconds are those of all processes; on a machine that does other things, too, they say more
+than the clock. Memory is the largest sum over all processes of the run, pages that they share counted
+once (PSS); a worker's is its own, the imports left out, and 0 where one process does all.
+
+With a clone of github.com/google-research/albert in `--original_dir`, the original makes data from the
+beginning of the same text, in turns with ours and with the same number of copies; it needs `six`.
+Its rate does not depend on how long the text is. Without it, no ratio is shown and none is a goal.
 """
 
 import argparse
 import dataclasses
 import itertools
 import json
+import math
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -28,24 +34,24 @@ from albert_tf.data.blocks import BlockMaker, PretrainingDataRule
 from albert_tf.data.corpus import CorpusReader, CorpusRule, find_files
 from albert_tf.data.masking import MaskingRule
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import pretraining_record, write_records
+from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.record_writing import write_records
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.data.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.tokenization import load_tokenizer
-from benchmarks.processes import Usage, watch
+from benchmarks.original import check_original, run_original
+from benchmarks.processes import Usage, processor, watch
 from benchmarks.tables import markdown_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# The original, on two cores of the same kind: one process, start-up excluded, `time_*.json` of the
-# reference data.
-ORIGINAL_TOKENS_PER_SECOND = {128: 72_876, 512: 65_024}
-ORIGINAL_PEAK_MIB = 583
+# Of text that the original reads, divided by the copies that it makes.
+ORIGINAL_BYTES = 3_000_000
 
 # Copies of the text -> how many times as fast as the original two workers are to be.
 GOALS = {1: 10, 10: 20}
-# Pieces of a sequence, predictions.
-LENGTHS = [(128, 20), (512, 77)]
+# Pieces of a sequence -> predictions.
+LENGTHS = {128: 20, 512: 77}
 WORKERS = [1, 2]
 
 MASKS = ["static", "dynamic"]
@@ -62,8 +68,18 @@ HEADER = [
     "tokens/CPU s",
     "peak MiB",
     "worker MiB",
-    "load",
 ]
+# Of the columns that are measured.
+STYLES = {
+    "rate": ",.0f",
+    "faster": ".1f",
+    "seconds": ".1f",
+    "cpu_seconds": ".1f",
+    "cpu_rate": ",.0f",
+    "peak_mib": ".0f",
+    "worker_mib": ".0f",
+}
+ORIGINAL_HEADER = ["length", "copies", "original: tokens/s", "tokens/CPU s", "peak MiB"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +108,50 @@ def measure(flags: list[str]) -> Measurement:
     return Measurement(tokens, seconds, usage)
 
 
+class Setting(NamedTuple):
+    """What is measured."""
+
+    masks: str
+    length: int
+    copies: int
+    workers: int
+
+
+def measure_setting(setting: Setting, text: str, model: str) -> Measurement:
+    """Runs `create_pretraining_data.py` in one setting."""
+    return measure(
+        [
+            f"--input_file={text}",
+            f"--spm_model_file={model}",
+            "--encoding_errors=replace",
+            f"--max_seq_length={setting.length}",
+            f"--max_predictions_per_seq={LENGTHS[setting.length]}",
+            f"--dupe_factor={setting.copies}",
+            f"--masking={setting.masks}",
+            f"--num_workers={setting.workers}",
+        ]
+    )
+
+
+def measure_original(
+    original_dir: str, text: bytes, model: str, length: int, copies: int
+) -> dict[str, float]:
+    """Runs the original's script of the same name, on the beginning of a text."""
+    beginning = text[: ORIGINAL_BYTES // copies].decode(errors="ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "text.txt").write_text(beginning)
+        return run_original(
+            original_dir,
+            "pretraining_data",
+            f"--input_file={folder}/text.txt",
+            f"--output_file={folder}/out.tfrecord",
+            f"--spm_model_file={model}",
+            f"--max_seq_length={length}",
+            f"--max_predictions_per_seq={LENGTHS[length]}",
+            f"--dupe_factor={copies}",
+        )
+
+
 def measure_start_up(model: str) -> float:
     """Returns the seconds of a run that has next to nothing to do: imports, and loading the model."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
@@ -116,13 +176,10 @@ def measure_stages(text: str, model: str, length: int, predictions: int) -> list
     _, tokenizing = _timed(lambda: make(0))
     records, making = _timed(lambda: make(1))
     spec = pretraining_record(length, predictions)
-    tensors = spec.parse(tf.constant([record for _, record in records[:1000]]))
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    rows = [
-        {name: array[row] for name, array in arrays.items()} for row in range(len(records[:1000]))
-    ]
-    _, serializing = _timed(lambda: [spec.serialize(row) for row in rows])
-    serializing *= len(records) / len(rows)
+    some = [record for _, record in records[:1000]]
+    columns = {name: tensor.numpy() for name, tensor in spec.parse(tf.constant(some)).items()}
+    _, serializing = _timed(lambda: spec.serialize_batch(columns))
+    serializing *= len(records) / len(some)
     with tempfile.TemporaryDirectory() as folder:
         writer = RunWriter(f"{folder}/run")
 
@@ -156,60 +213,83 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - start
 
 
+def take_turns(arguments: argparse.Namespace) -> Iterator[tuple[tuple, dict[str, float]]]:
+    """Yields each measurement: ours by its setting, the original's by length and copies."""
+    text = b"".join(
+        pathlib.Path(file.path).read_bytes() for file in find_files([arguments.text], "text")
+    )
+    start_up = measure_start_up(arguments.model)
+    print(f"start-up: {start_up:.1f} seconds", flush=True)
+    for _, length, copies in itertools.product(range(arguments.rounds), LENGTHS, arguments.copies):
+        original_rate = None
+        if arguments.original_dir:
+            took = measure_original(arguments.original_dir, text, arguments.model, length, copies)
+            original_rate = took["tokens"] / took["seconds"]
+            yield (
+                (length, copies),
+                {
+                    "rate": original_rate,
+                    "cpu_rate": took["tokens"] / took["cpu_seconds"],
+                    "peak_mib": took["peak_mib"],
+                },
+            )
+        for masks, workers in itertools.product(arguments.masks, arguments.workers):
+            setting = Setting(masks, length, copies, workers)
+            measured = measure_setting(setting, arguments.text, arguments.model)
+            rate = measured.tokens / (measured.seconds - start_up)
+            yield (
+                setting,
+                {
+                    "rate": rate,
+                    "faster": rate / original_rate if original_rate else math.nan,
+                    "seconds": measured.seconds,
+                    "cpu_seconds": measured.usage.all_cpu_seconds,
+                    "cpu_rate": measured.tokens / measured.usage.all_cpu_seconds,
+                    "peak_mib": measured.usage.peak_mib,
+                    "worker_mib": measured.usage.worker_mib,
+                },
+            )
+
+
+def medians(measured: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Returns the median of each value."""
+    return {name: statistics.median(one[name] for one in measured) for name in measured[0]}
+
+
 def main() -> int:
     """Measures each setting; returns 1 where two workers are not as fast as the README says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", required=True, help="folder or file of text")
     parser.add_argument("--model", required=True, help="SentencePiece model")
+    parser.add_argument("--original_dir", help="clone of google-research/albert, for the ratios")
     parser.add_argument("--copies", type=int, nargs="*", default=list(GOALS), help="dupe factors")
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
     parser.add_argument("--masks", nargs="*", default=MASKS, choices=MASKS)
+    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    common = [
-        f"--input_file={arguments.text}",
-        f"--spm_model_file={arguments.model}",
-        "--encoding_errors=replace",
-    ]
-    rows, failed = [], False
-    start_up = measure_start_up(arguments.model)
-    print(f"start-up: {start_up:.1f} seconds", flush=True)
-    for masks, (length, predictions), copies, workers in itertools.product(
-        arguments.masks, LENGTHS, arguments.copies, arguments.workers
-    ):
-        measured = measure(
-            [
-                *common,
-                f"--max_seq_length={length}",
-                f"--max_predictions_per_seq={predictions}",
-                f"--dupe_factor={copies}",
-                f"--masking={masks}",
-                f"--num_workers={workers}",
-            ]
-        )
-        rate = measured.tokens / (measured.seconds - start_up)
-        faster = rate / ORIGINAL_TOKENS_PER_SECOND[length]
-        failed |= workers == 2 and faster < GOALS.get(copies, 0)
-        numbers = [
-            (rate, ",.0f"),
-            (faster, ".1f"),
-            (measured.seconds, ".1f"),
-            (measured.usage.all_cpu_seconds, ".1f"),
-            (measured.tokens / measured.usage.all_cpu_seconds, ",.0f"),
-            (measured.usage.peak_mib, ".0f"),
-            (measured.usage.worker_mib, ".0f"),
-            (os.getloadavg()[0], ".1f"),
-        ]
-        settings = [masks, str(length), str(copies), str(workers)]
-        rows.append(settings + [format(number, style) for number, style in numbers])
-        print(*rows[-1], flush=True)
+    if arguments.original_dir:
+        check_original(arguments.original_dir)
+    print(processor(), flush=True)
+    results: dict[tuple, list[dict[str, float]]] = {}
+    for setting, measured in take_turns(arguments):
+        results.setdefault(setting, []).append(measured)
+        values = " ".join(f"{name}={value:,.1f}" for name, value in measured.items())
+        print(*setting, values, f"load={os.getloadavg()[0]:.1f}", flush=True)
+    rows, original_rows, failed = [], [], False
+    for setting, measured in results.items():
+        median = medians(measured)
+        if isinstance(setting, Setting):
+            shown = [format(median[name], style) for name, style in STYLES.items()]
+            rows.append([*map(str, setting), *(value.replace("nan", "") for value in shown)])
+            failed |= setting.workers == 2 and median["faster"] < GOALS.get(setting.copies, 0)
+        else:
+            shown = [format(median[name], STYLES[name]) for name in median]
+            original_rows.append([*map(str, setting), *shown])
     print(markdown_table(HEADER, rows))
-    original = [
-        [str(length), f"{rate:,}", str(ORIGINAL_PEAK_MIB)]
-        for length, rate in ORIGINAL_TOKENS_PER_SECOND.items()
-    ]
-    print(markdown_table(["length", "original: tokens/s", "peak MiB"], original, text_columns=0))
+    if original_rows:
+        print(markdown_table(ORIGINAL_HEADER, original_rows, text_columns=0))
     stages = itertools.chain.from_iterable(
-        measure_stages(arguments.text, arguments.model, *lengths) for lengths in LENGTHS
+        measure_stages(arguments.text, arguments.model, *lengths) for lengths in LENGTHS.items()
     )
     print(markdown_table(["length", "stage, one copy", "CPU s", "share"], list(stages), 2))
     return int(failed)

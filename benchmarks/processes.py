@@ -1,4 +1,4 @@
-"""What a command and all processes that it starts use: seconds, CPU seconds, memory."""
+"""What a command and all processes that it starts use, by samples; and on which processor."""
 
 import dataclasses
 import os
@@ -95,3 +95,16 @@ def watch(command: Sequence[str], output: str = os.devnull) -> tuple[float, Usag
             usage.sample(process.pid)
             time.sleep(_SECONDS_BETWEEN_SAMPLES)
     return time.monotonic() - start, usage
+
+
+def processor() -> str:
+    """Returns the processor's model, its cores, and which of AVX2 and AVX-512 it has."""
+    info = {}
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        info.setdefault(name.strip(), value.strip())
+    flags = info.get("flags", "").split()
+    known = {"avx2": "AVX2", "avx512f": "AVX-512", "amx_tile": "AMX"}
+    extensions = [shown for flag, shown in known.items() if flag in flags]
+    model = info.get("model name", "unknown processor")
+    return f"{model}, {os.cpu_count()} cores, {', '.join(extensions) or 'no AVX2'}"

@@ -1,9 +1,15 @@
-"""What `pip install` brings is what the package imports."""
+"""What `pip install` brings is what the package imports, and nothing is imported before it is needed."""
 
 import ast
 import pathlib
 import re
+import subprocess
+import sys
 import tomllib
+
+import pytest
+
+import albert_tf
 
 ROOT = pathlib.Path(__file__).parents[1]
 # Imported by another name than they are installed by, or by others than us.
@@ -25,3 +31,27 @@ def test_every_dependency_is_used():
     sources = [ROOT / "command_line.py", *(ROOT / "albert_tf").rglob("*.py")]
     used = {module.partition(".")[0] for path in sources for module in imported_modules(path)}
     assert {IMPORTED_AS.get(name, name) for name in names - IMPORTED_BY_TENSORFLOW} <= used
+
+
+def test_public_names_are_imported_when_they_are_used():
+    assert set(albert_tf.__all__) <= set(dir(albert_tf))
+    for name in albert_tf.__all__:
+        assert getattr(albert_tf, name).__name__ == name
+    with pytest.raises(AttributeError, match="module 'albert_tf' has no attribute 'AlbertModel'"):
+        albert_tf.AlbertModel  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import albert_tf.tasks.pretraining_data",
+        "import create_pretraining_data",
+        "from albert_tf import AlbertConfig, AlbertTokenizer, WordPieceTokenizer",
+    ],
+)
+def test_what_needs_no_tensorflow_does_not_import_it(statement):
+    program = f"{statement}; import sys; print({{'tensorflow', 'keras'}} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    assert done.stdout == "set()\n"

@@ -4,8 +4,8 @@ import os
 import pathlib
 
 import pytest
-import tensorflow as tf
 
+from albert_tf import gfile
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.resumable import make_outputs
 
@@ -84,7 +84,7 @@ def test_a_run_of_another_kind_starts_anew(pair, tmp_path):
 @pytest.fixture
 def half_named(pair, monkeypatch):
     """A run that was stopped when one file had its name."""
-    rename = tf.io.gfile.rename
+    rename = gfile.rename
 
     def rename_once(source, target, overwrite):
         rename(source, target, overwrite)
@@ -92,7 +92,7 @@ def half_named(pair, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tf.io.gfile, "rename", rename_once)
+        patch.setattr(gfile, "rename", rename_once)
         with pytest.raises(KeyboardInterrupt):
             make_pair(pair)
     return pair

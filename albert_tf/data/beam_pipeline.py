@@ -17,7 +17,7 @@ from albert_tf import files
 from albert_tf.data.blocks import BlockMaker, MadeData, PretrainingDataRule, check_instances
 from albert_tf.data.corpus import Block, CorpusReader, CorpusRule, InputFile, expect_unchanged
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import Compression
+from albert_tf.data.record_writing import Compression
 from albert_tf.errors import FlagError
 from albert_tf.tokenization import Tokenizer
 

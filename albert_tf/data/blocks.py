@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.data.corpus import Block, CorpusRule, name_files
 from albert_tf.data.masking import MaskingRule
-from albert_tf.data.pretraining import InstanceMaker
+from albert_tf.data.pretraining import Instance, InstanceMaker
 from albert_tf.data.pretraining_stats import PretrainingDataStats
 from albert_tf.data.sentence_order import Document, SegmentRule, make_document
 from albert_tf.data.shuffling import KeyedRecord
@@ -26,6 +26,8 @@ _MAX_CHARACTERS = 10_000
 # Texts that share a call of the tokenizer. The call has a cost of its own, and its lists of numbers
 # take nine times the memory of an array.
 _TEXTS_PER_CALL = 1000
+# Pieces, padding included, of the instances that become records together.
+_PIECES_PER_BATCH = 1 << 17
 
 _KEY_BITS = 64
 
@@ -108,16 +110,26 @@ class BlockMaker:
         documents, numbers = self._tokenize(block, stats)
         if len(documents) < self.rule.segments.min_documents:
             return
+        drawn = self._draw(documents, numbers)
+        size = max(1, _PIECES_PER_BATCH // self.rule.segments.max_seq_length)
+        while batch := list(itertools.islice(drawn, size)):
+            keys, instances = zip(*batch, strict=True)
+            columns = self._make_instances.pad(instances)
+            stats.lengths.update(columns["input_mask"].sum(axis=1).tolist())
+            stats.swapped += int(columns["next_sentence_labels"].sum())
+            if self.rule.masking is not None:
+                stats.predictions += int(columns["masked_lm_weights"].sum())
+            yield from zip(keys, self._make_instances.spec.serialize_batch(columns), strict=True)
+
+    def _draw(
+        self, documents: Sequence[Document], numbers: Sequence[int]
+    ) -> Iterator[tuple[int, Instance]]:
+        """Yields the instances of all copies, each with its key."""
         for copy, index in itertools.product(range(self.rule.dupe_factor), range(len(documents))):
             sequence = np.random.SeedSequence(self.rule.seed, spawn_key=(copy, numbers[index]))
             rng = np.random.default_rng(sequence)
             for instance in self._make_instances(documents, index, rng):
-                stats.lengths[int(instance["input_mask"].sum())] += 1
-                if self.rule.masking is not None:
-                    stats.predictions += int(instance["masked_lm_weights"].sum())
-                stats.swapped += int(instance["next_sentence_labels"][0])
-                key = int(rng.integers(1 << _KEY_BITS, dtype=np.uint64))
-                yield key, self._make_instances.spec.serialize(instance)
+                yield int(rng.integers(1 << _KEY_BITS, dtype=np.uint64)), instance
 
     def _tokenize(self, block: Block, stats: PretrainingDataStats) -> _TokenizedBlock:
         sentences = [self.rule.corpus.split_sentences(document) for document in block.documents]
@@ -142,27 +154,27 @@ class BlockMaker:
 
     def _encode(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the ids of each text."""
-        parts = ((number, part) for number, text in enumerate(texts) for part in _cut(text))
-        encoded = self._encode_parts(parts)
-        for _, of_text in itertools.groupby(encoded, lambda numbered: numbered[0]):
-            arrays = [ids for _, ids in of_text]
+        parts_of_texts = [_cut(text) for text in texts]
+        encoded = self._encode_parts(itertools.chain.from_iterable(parts_of_texts))
+        for parts in parts_of_texts:
+            arrays = list(itertools.islice(encoded, len(parts)))
             yield arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
-    def _encode_parts(self, parts: Iterator[tuple[int, str]]) -> Iterator[tuple[int, np.ndarray]]:
+    def _encode_parts(self, parts: Iterator[str]) -> Iterator[np.ndarray]:
         while batch := list(itertools.islice(parts, _TEXTS_PER_CALL)):
-            numbers, texts = zip(*batch, strict=True)
-            for number, ids in zip(
-                numbers, self._tokenizer.encode_batch(texts, num_threads=1), strict=True
-            ):
-                yield number, np.array(ids, np.int32)
+            ids = self._tokenizer.encode_batch(batch, num_threads=1)
+            ends = list(itertools.accumulate(map(len, ids)))
+            joined = np.fromiter(itertools.chain.from_iterable(ids), np.int32, ends[-1])
+            for start, end in itertools.pairwise([0, *ends]):
+                yield joined[start:end]
 
 
-def _cut(text: str) -> Iterator[str]:
-    """Yields the parts of a text, cut at spaces where it has any: no piece goes over a space."""
-    start = 0
+def _cut(text: str) -> list[str]:
+    """Returns the parts of a text, cut at spaces where it has any: no piece goes over a space."""
+    parts, start = [], 0
     while len(text) - start > _MAX_CHARACTERS:
         space = text.rfind(" ", start + 1, start + _MAX_CHARACTERS)
         end = space if space > 0 else start + _MAX_CHARACTERS
-        yield text[start:end]
+        parts.append(text[start:end])
         start = end
-    yield text[start:]
+    return [*parts, text[start:]]

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import sentencex
-import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.data.compression import decompress
 from albert_tf.errors import InputError, StoppedError
 
@@ -102,7 +101,7 @@ def find_files(patterns: Sequence[str], flag: str) -> list[InputFile]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if tf.io.gfile.isdir(pattern):
+        if gfile.isdir(pattern):
             matches = _files_below(pattern)
             if not matches:
                 raise InputError(f"--{flag}: the folder '{pattern}' holds no file")
@@ -120,14 +119,14 @@ def find_file(path: str) -> InputFile:
     """
     files.refuse_folder(path)
     with files.explain_unreadable(path):
-        stat = tf.io.gfile.stat(path)
+        stat = gfile.stat(path)
     return InputFile(path, stat.length, stat.mtime_nsec)
 
 
 def _files_below(folder: str) -> list[str]:
     found: list[str] = []
     entered: set[str] = set()
-    for parent, folders, names in tf.io.gfile.walk(folder):
+    for parent, folders, names in gfile.walk(folder):
         real = os.path.realpath(parent)
         if real in entered:  # a symbolic link, perhaps to a folder above
             folders.clear()

@@ -8,7 +8,6 @@ end where their segment ends; [CLS] and [SEP] are never chosen.
 
 import dataclasses
 import functools
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +45,11 @@ class MaskingRule:
         weights = 1.0 / np.arange(1, self.ngram + 1)
         probabilities = weights / weights.sum()
         return probabilities if self.favor_shorter_ngram else probabilities[::-1]
+
+    @functools.cached_property
+    def length_bounds(self) -> np.ndarray:
+        """The uniform draw from which on an n-gram has n + 1 words, n = 1 to `ngram` - 1."""
+        return np.cumsum(self.ngram_probabilities)[:-1]  # rounding might put the last below a draw
 
     def num_predictions(self, length: int) -> int:
         """Returns how many pieces of a sequence are to be chosen, at least one."""
@@ -92,9 +96,11 @@ class Masker:
         self.rule = rule
         self._mask_id = tokenizer.mask_id
         self._ordinary_ids = tokenizer.ordinary_ids
-        self._is_text = np.ones(tokenizer.vocab_size, bool)  # (V,)
-        self._is_text[[tokenizer.cls_id, tokenizer.sep_id]] = False
-        self._is_boundary = find_boundaries(tokenizer)
+        self._is_special = np.zeros(tokenizer.vocab_size, bool)  # (V,)
+        self._is_special[[tokenizer.cls_id, tokenizer.sep_id]] = True
+        self._begins_word = find_boundaries(tokenizer)  # (V,)
+        if not rule.do_whole_word_mask:
+            self._begins_word[:] = True
 
     def __call__(self, input_ids: np.ndarray, rng: np.random.Generator) -> MaskedSequence:
         """Masks one sequence.
@@ -105,11 +111,11 @@ class Masker:
         """
         words = self.find_words(input_ids)
         goal = self.rule.num_predictions(len(input_ids))
-        chosen = itertools.chain.from_iterable(
-            range(words.starts[first], words.ends[last - 1])
-            for first, last in choose_ngrams(words, goal, self.rule, rng)
-        )
-        positions = np.array(sorted(chosen), np.int64)
+        starts, ends = words.starts.tolist(), words.ends.tolist()
+        is_chosen = np.zeros(len(input_ids), bool)
+        for first, last in choose_ngrams(words, goal, self.rule, rng):
+            is_chosen[starts[first] : ends[last - 1]] = True
+        (positions,) = is_chosen.nonzero()
         ids = input_ids[positions]
         masked = input_ids.copy()
         masked[positions] = self._show(ids, rng)
@@ -117,13 +123,12 @@ class Masker:
 
     def find_words(self, input_ids: np.ndarray) -> Words:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
-        is_text = self._is_text[input_ids]
-        begins = is_text.copy()
-        if self.rule.do_whole_word_mask:
-            begins[1:] &= self._is_boundary[input_ids[1:]] | ~is_text[:-1]
-        is_end = is_text.copy()
-        is_end[:-1] &= begins[1:] | ~is_text[1:]
-        return Words(np.flatnonzero(begins), np.flatnonzero(is_end) + 1)
+        is_special = self._is_special[input_ids]
+        begins = self._begins_word[input_ids]
+        begins[1:] |= is_special[:-1]
+        (places,) = begins.nonzero()  # of words, [CLS] and each [SEP]; a [SEP] is the last
+        is_word = ~is_special[places[:-1]]
+        return Words(places[:-1][is_word], places[1:][is_word])
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns what the model sees of the chosen pieces."""
@@ -161,18 +166,20 @@ def choose_ngrams(
     """
     count = len(words.starts)
     order = rng.permutation(count)
-    # The last bound is left out: rounding might put it below a draw.
-    bounds = np.cumsum(rule.ngram_probabilities)[:-1]
-    lengths = np.searchsorted(bounds, rng.random(count), side="right") + 1
-    lasts = np.minimum(order + lengths, _segment_ends(words)[order])
-
+    lengths = rule.length_bounds.searchsorted(rng.random(count), side="right") + 1
     starts, ends = words.starts.tolist(), words.ends.tolist()
+    # The words that begin a segment: two words of one segment touch.
+    borders = ((words.starts[1:] != words.ends[:-1]).nonzero()[0] + 1).tolist()
     chosen: list[tuple[int, int]] = []
     covered = bytearray(count)
-    for first, last in zip(order.tolist(), lasts.tolist(), strict=True):
+    for first, length in zip(order.tolist(), lengths.tolist(), strict=True):
+        last = min(first + length, count)
+        for border in borders:
+            if first < border < last:
+                last = border
         while last > first and ends[last - 1] - starts[first] > goal:
             last -= 1
-        if last == first or any(covered[first:last]):
+        if last == first or 1 in covered[first:last]:
             continue
         chosen.append((first, last))
         covered[first:last] = bytes([1]) * (last - first)
@@ -180,9 +187,3 @@ def choose_ngrams(
         if goal == 0:
             break
     return chosen
-
-
-def _segment_ends(words: Words) -> np.ndarray:
-    """Returns for each word the word after the last of its segment, int (W,)."""
-    last_words = np.append(np.flatnonzero(words.starts[1:] != words.ends[:-1]), len(words.ends) - 1)
-    return (last_words + 1)[np.searchsorted(last_words, np.arange(len(words.ends)))]

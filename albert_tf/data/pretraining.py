@@ -1,17 +1,34 @@
-"""Pre-training data: a tokenised document becomes instances, the values of records."""
+"""Pre-training data: a tokenised document becomes instances, and instances become records."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.masking import Masker, MaskingRule, find_boundaries
-from albert_tf.data.records import Feature, pretraining_record, unmasked_record
+from albert_tf.data.masking import MaskedSequence, Masker, MaskingRule, find_boundaries
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.data.sentence_order import Document, SegmentMaker, SegmentRule, Segments
 from albert_tf.tokenization import Tokenizer
 
 
+class Instance(NamedTuple):
+    """One sequence, without padding.
+
+    Attributes:
+        input_ids: [CLS] A [SEP] B [SEP], or [CLS] A [SEP], before masking, int32 (n,).
+        first_length: pieces of [CLS] A [SEP].
+        label: 1 where B does not follow A, else 0.
+        masked: the sequence with its predictions; None where nothing is masked yet.
+    """
+
+    input_ids: np.ndarray
+    first_length: int
+    label: int
+    masked: MaskedSequence | None
+
+
 class InstanceMaker:
-    """Makes instances, each the values of one record.
+    """Makes instances, and the values of their records.
 
     Args:
         tokenizer: gives the special ids, and what masking has to know about pieces.
@@ -25,11 +42,11 @@ class InstanceMaker:
     def __init__(
         self, tokenizer: Tokenizer, segment_rule: SegmentRule, masking_rule: MaskingRule | None
     ):
-        length = segment_rule.max_seq_length
+        self._length = segment_rule.max_seq_length
         if masking_rule is None:
-            self.spec, self._masker = unmasked_record(length), None
+            self.spec, self._masker = unmasked_record(self._length), None
         else:
-            self.spec = pretraining_record(length, masking_rule.max_predictions_per_seq)
+            self.spec = pretraining_record(self._length, masking_rule.max_predictions_per_seq)
             self._masker = Masker(tokenizer, masking_rule)
         self._make_segments = SegmentMaker(segment_rule, tokenizer.word_start)
         self._is_boundary = find_boundaries(tokenizer)
@@ -39,7 +56,7 @@ class InstanceMaker:
 
     def __call__(
         self, documents: Sequence[Document], index: int, rng: np.random.Generator
-    ) -> Iterator[dict[str, np.ndarray]]:
+    ) -> Iterator[Instance]:
         """Yields the instances of one document.
 
         Args:
@@ -55,33 +72,50 @@ class InstanceMaker:
         for segments in self._make_segments(documents[index], rng, other_document):
             yield self._make_instance(segments, rng)
 
-    def _make_instance(self, segments: Segments, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    def _make_instance(self, segments: Segments, rng: np.random.Generator) -> Instance:
         parts = [self._cls, segments.a, self._sep]
         if segments.b is not None:
             parts += [segments.b, self._sep]
         input_ids = np.concatenate(parts)
-        values = {
-            "input_ids": input_ids,
-            "input_mask": np.ones(len(input_ids)),
-            "segment_ids": np.arange(len(input_ids)) >= len(segments.a) + 2,
-            "token_boundary": self._is_boundary[input_ids],
-            "next_sentence_labels": np.array([segments.label]),
+        masked = None if self._masker is None else self._masker(input_ids, rng)
+        return Instance(input_ids, len(segments.a) + 2, segments.label, masked)
+
+    def pad(self, instances: Sequence[Instance]) -> dict[str, np.ndarray]:
+        """Returns the values of N records, each (N, ...) as `spec` has it.
+
+        Many instances are padded at once, since starting an array operation takes longer than
+        padding one sequence.
+        """
+        input_ids = [instance.input_ids for instance in instances]
+        first_lengths = np.array([instance.first_length for instance in instances])
+        mask = _mask(input_ids, self._length)
+        columns = {
+            "input_ids": _spread(input_ids, mask, self._pad_id),
+            "input_mask": mask,
+            "segment_ids": mask & (np.arange(self._length) >= first_lengths[:, np.newaxis]),
+            "token_boundary": _spread([self._is_boundary[np.concatenate(input_ids)]], mask),
+            "next_sentence_labels": np.array([[instance.label] for instance in instances]),
         }
         if self._masker is not None:
-            masked = self._masker(input_ids, rng)
-            values |= {
-                "input_ids": masked.input_ids,
-                "masked_lm_positions": masked.positions,
-                "masked_lm_ids": masked.ids,
-                "masked_lm_weights": np.ones(len(masked.ids)),
+            masked = [instance.masked for instance in instances]
+            ids = [sequence.ids for sequence in masked]
+            weights = _mask(ids, self._masker.rule.max_predictions_per_seq)
+            columns |= {
+                "input_ids": _spread([each.input_ids for each in masked], mask, self._pad_id),
+                "masked_lm_positions": _spread([each.positions for each in masked], weights),
+                "masked_lm_ids": _spread(ids, weights),
+                "masked_lm_weights": weights,
             }
-        return {
-            feature.name: self._pad(values[feature.name], feature) for feature in self.spec.features
-        }
+        return columns
 
-    def _pad(self, values: np.ndarray, feature: Feature) -> np.ndarray:
-        padded = np.zeros(feature.shape, feature.dtype)
-        padded[: len(values)] = values
-        if feature.name == "input_ids":
-            padded[len(values) :] = self._pad_id
-        return padded
+
+def _mask(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """Returns where N rows have values once they are padded to a length, bool (N, length)."""
+    return np.arange(length) < np.array([len(row) for row in rows])[:, np.newaxis]
+
+
+def _spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
+    """Returns the values of rows, one after the other, where a mask has room for them, int32."""
+    padded = np.full(mask.shape, padding, np.int32)
+    padded[mask] = np.concatenate(rows)
+    return padded

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from albert_tf.data.records import RecordSpec, list_records
+from albert_tf.data.record_spec import RecordSpec
+from albert_tf.data.records import list_records
 
 _DAMAGED = "damaged or cut short; this record and all after it"
 # Records that are looked at together.

@@ -9,8 +9,10 @@ segments of one sequence:
 * `none`: one segment, no second loss.
 """
 
+import bisect
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -24,12 +26,12 @@ class Document(NamedTuple):
 
     Attributes:
         pieces: int32 (P,).
-        offsets: of K sentences, increasing from 0 to P, int64 (K + 1,). Sentence k is
+        offsets: of K sentences, increasing from 0 to P, K + 1 numbers. Sentence k is
             `pieces[offsets[k]:offsets[k + 1]]` and never empty.
     """
 
     pieces: np.ndarray
-    offsets: np.ndarray
+    offsets: Sequence[int]
 
     @property
     def num_sentences(self) -> int:
@@ -42,7 +44,7 @@ class Document(NamedTuple):
 
     def num_pieces(self, first: int, last: int) -> int:
         """Returns how many pieces sentences `first` to `last - 1` have."""
-        return int(self.offsets[last] - self.offsets[first])
+        return self.offsets[last] - self.offsets[first]
 
     def chunk_end(self, first: int, target: int) -> int:
         """Returns the sentence before which a chunk ends.
@@ -50,7 +52,7 @@ class Document(NamedTuple):
         The chunk begins with sentence `first`, has at least one sentence, and grows until it has
         `target` pieces or the document ends.
         """
-        end = int(np.searchsorted(self.offsets, self.offsets[first] + target))
+        end = bisect.bisect_left(self.offsets, self.offsets[first] + target)
         return min(max(end, first + 1), self.num_sentences)
 
 
@@ -122,7 +124,7 @@ def make_document(sentences: Sequence[Sequence[int]], max_tokens: int) -> Docume
         for start in range(0, len(sentence), max_tokens)
     ]
     pieces = np.concatenate([np.asarray(sentence, np.int32) for sentence in sentences])
-    return Document(pieces, np.concatenate([[0], np.cumsum(lengths)]))
+    return Document(pieces, [0, *itertools.accumulate(lengths)])
 
 
 class SegmentMaker:

@@ -13,12 +13,11 @@ is ever held.
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, gfile
 
 # Memory for records: what a worker collects before it writes a run, and about what it sorts at once in
 # the second pass.
@@ -99,7 +98,7 @@ class RunWriter:
         offsets = np.concatenate([[0], np.cumsum(sizes.bytes)]) + _INDEX_BYTES
         with (
             files.write_atomically(path) as incomplete,
-            tf.io.gfile.GFile(incomplete, "wb") as file,
+            gfile.GFile(incomplete, "wb") as file,
         ):
             file.write(offsets.astype(_INDEX_TYPE).tobytes())
             for key, record in self._records:
@@ -174,7 +173,7 @@ def _sort_bins(
 
 
 def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord]:
-    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+    with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
         begin, end = (_read_offset(file, place) for place in (first_bin, last_bin))
         file.seek(begin)
         data = file.read(end - begin)
@@ -185,6 +184,6 @@ def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord
         yield key, data[place - length : place]
 
 
-def _read_offset(file: tf.io.gfile.GFile, bin_: int) -> int:
+def _read_offset(file: IO[bytes], bin_: int) -> int:
     file.seek(bin_ * _INDEX_TYPE.itemsize)
     return int(np.frombuffer(file.read(_INDEX_TYPE.itemsize), _INDEX_TYPE)[0])

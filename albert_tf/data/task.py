@@ -5,8 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
-import tensorflow as tf
-
+from albert_tf import gfile
 from albert_tf.data.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import InputError
 
@@ -44,7 +43,7 @@ class TsvFile:
             InputError: the file is missing, or `albert_tf.data.tsv.read_examples` refuses it.
         """
         path = os.path.join(data_dir, self.file)
-        if not tf.io.gfile.exists(path):
+        if not gfile.exists(path):
             raise InputError(
                 f"--data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
             )

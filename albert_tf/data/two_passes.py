@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.data.blocks import BlockMaker, MadeData, PretrainingDataRule, check_instances
 from albert_tf.data.corpus import Block, CorpusReader, InputFile, expect_unchanged
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import Compression, write_records
+from albert_tf.data.record_writing import Compression, write_records
 from albert_tf.data.shuffling import BinSizes, RunWriter, read_sorted
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
@@ -215,7 +214,7 @@ def _write_report(path: str, sources: str, runs: Runs) -> None:
 
 def _read_report(path: str, sources: str, folder: str) -> Runs | None:
     """Returns the runs of a complete block, or None if there are none that were made from `sources`."""
-    if not tf.io.gfile.exists(path):
+    if not gfile.exists(path):
         return None
     report = files.read_json(path)
     if report.get("sources") != sources:
@@ -236,7 +235,7 @@ class _ShardWriter:
         self._compression = compression
 
     def __call__(self, shard: _Shard) -> int:
-        if not tf.io.gfile.exists(shard.path):
+        if not gfile.exists(shard.path):
             records = read_sorted(self._runs, self._sizes, shard.first, shard.last)
             write_records(shard.path, records, self._compression)
         return shard.last - shard.first

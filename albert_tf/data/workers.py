@@ -1,16 +1,18 @@
 """Worker processes: a function applied to tasks in parallel, where the death of a worker is named.
 
-The workers are forked from a server process that has imported the package once, so each starts at
-once and shares the memory of the imports with the others. (Forking this process itself would copy
-TensorFlow's threads half.) `concurrent.futures` does not say which of its processes died.
+The workers are forked from a server process that has next to nothing imported. (Forking this process
+itself would copy its threads half, e.g. TensorFlow's.) `concurrent.futures` does not say which of its
+processes died.
 """
 
+import contextlib
 import itertools
 import multiprocessing
 import os
 import signal
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
@@ -97,16 +99,28 @@ def _start(make_work: Callable[[], _Work], number: int) -> _Worker:
     process = context.Process(
         target=_work, args=(make_work, theirs), name=f"worker {number}", daemon=True
     )
-    process.start()
+    with _hidden_main():
+        process.start()
     theirs.close()  # so that its death closes the pipe
     return _Worker(process, ours)
+
+
+@contextlib.contextmanager
+def _hidden_main() -> Iterator[None]:
+    """Keeps a worker from importing the script again, which its work does not need."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _start_server(context: multiprocessing.context.ForkServerContext) -> None:
     """Starts the process that workers are forked from, if it does not run yet.
 
     It finds modules by PYTHONPATH only. Its stderr, and with it that of the workers, goes nowhere:
-    TensorFlow writes notes there when it is imported, and what fails in a worker comes by its pipe.
+    what they import may write notes there, and what fails in a worker comes by its pipe.
     """
     context.set_forkserver_preload([__name__])
     path = os.environ.get("PYTHONPATH")

@@ -1,5 +1,13 @@
 """The layers of ALBERT, in `keras.ops` alone."""
 
+import keras
+
+if keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        f"albert_tf needs Keras' TensorFlow backend, not '{keras.backend.backend()}'; "
+        "unset KERAS_BACKEND or set it to tensorflow"
+    )
+
 from albert_tf.layers.attention import SelfAttention
 from albert_tf.layers.conditional_span_head import ConditionalSpanHead, make_p_mask
 from albert_tf.layers.embedding import FactorizedEmbedding

@@ -6,9 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import tensorflow as tf
-
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.data import beam_pipeline, two_passes
 from albert_tf.data.blocks import MadeData, PretrainingDataRule
 from albert_tf.data.corpus import (
@@ -282,7 +280,7 @@ def _train_tokenizer(
     """Trains the vocabulary if it is not there yet. Returns the hashes of what was read for it."""
     model_file = incomplete[options.spm_model_file]
     reader = CorpusReader([file.path for file in inputs], options.rule.corpus)
-    if not tf.io.gfile.exists(model_file):
+    if not gfile.exists(model_file):
         print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
         with expect_unchanged(inputs):
             train_vocabulary(

@@ -15,14 +15,8 @@ from albert_tf.data.dynamic_masking import DynamicMasker, find_vocabulary_fault
 from albert_tf.data.input_pipeline import Mask
 from albert_tf.data.pretraining_stats import stats_file_of
 from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
-from albert_tf.data.records import (
-    RecordSpec,
-    check_records,
-    explain_bad_records,
-    is_unmasked,
-    pretraining_record,
-    unmasked_record,
-)
+from albert_tf.data.record_spec import RecordSpec, pretraining_record, unmasked_record
+from albert_tf.data.records import check_records, explain_bad_records, is_unmasked
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option
 from albert_tf.progress import Progress

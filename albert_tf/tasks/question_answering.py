@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.features import Features
 from albert_tf.data.input_pipeline import evaluation_batches
 from albert_tf.data.squad import SquadExample
-from albert_tf.data.squad_records import SquadWindows
+from albert_tf.data.squad_windows import SquadWindows
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_answers import (
     Answers,

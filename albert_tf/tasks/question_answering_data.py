@@ -17,13 +17,12 @@ from albert_tf.data.squad import (
     select_trainable,
     show_ids,
 )
-from albert_tf.data.squad_records import (
+from albert_tf.data.squad_records import name_shards, write_windows
+from albert_tf.data.squad_windows import (
     SquadWindows,
     count_answer_tokens,
-    name_shards,
     read_features,
     read_windows,
-    write_windows,
 )
 from albert_tf.errors import InputError
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions

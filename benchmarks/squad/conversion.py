@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import command_line
 from albert_tf.data.squad import SquadExample, read_squad
 from albert_tf.data.squad_features import WindowRule
-from albert_tf.data.squad_records import name_shards, read_features, write_windows
+from albert_tf.data.squad_records import name_shards, write_windows
+from albert_tf.data.squad_windows import read_features
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
 

@@ -8,7 +8,7 @@ import pytest
 from albert_tf.data.input_pipeline import pretraining_batches
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
-from albert_tf.data.records import pretraining_record
+from albert_tf.data.record_spec import pretraining_record
 from albert_tf.errors import FlagError, InputError
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from benchmarks import pretraining_curves as benchmark

@@ -2,6 +2,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from albert_tf.errors import FlagError
+from benchmarks.original import check_original
 from benchmarks.squad.conversion import repeat
 from benchmarks.squad.prediction import HEADER, OURS, rows
 from benchmarks.workers import Round
@@ -41,3 +45,10 @@ def test_table_of_prediction_compares_within_rounds():
     assert {len(row) for row in table} == {len(HEADER)}
     assert table[0] == [OURS, "2.0", "5.0", "1.00", "4.0", "902"]
     assert table[1] == ["other", "4.0", "2.5", "1.50", "5.0", "702"]
+
+
+def test_a_folder_without_the_original_is_named(tmp_path):
+    with pytest.raises(
+        FlagError, match=f"--original_dir: '{tmp_path}' has no create_pretraining_d"
+    ):
+        check_original(str(tmp_path))

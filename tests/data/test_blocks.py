@@ -13,7 +13,7 @@ from albert_tf.data.blocks import BlockMaker, PretrainingDataRule
 from albert_tf.data.corpus import Block, CorpusRule
 from albert_tf.data.masking import Masker, MaskingRule, choose_ngrams
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import pretraining_record, unmasked_record
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.tokenization import load_tokenizer
 from tests.helpers import shared_path

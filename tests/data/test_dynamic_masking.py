@@ -22,7 +22,8 @@ from albert_tf.data.masking import choose_ngrams as choose_ngrams_in_python
 from albert_tf.data.pretraining import InstanceMaker
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
-from albert_tf.data.records import unmasked_record, write_records
+from albert_tf.data.record_spec import unmasked_record
+from albert_tf.data.record_writing import write_records
 from albert_tf.data.sentence_order import SegmentRule, make_document
 from albert_tf.tokenization import load_tokenizer
 from tests.helpers import shared_path
@@ -325,7 +326,7 @@ def unmasked_instances(tokenizer, length):
     instances = itertools.chain.from_iterable(
         maker(documents, index, rng) for index in range(len(documents))
     )
-    serialized = tf.constant([maker.spec.serialize(instance) for instance in instances])
+    serialized = tf.constant(maker.spec.serialize_batch(maker.pad(list(instances))))
     return unmasked_record(length).parse(serialized)
 
 

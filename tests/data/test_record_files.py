@@ -3,7 +3,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
-from albert_tf.data.records import Feature, RecordSpec, write_records
+from albert_tf.data.record_spec import Feature, RecordSpec
+from albert_tf.data.record_writing import write_records
 from albert_tf.errors import InputError
 
 SPEC = RecordSpec((Feature("ids", (3,), vocab_size=10),))

@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.records import (
+from albert_tf.data.record_spec import (
     Feature,
     RecordSpec,
+    pretraining_record,
+    unmasked_record,
+)
+from albert_tf.data.record_writing import write_records
+from albert_tf.data.records import (
     check_records,
     explain_bad_records,
     is_unmasked,
     list_records,
-    pretraining_record,
-    unmasked_record,
-    write_records,
 )
 from albert_tf.errors import InputError
 
@@ -89,6 +91,32 @@ def test_records_are_readable_with_the_parsing_spec_of_the_original():
 def test_equal_values_give_equal_bytes_whatever_their_order():
     values = random_values(0)
     assert SPEC.serialize(values) == SPEC.serialize(dict(reversed(values.items())))
+
+
+def test_bytes_are_those_of_protobuf():
+    spec = RecordSpec((Feature("b", (3, 2)), Feature("a", ()), Feature("c", (40,), np.float32)))
+    rng = np.random.default_rng(0)
+    columns = {
+        "b": rng.integers(-(2**63), 2**63, (9, 3, 2)) >> rng.integers(0, 64, (9, 3, 2)),
+        "a": np.array([0, 1, 127, 128, 2**14 - 1, 2**14, 2**31 - 1, -1, -(2**31)]),
+        "c": rng.normal(size=(9, 40)).astype(np.float32),
+    }
+    for row, record in enumerate(spec.serialize_batch(columns)):
+        example = tf.train.Example()
+        for feature in spec.features:
+            values = columns[feature.name][row].ravel().tolist()
+            getattr(example.features.feature[feature.name], feature.kind).value.extend(values)
+        assert record == example.SerializeToString(deterministic=True)
+
+
+def test_files_are_those_of_tensorflow(tmp_path):
+    rng = np.random.default_rng(0)
+    records = [rng.bytes(length) for length in (0, 1, 3, 4, 5, 1000, 1_100_000, 7, 0, 2_000_003)]
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
+        for record in records:
+            writer.write(record)
+    write_records(str(tmp_path / "ours"), records)
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
 def test_serialize_refuses_another_shape():

@@ -14,13 +14,8 @@ from albert_tf.data.input_pipeline import (
 )
 from albert_tf.data.squad import Answer, SquadExample
 from albert_tf.data.squad_features import WindowMaker, WindowRule
-from albert_tf.data.squad_records import (
-    name_shards,
-    read_features,
-    read_windows,
-    squad_record,
-    write_windows,
-)
+from albert_tf.data.squad_records import name_shards, squad_record, write_windows
+from albert_tf.data.squad_windows import read_features, read_windows
 from albert_tf.errors import InputError
 from albert_tf.layers import make_p_mask
 from tests.data.squad_file import WordTokenizer

@@ -9,7 +9,8 @@ from albert_tf.data import two_passes
 from albert_tf.data.blocks import PretrainingDataRule
 from albert_tf.data.corpus import CorpusReader, CorpusRule
 from albert_tf.data.masking import MaskingRule
-from albert_tf.data.records import check_records, pretraining_record
+from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.records import check_records
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.data.two_passes import make_runs, write_shards
 from albert_tf.progress import Progress

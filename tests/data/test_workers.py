@@ -2,7 +2,10 @@
 
 import functools
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -19,6 +22,8 @@ class Work:
     def __call__(self, task):
         if task == "process":
             return os.getpid()
+        if task == "imported":
+            return "tensorflow" in sys.modules
         if task == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if task == "mistake":
@@ -32,6 +37,29 @@ class Work:
 def test_each_task_gives_a_result(num_workers):
     results = run_tasks(functools.partial(Work, 1), iter(range(23)), num_workers)
     assert sorted(results) == [number * number + 1 for number in range(23)]
+
+
+def test_workers_import_no_tensorflow():
+    assert list(run_tasks(Work, ["imported"] * 3, 2)) == [False] * 3
+
+
+def test_workers_do_not_run_the_script_again(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import functools\n"
+        "from albert_tf.data.workers import run_tasks\n"
+        "make_work = functools.partial(functools.partial, pow, 2)\n"
+        "print(sorted(run_tasks(make_work, [3, 4, 5], 2)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).parents[2])},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "[8, 16, 32]\n"
 
 
 def test_one_worker_or_one_task_needs_no_other_process():

@@ -10,7 +10,8 @@ from tensorboard.compat.proto import event_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
-from albert_tf.data.records import pretraining_record, unmasked_record, write_records
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.record_writing import write_records
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.pretraining import PretrainingOptions, run

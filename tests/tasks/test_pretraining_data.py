@@ -22,13 +22,8 @@ from albert_tf.data.blocks import BlockMaker
 from albert_tf.data.corpus import CorpusReader
 from albert_tf.data.dynamic_masking import DynamicMasker
 from albert_tf.data.pretraining_stats import PretrainingDataStats
-from albert_tf.data.records import (
-    check_records,
-    is_unmasked,
-    list_records,
-    pretraining_record,
-    unmasked_record,
-)
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.records import check_records, is_unmasked, list_records
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
 from albert_tf.tokenization import load_tokenizer

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import gfile
 from albert_tf.conversion import load_checkpoint
 from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
@@ -127,7 +128,7 @@ def kill_before_write(monkeypatch, number):
 
         return write_or_die
 
-    monkeypatch.setattr(tf.io.gfile, "rename", count_down(tf.io.gfile.rename))
+    monkeypatch.setattr(gfile, "rename", count_down(gfile.rename))
     manager = tf.train.CheckpointManager
     monkeypatch.setattr(manager, "save", count_down(manager.save))
 
