@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 from albert_tf.errors import FlagError
-from benchmarks.processes import watch
+from benchmarks.harness import watch
 
 _GONE = (
     "tensorflow_hub",
@@ -60,7 +60,7 @@ def run_original(original_dir: str, part: str, *arguments: str) -> dict[str, Any
     with tempfile.TemporaryDirectory() as folder:
         output = f"{folder}/took.json"
         command = [sys.executable, "-m", __name__, original_dir, part, *arguments]
-        _, usage = watch(command, output)
+        usage = watch(command, output)
         *_, line = pathlib.Path(output).read_text().splitlines()
     return json.loads(line) | {"peak_mib": usage.peak_mib}
 

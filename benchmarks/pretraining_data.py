@@ -39,9 +39,8 @@ from albert_tf.data.record_writing import write_records
 from albert_tf.data.sentence_order import SegmentRule
 from albert_tf.data.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.tokenization import load_tokenizer
+from benchmarks.harness import Usage, markdown_table, processor, watch
 from benchmarks.original import check_original, run_original
-from benchmarks.processes import Usage, processor, watch
-from benchmarks.tables import markdown_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -88,12 +87,10 @@ class Measurement:
 
     Attributes:
         tokens: pieces in the instances.
-        seconds: by the clock.
-        usage: what the processes used.
+        usage: time and memory of all processes.
     """
 
     tokens: int
-    seconds: float
     usage: Usage
 
 
@@ -101,11 +98,11 @@ def measure(flags: list[str]) -> Measurement:
     """Runs `create_pretraining_data.py` into a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(ROOT / "create_pretraining_data.py"), *flags]
-        seconds, usage = watch([*command, f"--output_file={folder}/out.tfrecord"])
+        usage = watch([*command, f"--output_file={folder}/out.tfrecord"])
         stats = json.loads(pathlib.Path(folder, "out.stats.json").read_text())
     lengths = stats["counts"]["lengths"]
     tokens = sum(int(length) * count for length, count in lengths.items())
-    return Measurement(tokens, seconds, usage)
+    return Measurement(tokens, usage)
 
 
 class Setting(NamedTuple):
@@ -157,7 +154,7 @@ def measure_start_up(model: str) -> float:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
         text.write("One sentence.\nAnd another.\n")
         text.flush()
-        return measure([f"--input_file={text.name}", f"--spm_model_file={model}"]).seconds
+        return measure([f"--input_file={text.name}", f"--spm_model_file={model}"]).usage.seconds
 
 
 def measure_stages(text: str, model: str, length: int, predictions: int) -> list[list[str]]:
@@ -236,13 +233,13 @@ def take_turns(arguments: argparse.Namespace) -> Iterator[tuple[tuple, dict[str,
         for masks, workers in itertools.product(arguments.masks, arguments.workers):
             setting = Setting(masks, length, copies, workers)
             measured = measure_setting(setting, arguments.text, arguments.model)
-            rate = measured.tokens / (measured.seconds - start_up)
+            rate = measured.tokens / (measured.usage.seconds - start_up)
             yield (
                 setting,
                 {
                     "rate": rate,
                     "faster": rate / original_rate if original_rate else math.nan,
-                    "seconds": measured.seconds,
+                    "seconds": measured.usage.seconds,
                     "cpu_seconds": measured.usage.all_cpu_seconds,
                     "cpu_rate": measured.tokens / measured.usage.all_cpu_seconds,
                     "peak_mib": measured.usage.peak_mib,

@@ -11,11 +11,9 @@ import command_line
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from benchmarks.candidates import check_candidates
+from benchmarks.harness import check_candidates, markdown_table, processor
 from benchmarks.original import check_original
-from benchmarks.processes import processor
 from benchmarks.squad import features, prediction
-from benchmarks.tables import markdown_table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,8 @@ import statistics
 import sys
 import tempfile
 
+from benchmarks.harness import Usage, watch
 from benchmarks.original import run_original
-from benchmarks.processes import Usage, watch
 
 # Of the original's `convert_examples_to_features`, one process.
 ORIGINAL_QUESTIONS = 1500
@@ -113,5 +113,5 @@ def _convert(
     ]
     with tempfile.TemporaryDirectory() as folder:
         output = f"{folder}/took.json"
-        _, usage = watch(command, output)
+        usage = watch(command, output)
         return json.loads(pathlib.Path(output).read_text()), usage

@@ -5,28 +5,29 @@ their longest window, as users of either would make them. Each runs in a process
 take turns. That the two give the same answers is what `make test-parity` is for.
 """
 
-import dataclasses
-import functools
-import json
-import statistics
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.data.features import Features
-from albert_tf.data.input_pipeline import evaluation_batches, make_batch
-from albert_tf.data.squad import read_squad
-from albert_tf.data.squad_features import WindowMaker, WindowRule
-from albert_tf.tokenization import AlbertTokenizer
-from benchmarks.candidates import hugging_face_config
-from benchmarks.workers import Round, Worker, ratio, serve, take_turns
+from benchmarks.harness import (
+    TORCH,
+    Candidate,
+    Round,
+    Rounds,
+    hugging_face_config,
+    median,
+    ratio,
+    take_turns,
+    timed,
+    torch_inputs,
+)
+
+if TYPE_CHECKING:
+    from albert_tf.data.features import Features
 
 _BATCH_SIZE = 32
 _ROUNDS = 5
-_TORCH = ("torch", "transformers")
 
 HEADER = ("", "seconds", "windows/s", "times ours", "CPU seconds", "peak MiB")
 OURS = "albert_tf"
@@ -35,11 +36,16 @@ OURS = "albert_tf"
 Pass = Callable[[], object]
 
 
-def our_pass(features: Features) -> Pass:
+def our_pass(features: "Features") -> Pass:
     """Returns what `run_squad.py` does."""
+    import tensorflow as tf
+
+    from albert_tf.config import AlbertConfig
+    from albert_tf.data.input_pipeline import evaluation_batches
     from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
     from albert_tf.training import Evaluator, make_strategy
 
+    tf.config.set_visible_devices([], "GPU")
     strategy = make_strategy("one_device")
     with strategy.scope():
         encoder = AlbertEncoder(AlbertConfig.from_preset("base_v2"), with_pooler=False, seed=1)
@@ -48,22 +54,17 @@ def our_pass(features: Features) -> Pass:
     return lambda: list(evaluator.predict_batches(batches))
 
 
-def transformers_pass(features: Features, compiled: bool = False) -> Pass:
+def transformers_pass(features: "Features", compiled: bool = False) -> Pass:
     """Returns what users of Hugging Face's `AlbertForQuestionAnswering` do in PyTorch."""
     import torch
     from transformers import AlbertForQuestionAnswering
 
+    from albert_tf.config import AlbertConfig
+
     shape = hugging_face_config(AlbertConfig.from_preset("base_v2"), classifier_dropout=0.1)
     model = AlbertForQuestionAnswering(shape).eval()
     forward = torch.compile(model, dynamic=True) if compiled else model
-    batches = [
-        {
-            "input_ids": torch.from_numpy(batch["input_ids"]).long(),
-            "attention_mask": torch.from_numpy(batch["input_mask"]).long(),
-            "token_type_ids": torch.from_numpy(batch["segment_ids"]).long(),
-        }
-        for batch in _exact_batches(features)
-    ]
+    batches = [torch_inputs(batch) for batch in _exact_batches(features)]
 
     def predict() -> None:
         with torch.inference_mode():
@@ -74,32 +75,32 @@ def transformers_pass(features: Features, compiled: bool = False) -> Pass:
     return predict
 
 
-def _exact_batches(features: Features) -> Iterator[dict[str, np.ndarray]]:
+def _exact_batches(features: "Features") -> Iterator[dict[str, np.ndarray]]:
     """Yields batches, the longest first, each as long as its longest window."""
+    from albert_tf.data.input_pipeline import make_batch
+
     order = np.argsort(-features.lengths, kind="stable")
     for start in range(0, len(order), _BATCH_SIZE):
         rows = order[start : start + _BATCH_SIZE]
         yield make_batch(features, rows, fixed_length=int(features.lengths[rows].max()))
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """An implementation.
-
-    Attributes:
-        make_pass: makes its pass over all windows.
-        packages: what has to be installed beside our own requirements.
-    """
-
-    make_pass: Callable[[Features], Pass]
-    packages: tuple[str, ...] = ()
+def start(
+    make_pass: Callable[..., Pass],
+    input_file: str,
+    spm_model_file: str,
+    num_windows: int,
+    **arguments: Any,
+) -> Callable[[int], Round]:
+    """Returns what times a pass over some windows of a file in a candidate's process."""
+    return timed(make_pass(make_features(input_file, spm_model_file, num_windows), **arguments))
 
 
-CANDIDATES: Mapping[str, Candidate] = {
-    OURS: Candidate(our_pass),
-    "transformers": Candidate(transformers_pass, _TORCH),
+CANDIDATES = {
+    OURS: Candidate(start, {"make_pass": our_pass}),
+    "transformers": Candidate(start, {"make_pass": transformers_pass}, TORCH),
     "transformers torch.compile": Candidate(
-        functools.partial(transformers_pass, compiled=True), _TORCH
+        start, {"make_pass": transformers_pass, "compiled": True}, TORCH
     ),
 }
 
@@ -110,43 +111,45 @@ def measure(
     """Predicts some windows of a file, in turn.
 
     Args:
-        input_file: of SQuAD.
+        input_file: a file of SQuAD.
         spm_model_file: SentencePiece model.
-        num_windows: how many.
-        candidates: names of `CANDIDATES`, whose packages are there.
+        num_windows: number of windows.
+        candidates: names of `CANDIDATES`, whose packages are installed.
 
     Returns:
         The rounds of each.
     """
-    starts = {}
-    for name in candidates:
-        arguments = {
-            "name": name,
-            "input_file": input_file,
-            "spm_model_file": spm_model_file,
-            "num_windows": num_windows,
-        }
-        starts[name] = functools.partial(Worker, name, "benchmarks.squad.prediction", arguments)
-    return take_turns(starts, _ROUNDS, steps=1)
+    given = {
+        "input_file": input_file,
+        "spm_model_file": spm_model_file,
+        "num_windows": num_windows,
+    }
+    return take_turns(
+        "benchmarks.squad.prediction", dict.fromkeys(candidates, given), _ROUNDS, steps=1
+    )
 
 
-def rows(results: Mapping[str, Sequence[Round]], num_windows: int) -> Iterator[list[str]]:
+def rows(results: Rounds, num_windows: int) -> Iterator[list[str]]:
     """Yields a row of the table for each candidate; ours has to be among them."""
     for name, rounds in results.items():
-        seconds = statistics.median(one.seconds for one in rounds)
-        cpu_seconds = statistics.median(one.cpu_seconds for one in rounds)
+        seconds = median(rounds)
         yield [
             name,
             f"{seconds:.1f}",
             f"{num_windows / seconds:.1f}",
             f"{ratio(results, name, OURS):.2f}",
-            f"{cpu_seconds:.1f}",
+            f"{median(rounds, 'cpu_seconds'):.1f}",
             f"{rounds[-1].peak_mib:,.0f}",
         ]
 
 
-def make_features(input_file: str, spm_model_file: str, num_windows: int) -> Features:
+def make_features(input_file: str, spm_model_file: str, num_windows: int) -> "Features":
     """Returns windows drawn from the whole file, so that they are as long as its windows are."""
+    from albert_tf.data.features import Features
+    from albert_tf.data.squad import read_squad
+    from albert_tf.data.squad_features import WindowMaker, WindowRule
+    from albert_tf.tokenization import AlbertTokenizer
+
     tokenizer = AlbertTokenizer(spm_model_file)
     windows = list(WindowMaker(tokenizer, WindowRule())(read_squad(input_file)))
     drawn = np.random.default_rng(1).permutation(len(windows))[:num_windows]
@@ -156,12 +159,3 @@ def make_features(input_file: str, spm_model_file: str, num_windows: int) -> Fea
         lengths=np.array([len(window.input_ids) for window in windows], np.int32),
         first_lengths=np.array([window.question_length for window in windows], np.int32),
     )
-
-
-def _serve(name: str, **file: str | int) -> None:
-    tf.config.set_visible_devices([], "GPU")
-    serve(lambda: [(1, CANDIDATES[name].make_pass(make_features(**file)))])
-
-
-if __name__ == "__main__":
-    _serve(**json.loads(sys.argv[1]))

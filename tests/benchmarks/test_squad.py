@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from albert_tf.errors import FlagError
+from benchmarks.harness import Round
 from benchmarks.original import check_original
 from benchmarks.squad.conversion import repeat
 from benchmarks.squad.prediction import HEADER, OURS, rows
-from benchmarks.workers import Round
 from tests.data.test_squad_records import make_examples
 
 
