@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import train_vocabulary
@@ -108,12 +108,3 @@ def test_dry_run_writes_nothing(tmp_path, encoder, convert, capsys):
     shown = capsys.readouterr().out
     assert "albert_pretrainer/masked_lm_head/output_bias" in shown
     assert "no place there for albert_pretrainer/sentence_order_head" in shown
-
-
-def test_wordpiece_vocabulary_goes_to_a_saved_model_alone():
-    with pytest.raises(
-        FlagError, match=r"^--vocab_file: expected --to=saved_model; received --to="
-    ):
-        ConversionOptions(
-            init_checkpoint="ours", output_checkpoint="out", to="tf1", vocab_file="vocab.txt"
-        )
