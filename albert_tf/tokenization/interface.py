@@ -15,6 +15,8 @@ class Tokenizer(Protocol):
     Attributes:
         file_name: what a copy of the vocabulary is called.
         vocabulary_file: the file that the vocabulary was read from.
+        vocabulary_sha256: SHA-256 of that file as it was read, in hexadecimal. Two vocabularies with the
+            same one give the same ids, for the same `lower_case`.
         lower_case: whether text is lower-cased before it is split.
         pieces: the V pieces; a piece's index is its id.
         pad_id: id of the piece that fills a sequence up.
@@ -30,6 +32,7 @@ class Tokenizer(Protocol):
 
     file_name: ClassVar[str]
     vocabulary_file: str
+    vocabulary_sha256: str
     lower_case: bool
     pieces: list[str]
     pad_id: int

@@ -3,6 +3,7 @@
 The rule: a piece such as `2010,`, digits with a comma, is split into its digits and the comma.
 """
 
+import hashlib
 import itertools
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +51,9 @@ class AlbertTokenizer:
     def __init__(self, model_file: str, lower_case: bool = True):
         self.vocabulary_file = model_file
         self.lower_case = lower_case
-        self._processor = _load_processor(model_file)
+        model = files.read_bytes(model_file)
+        self.vocabulary_sha256 = hashlib.sha256(model).hexdigest()
+        self._processor = _load_processor(model, model_file)
         self.pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file
@@ -150,14 +153,13 @@ class AlbertTokenizer:
 def is_sentencepiece_model(path: str) -> bool:
     """Returns whether a file is there and holds a SentencePiece model, with any special pieces."""
     try:
-        _load_processor(path)
+        _load_processor(files.read_bytes(path), path)
     except InputError:
         return False
     return True
 
 
-def _load_processor(model_file: str) -> sentencepiece.SentencePieceProcessor:
-    model = files.read_bytes(model_file)
+def _load_processor(model: bytes, model_file: str) -> sentencepiece.SentencePieceProcessor:
     processor = sentencepiece.SentencePieceProcessor()
     try:
         if processor.load_from_serialized_proto(model):

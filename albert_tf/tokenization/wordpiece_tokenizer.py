@@ -1,5 +1,6 @@
 """BERT's tokenizer, which ALBERT's Chinese models use: words, then the longest pieces that fit."""
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,7 +34,9 @@ class WordPieceTokenizer:
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file
         self.lower_case = lower_case
-        self._ids = _read_vocabulary(vocab_file)
+        content = files.read_bytes(vocab_file)
+        self.vocabulary_sha256 = hashlib.sha256(content).hexdigest()
+        self._ids = _number_pieces(content, vocab_file)
         self.pieces = list(self._ids)
         special_ids = find_special_ids(self.pieces, WORDPIECE, vocab_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = special_ids
@@ -85,9 +88,9 @@ class WordPieceTokenizer:
         return next((piece for piece in candidates if piece in self._ids), None)
 
 
-def _read_vocabulary(vocab_file: str) -> dict[str, int]:
+def _number_pieces(content: bytes, vocab_file: str) -> dict[str, int]:
     ids: dict[str, int] = {}
-    for _, line in files.read_lines(vocab_file):
+    for _, line in files.decode_lines([content], vocab_file, files.decode_strictly):
         fields = line.split()
         ids.setdefault(fields[0] if fields else " ", len(ids))
     return ids

@@ -1,5 +1,7 @@
 """What holds for every tokenizer."""
 
+import hashlib
+import pathlib
 import pickle
 
 import numpy as np
@@ -99,9 +101,16 @@ def test_decoding_gives_the_text_back_without_control_pieces(tokenizers):
         assert tokenizer.decode(np.array(ids, np.int32)) == text
 
 
+def test_checksum_is_the_vocabulary_files(tokenizers):
+    for tokenizer in tokenizers:
+        content = pathlib.Path(tokenizer.vocabulary_file).read_bytes()
+        assert tokenizer.vocabulary_sha256 == hashlib.sha256(content).hexdigest()
+
+
 def test_a_pickled_tokenizer_is_the_same(tokenizers):
     for tokenizer in tokenizers:
         copy = pickle.loads(pickle.dumps(tokenizer))
         assert copy.encode_batch(TEXTS) == tokenizer.encode_batch(TEXTS)
         assert copy.pieces == tokenizer.pieces
+        assert copy.vocabulary_sha256 == tokenizer.vocabulary_sha256
         assert (copy.vocabulary_file, copy.lower_case) == (tokenizer.vocabulary_file, True)
