@@ -29,6 +29,8 @@ from albert_tf.training.checkpoint_state import latest_checkpoint
 from albert_tf.training.evaluator import Loss
 
 OPTIONS_FILE = "config.json"
+# A key of that file beside the options: SHA-256 of the vocabulary.
+VOCABULARY_SHA256 = "vocabulary_sha256"
 RESULTS_FILE = "eval_results.json"
 _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
@@ -161,7 +163,11 @@ def _warn_of_other_data(
 
 
 def start_or_resume(
-    options: TrainingOptions, config: AlbertConfig, trainer: Trainer, starting_part: keras.Model
+    options: TrainingOptions,
+    config: AlbertConfig,
+    trainer: Trainer,
+    starting_part: keras.Model,
+    tokenizer: Tokenizer | None = None,
 ) -> None:
     """Sets the weights that training goes on from, and writes into the output folder what is trained.
 
@@ -170,6 +176,7 @@ def start_or_resume(
         config: the model's config.
         trainer: of the whole model.
         starting_part: the model, or its encoder: what `--init_checkpoint` is read into at the start.
+        tokenizer: of the run; None where it reads records.
 
     Raises:
         InputError: a checkpoint cannot be read or is of another model, or the folder cannot be made.
@@ -180,7 +187,9 @@ def start_or_resume(
         return
     files.make_directory(options.output_dir, "output_dir")
     config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
-    files.write_json(os.path.join(options.output_dir, OPTIONS_FILE), to_json_dict(options))
+    noted = {VOCABULARY_SHA256: tokenizer.vocabulary_sha256} if tokenizer else {}
+    path = os.path.join(options.output_dir, OPTIONS_FILE)
+    files.write_json(path, {**to_json_dict(options), **noted})
 
 
 def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:

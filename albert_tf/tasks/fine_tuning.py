@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     OPTIONS_FILE,
+    VOCABULARY_SHA256,
     check_output_dir,
     has_checkpoint,
     make_evaluator,
@@ -63,13 +65,21 @@ def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: To
         return
     of_training = options.OF_TRAINING if options.do_train else ()
     check_output_dir(options, config, (*options.OF_WEIGHTS, *of_training))
-    there = os.path.join(options.output_dir, tokenizer.file_name)
-    received = tokenizer.vocabulary_file
-    if not tf.io.gfile.exists(there) or files.read_bytes(there) != files.read_bytes(received):
+    if _trained_vocabulary(options, tokenizer) != tokenizer.vocabulary_sha256:
         raise InputError(
             f"--output_dir={options.output_dir}: holds the checkpoints of a run with another "
-            f"vocabulary than {received}"
+            f"vocabulary than {tokenizer.vocabulary_file}"
         )
+
+
+def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str | None:
+    """Returns the SHA-256 of the vocabulary that the output folder's checkpoints were trained with."""
+    noted = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE)).get(VOCABULARY_SHA256)
+    copy = os.path.join(options.output_dir, tokenizer.file_name)
+    if noted or not tf.io.gfile.exists(copy):
+        return noted
+    # Folders of earlier versions note nothing.
+    return hashlib.sha256(files.read_bytes(copy)).hexdigest()
 
 
 def make_fine_tuner(
@@ -196,7 +206,7 @@ def prepare_folder(
         InputError: a checkpoint cannot be read or is of another model, or a folder cannot be made.
     """
     starting_part = _starting_part(options, trainer.model, head_bias)
-    start_or_resume(options, config, trainer, starting_part)
+    start_or_resume(options, config, trainer, starting_part, tokenizer)
     if options.export_dir:
         # So that hours of training do not end at a folder that cannot be made.
         files.make_directory(options.export_dir, "export_dir")
