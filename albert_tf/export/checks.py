@@ -1,73 +1,53 @@
-"""Inputs that a model cannot answer are refused by the exported graph.
+"""The exported graph refuses inputs that a model cannot answer.
 
-Otherwise a negative id counts from the end of the vocabulary, and on a GPU any other becomes a row of
-zeros: answers to mistakes, which nobody notices.
+Otherwise a negative id would count from the end of the vocabulary, and on a GPU an id past its end would
+become a row of zeros: wrong answers that nobody notices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 
 
-def check_ids(
-    input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor, config: AlbertConfig
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Passes ids, mask and segments on once they have one shape and the model has a row for each.
+def check_shapes(**inputs: tf.Tensor) -> list[tf.Tensor]:
+    """Passes inputs on once each has the shape that the signature declares.
+
+    TensorFlow Serving and loaded signatures do not check it themselves.
 
     Args:
-        input_ids: int32 (..., S).
-        input_mask: int32 (..., S).
-        segment_ids: int32 (..., S).
-        config: of the encoder.
+        inputs: tensors of a known rank, by name.
 
     Returns:
-        `input_ids`, `input_mask` and `segment_ids`.
+        `inputs`, in their order.
 
     Raises:
-        InvalidArgumentError: as the graph runs, with the shapes or ranges received and expected.
+        InvalidArgumentError: when the graph runs, with the shapes received and expected.
     """
-    inputs = input_ids, input_mask, segment_ids
-    assertions = [_same_shapes(inputs), _in_range(input_ids, segment_ids, config)]
-    # Else the look-up, which runs beside them, might fail first, and say less.
+    assertions = [_assert_shape(name, values) for name, values in inputs.items()]
     with tf.control_dependencies(assertions):
-        return tuple(tf.identity(values) for values in inputs)
+        return [tf.identity(values) for values in inputs.values()]
 
 
-def _same_shapes(inputs: Sequence[tf.Tensor]) -> tf.Operation:
-    """Without this a mask of another shape can cut the texts into other texts."""
-    shapes = [tf.shape(values) for values in inputs]
-    fits = tf.reduce_all(tf.stack(shapes) == shapes[0])
-    expected = "expected one shape; received of input_ids, input_mask and segment_ids:"
-    return tf.debugging.Assert(fits, [expected, *shapes])
-
-
-def _in_range(input_ids: tf.Tensor, segment_ids: tf.Tensor, config: AlbertConfig) -> tf.Operation:
-    length = tf.shape(input_ids)[-1]
-    ids = tf.reduce_min(input_ids), tf.reduce_max(input_ids)
-    segments = tf.reduce_min(segment_ids), tf.reduce_max(segment_ids)
-    fits = (
-        (ids[0] >= 0)
-        & (ids[1] < config.vocab_size)
-        & (segments[0] >= 0)
-        & (segments[1] < config.type_vocab_size)
-        & (length >= 1)
-        & (length <= config.max_position_embeddings)
+def _assert_shape(name: str, values: tf.Tensor) -> tf.Operation:
+    sizes = [-1 if size is None else size for size in values.shape]
+    # Grappler takes the declared shape for granted, unless a placeholder hides it.
+    hidden = tf.raw_ops.PlaceholderWithDefault(input=values, shape=tf.TensorShape(None))
+    shape = tf.shape(hidden)
+    # As many sizes as are expected, so that they can be compared.
+    padded = tf.concat([shape, tf.fill([len(sizes)], -1)], axis=0)[: len(sizes)]
+    fits = (tf.size(shape) == len(sizes)) & tf.reduce_all(
+        (tf.constant(sizes) == -1) | (padded == sizes)
     )
-    expected = (
-        f"expected input_ids from 0 to {config.vocab_size - 1}, "
-        f"segment_ids from 0 to {config.type_vocab_size - 1}, "
-        f"and 1 to {config.max_position_embeddings} of them a text, "
-        "but received, least and greatest id, least and greatest segment, length:"
-    )
-    return tf.debugging.Assert(fits, [expected, *ids, *segments, length])
+    expected = ", ".join("?" if size == -1 else str(size) for size in sizes)
+    return tf.debugging.Assert(fits, [f"expected {name} of shape [{expected}]; received:", shape])
 
 
 def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Passes inputs on once they have equally many rows, and at least one.
+    """Passes inputs on once they have the declared shapes and the same number of rows, at least one.
 
-    Else the rows of one would be answered with those of another, or with nothing.
+    Otherwise some rows would be answered with those of another, or with nothing.
 
     Args:
         inputs: (B, ...) each, by name.
@@ -76,34 +56,93 @@ def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
         `inputs`, in their order.
 
     Raises:
-        InvalidArgumentError: as the graph runs, with the numbers of rows.
+        InvalidArgumentError: when the graph runs, with the shapes or numbers of rows.
     """
-    counts = [tf.shape(values)[0] for values in inputs.values()]
+    checked = check_shapes(**inputs)
+    counts = [tf.shape(values)[0] for values in checked]
     fits = tf.reduce_all(tf.stack(counts) == counts[0]) & (counts[0] > 0)
     expected = f"expected one row or more, as many of each; received of {', '.join(inputs)}:"
     with tf.control_dependencies([tf.debugging.Assert(fits, [expected, *counts])]):
-        return [tf.identity(values) for values in inputs.values()]
+        return [tf.identity(values) for values in checked]
+
+
+def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.Tensor]:
+    """Passes ids, mask and segments on once the model can answer them.
+
+    Args:
+        inputs: ids, mask and segments in this order, int32 (..., S) each, by the caller's names.
+        config: the encoder's config.
+
+    Returns:
+        `inputs`, in their order.
+
+    Raises:
+        InvalidArgumentError: when the graph runs, with the shapes, values or length received.
+    """
+    checked = check_shapes(**inputs)
+    ids, mask, segments = inputs
+    greatest = {ids: config.vocab_size - 1, mask: 1, segments: config.type_vocab_size - 1}
+    assertions = [
+        _assert_same_shape(dict(zip(inputs, checked, strict=True))),
+        _assert_length(ids, checked[0], config.max_position_embeddings),
+        *(
+            _assert_range(name, values, greatest[name])
+            for name, values in zip(inputs, checked, strict=True)
+        ),
+    ]
+    # The embedding look-up, which would run beside them, may fail first with a less helpful error.
+    with tf.control_dependencies(assertions):
+        return [tf.identity(values) for values in checked]
+
+
+def _assert_same_shape(inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
+    """Without this, a mask of another shape could cut the texts into other texts."""
+    shapes = [tf.shape(values) for values in inputs.values()]
+    fits = tf.reduce_all(tf.stack(shapes) == shapes[0])
+    expected = f"expected one shape; received of {', '.join(inputs)}:"
+    return tf.debugging.Assert(fits, [expected, *shapes])
+
+
+def _assert_length(name: str, values: tf.Tensor, greatest: int) -> tf.Operation:
+    length = tf.shape(values)[-1]
+    expected = f"expected 1 to {greatest} {name} per text; received:"
+    return tf.debugging.Assert((length >= 1) & (length <= greatest), [expected, length])
+
+
+def _assert_range(name: str, values: tf.Tensor, greatest: int) -> tf.Operation:
+    received = tf.reduce_min(values), tf.reduce_max(values)
+    expected = f"expected {name} from 0 to {greatest}; received least and greatest:"
+    return tf.debugging.Assert(
+        (received[0] >= 0) & (received[1] <= greatest), [expected, *received]
+    )
 
 
 def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
-    """Passes masked positions on once an assertion holds; others would be those of the next text.
+    """Passes masked positions on once each is in its text; others would be those of another text.
 
     Args:
-        positions: int32 (B, M).
+        positions: int32 (B, M), `masked_lm_positions` of the caller.
         input_ids: int32 (B, S).
 
     Returns:
         `positions`.
 
     Raises:
-        InvalidArgumentError: as the graph runs, with the range received and expected.
+        InvalidArgumentError: when the graph runs, with the shape, rows or range received and expected.
     """
-    length = tf.shape(input_ids)[1]
+    (positions,) = check_shapes(masked_lm_positions=positions)
+    rows, length = tf.unstack(tf.shape(input_ids), num=2)
     least, greatest = tf.reduce_min(positions), tf.reduce_max(positions)
-    fits = (least >= 0) & (greatest < length)
-    expected = (
+    received_rows = tf.shape(positions)[0]
+    of_rows = "expected a row of masked_lm_positions for each text; received rows and texts:"
+    of_range = (
         "expected masked_lm_positions from 0 to below the length; received least, greatest, length:"
     )
-    assertion = tf.debugging.Assert(fits, [expected, least, greatest, length])
-    with tf.control_dependencies([assertion]):
+    assertions = [
+        tf.debugging.Assert(received_rows == rows, [of_rows, received_rows, rows]),
+        tf.debugging.Assert(
+            (least >= 0) & (greatest < length), [of_range, least, greatest, length]
+        ),
+    ]
+    with tf.control_dependencies(assertions):
         return tf.identity(positions)

@@ -6,6 +6,7 @@ the special tokens are those of TensorFlow's Model Garden.
 
 import tensorflow as tf
 
+from albert_tf.export.checks import check_shapes
 from albert_tf.export.packing import pack_inputs
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
@@ -58,7 +59,7 @@ class _Tokenize(tf.Module):
 
     @tf.function(input_signature=[_TEXTS])
     def __call__(self, sentences):
-        return self._graph_tokenizer(sentences)
+        return self._graph_tokenizer(*check_shapes(sentences=sentences))
 
     @tf.function(input_signature=[])
     def get_special_tokens_dict(self):

@@ -89,7 +89,7 @@ def _encode(
     encoder: AlbertEncoder, inputs: Mapping[str, tf.Tensor], training: bool
 ) -> dict[str, tf.Tensor | list[tf.Tensor]]:
     names = ("input_ids", "input_mask", "segment_ids")
-    checked = check_ids(*(inputs[name] for name in _INPUTS), encoder.config)
+    checked = check_ids({name: inputs[name] for name in _INPUTS}, encoder.config)
     encoded = encoder(dict(zip(names, checked, strict=True)), training=training)
     del encoded["embedding_output"]
     default = encoded.get("pooled_output", encoded["sequence_output"][:, 0])

@@ -15,7 +15,6 @@ from albert_tf.export.checks import check_ids, check_rows
 from albert_tf.export.packing import pack_choices, pack_inputs
 from albert_tf.export.slices import map_slices
 from albert_tf.export.weights import make_exported_weights, reading
-from albert_tf.models import AlbertMultipleChoice
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.in_graph import GraphTokenizer
 
@@ -60,9 +59,10 @@ class IdsModel(tf.Module):
 
     Args:
         model: maps ids to logits.
-        outputs: what to give of the logits.
-        asset_files: files that go along, such as the labels' names.
+        outputs: selects the outputs to return.
+        asset_files: files to keep in the SavedModel, such as the labels' names.
         int8: whether matrices are stored in int8.
+        num_choices: C of a multiple choice model; None for other models.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class IdsModel(tf.Module):
         outputs: Outputs,
         asset_files: Sequence[str] = (),
         int8: bool = False,
+        num_choices: int | None = None,
     ):
         super().__init__()
         self.weights = make_exported_weights(model, int8)
@@ -78,7 +79,8 @@ class IdsModel(tf.Module):
 
         # The closures keep the Keras model out of what the module tracks.
         def check(*inputs):
-            return dict(zip(INPUTS, check_ids(*inputs, model.encoder.config), strict=True))
+            named = dict(zip(INPUTS, inputs, strict=True))
+            return dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
 
         def compute_tokens(inputs):
             positions = _token_positions(inputs["input_mask"])
@@ -104,7 +106,7 @@ class IdsModel(tf.Module):
 
         self.predict = predict
         self.predict_without_padding = predict_without_padding
-        shape = (None, None, None) if isinstance(model, AlbertMultipleChoice) else (None, None)
+        shape = (None, None) if num_choices is None else (None, num_choices, None)
         self.signature = predict.get_concrete_function(
             **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         )

@@ -92,9 +92,8 @@ class Exportable:
             raise InputError("a SavedModel has no weights of float16; expected int8 or none")
         stored_in = details.weights or self.model.compute_dtype
         with asset_files(assets) as of_assets:
-            ids_model = IdsModel(
-                self.model, self.outputs, of_assets, int8=details.weights == "int8"
-            )
+            is_int8 = details.weights == "int8"
+            ids_model = IdsModel(self.model, self.outputs, of_assets, is_int8, self.num_choices)
             examples = examples_signature(ids_model, self.num_choices)
             modules = {"ids": (ids_model, {"serving_examples": examples})}
             if isinstance(tokenizer, AlbertTokenizer):

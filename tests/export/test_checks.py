@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,14 +9,17 @@ from tests.helpers import random_inputs
 
 # Of tests.helpers.tiny_config.
 POSITIONS, SEGMENTS = 64, 2
+INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 @pytest.fixture(scope="module")
-def answer(exported):
-    loaded = tf.saved_model.load(exported[1]["ids"])
-    signature = loaded.signatures["serving_default"]
-    # The signature does not keep alive what it was loaded with.
-    return lambda **inputs: signature(**inputs) if loaded else None
+def loaded(exported):
+    return {form: tf.saved_model.load(path) for form, path in exported[1].items()}
+
+
+@pytest.fixture(scope="module")
+def answer(loaded):
+    return loaded["ids"].signatures["serving_default"]
 
 
 def changed(name, value):
@@ -31,18 +36,60 @@ def changed(name, value):
         changed("input_ids", np.iinfo(np.int32).min),
         changed("segment_ids", SEGMENTS),
         changed("segment_ids", -1),
-        random_inputs(length=POSITIONS + 1, vocab_size=VOCAB_SIZE),
-        random_inputs(length=0, vocab_size=VOCAB_SIZE),
+        changed("input_mask", 2),
+        changed("input_mask", -1),
     ],
 )
-def test_ids_without_a_row_are_refused(answer, inputs):
+def test_values_that_the_model_does_not_know_are_refused(answer, inputs):
+    received = [
+        name
+        for name, value in random_inputs(vocab_size=VOCAB_SIZE).items()
+        if np.any(value != inputs[name])
+    ]
+    (name,) = received
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         answer(**{name: tf.constant(value) for name, value in inputs.items()})
-    assert f"expected input_ids from 0 to {VOCAB_SIZE - 1}" in info.value.message
-    assert f"1 to {POSITIONS} of them a text" in info.value.message
+    greatest = {"input_ids": VOCAB_SIZE - 1, "input_mask": 1, "segment_ids": SEGMENTS - 1}[name]
+    assert f"expected {name} from 0 to {greatest}; received least and gr" in info.value.message
+    assert f"[{inputs[name].min()}] [{inputs[name].max()}]" in info.value.message
 
 
-@pytest.mark.parametrize("name", ["input_ids", "input_mask", "segment_ids"])
+@pytest.mark.parametrize("length", [0, POSITIONS + 1])
+def test_texts_of_a_length_that_the_model_does_not_know_are_refused(answer, length):
+    inputs = random_inputs(length=length, vocab_size=VOCAB_SIZE)
+    message = rf"expected 1 to {POSITIONS} input_ids per text; received:\] \[{length}\]"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        answer(**{name: tf.constant(value) for name, value in inputs.items()})
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (1, 2, 4), (0, 2, 4)])
+@pytest.mark.parametrize("names", [INPUTS[1:2], INPUTS])
+def test_ids_of_another_rank_are_refused(answer, names, shape):
+    shapes = {name: shape if name in names else (2, 4) for name in INPUTS}
+    with pytest.raises(tf.errors.InvalidArgumentError) as info:
+        answer(**{name: tf.ones(shapes[name], tf.int32) for name in INPUTS})
+    received = " ".join(map(str, shape))
+    assert re.search(
+        rf"expected \w+ of shape \[\?, \?\]; received:\] \[{received}\]", info.value.message
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1)])
+@pytest.mark.parametrize(
+    ("form", "signature"), [("text", "serving_default"), ("ids", "serving_examples")]
+)
+def test_strings_of_another_rank_are_refused(loaded, form, signature, shape):
+    predict = loaded[form].signatures[signature]
+    _, inputs = predict.structured_input_signature
+    received = " ".join(map(str, shape))
+    with pytest.raises(tf.errors.InvalidArgumentError) as info:
+        predict(**{name: tf.fill(shape, "a cat") for name in inputs})
+    assert re.search(
+        rf"expected \w+ of shape \[\?\]; received:\] \[{received}\]", info.value.message
+    )
+
+
+@pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("shape", [(1, 8), (2, 4), (4, 4), (2, 1), (1, 1)])
 def test_inputs_of_several_shapes_are_refused(answer, name, shape):
     inputs = {name: np.ones((2, 8), np.int32) for name in random_inputs()}

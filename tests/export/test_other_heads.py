@@ -76,11 +76,14 @@ def test_multiple_choice_in_ids_gives_the_models_numbers(choices):
 
 
 @pytest.fixture(scope="module")
-def choose(choices):
-    loaded = tf.saved_model.load(choices[1]["text"])
+def loaded(choices):
+    return {form: tf.saved_model.load(path) for form, path in choices[1].items()}
 
+
+@pytest.fixture(scope="module")
+def choose(loaded):
     def choose(article, question, options):
-        return loaded.signatures["serving_default"](
+        return loaded["text"].signatures["serving_default"](
             article=tf.constant(article, tf.string),
             question=tf.constant(question, tf.string),
             options=tf.reshape(tf.constant(options, tf.string), (-1, len(LABELS))),
@@ -111,6 +114,32 @@ def test_questions_without_an_article_or_options_are_refused(choose, counts):
     message = "received of article, question, options:"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         choose(["cat"] * articles, ["who?"] * questions, [["a", "b", "c"]] * options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"article": "cat"}, r"article of shape \[\?\]; received:\] \[\]"),
+        ({"question": [["who?"]]}, r"question of shape \[\?\]; received:\] \[1 1\]"),
+        ({"options": ["a", "b", "c"]}, r"options of shape \[\?, 3\]; received:\] \[3\]"),
+        ({"options": [["a", "b"]]}, r"options of shape \[\?, 3\]; received:\] \[1 2\]"),
+    ],
+)
+def test_questions_of_another_shape_are_refused(loaded, changes, message):
+    inputs = {"article": ["cat"], "question": ["who?"], "options": [["a", "b", "c"]], **changes}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        loaded["text"].signatures["serving_default"](
+            **{name: tf.constant(value) for name, value in inputs.items()}
+        )
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (2, 5, 8), (1, 2, 3, 8)])
+def test_ids_of_other_choices_are_refused(loaded, shape):
+    inputs = {name: tf.ones(shape, tf.int32) for name in random_inputs()}
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"\w+ of shape \[\?, 3, \?\]; received"
+    ):
+        loaded["ids"].signatures["serving_default"](**inputs)
 
 
 @pytest.mark.parametrize("pairs", [True, False])

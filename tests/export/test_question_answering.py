@@ -72,6 +72,15 @@ def test_answers_in_tensorflow_servings_loader(head, tokenizer, tmp_path):
         np.testing.assert_allclose(outputs[name], value, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["question", "context"])
+@pytest.mark.parametrize("text", ["cat", [["cat"]]])
+def test_texts_of_another_shape_are_refused(answer, name, text):
+    inputs = {"question": ["cat"], "context": ["a cat"], name: text}
+    message = rf"expected {name} of shape \[\?\]; received"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        answer(**{key: tf.constant(value) for key, value in inputs.items()})
+
+
 def test_one_question_is_answered_as_among_others(answer):
     rng = np.random.default_rng(5)
     pairs = [("who?", " ".join(rng.choice(WORDS, length))) for length in (3, 300, 17, 0, 41)]

@@ -154,7 +154,12 @@ def test_a_few_steps_of_training(paths):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_word_ids": np.full((3, 3), VOCAB_SIZE)}, "expected input_ids from 0 to 39999"),
+        (
+            {"input_word_ids": np.full((3, 3), VOCAB_SIZE)},
+            "expected input_word_ids from 0 to 39999",
+        ),
+        ({"input_mask": np.full((3, 3), 2)}, "expected input_mask from 0 to 1; received"),
+        ({"masked_lm_positions": np.zeros((1, 3))}, "a row of masked_lm_positions for each text"),
         ({"masked_lm_positions": np.full((3, 3), 3)}, "expected masked_lm_positions from 0 to be"),
         ({"masked_lm_positions": np.full((3, 3), -1)}, "expected masked_lm_positions from 0 to be"),
     ],
@@ -164,6 +169,19 @@ def test_ids_and_positions_that_are_none_are_refused(encoder, changes, message):
     inputs = {name: np.zeros((3, 3)) for name in names} | changes
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         encoder.mlm({name: tf.constant(value, tf.int32) for name, value in inputs.items()})
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3)])
+def test_inputs_of_another_rank_are_refused(encoder, preprocessor, shape):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"input\w+ of shape \[\?, \?\]; received"
+    ):
+        encoder.signatures["serving_default"](
+            **{name: tf.ones(shape, tf.int32) for name in INPUTS.values()}
+        )
+    if len(shape) != 1:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"sentences of shape \[\?\]; rec"):
+            preprocessor.signatures["serving_default"](sentences=tf.fill(shape, "cat"))
 
 
 def test_each_weight_is_written_once(paths, pretrainer):
