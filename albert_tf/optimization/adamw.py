@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 
@@ -61,6 +62,32 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             any(re.search(pattern, variable.path) for pattern in self.exclude)
             for variable in variables
         ]
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates the variables with their gradients.
+
+        An embedding's gradient may hold rows alone (`tf.IndexedSlices`), some of them several times. It
+        becomes a dense tensor here, before it is unscaled, accumulated or clipped, because its norm is not
+        that of its rows, and because both moments of all rows decay in each update.
+
+        Args:
+            grads: a gradient for each variable, None where there is none.
+            trainable_variables: the variables; None for those that the optimizer was built with.
+        """
+        grads = [None if g is None else tf.convert_to_tensor(g) for g in grads]
+        super().apply(grads, trainable_variables)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Adds to `exclude`; call it before the optimizer is built.
+
+        Args:
+            var_list: variables to exclude.
+            var_names: regular expressions, searched for in the variables' paths.
+        """
+        if self.built:
+            raise ValueError("exclude_from_weight_decay: expected before the optimizer is built")
+        exact = [f"^{re.escape(variable.path)}$" for variable in var_list or ()]
+        self.exclude = (*self.exclude, *exact, *(var_names or ()))
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates one variable and its moments."""

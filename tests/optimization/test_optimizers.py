@@ -63,6 +63,54 @@ def test_rate_rises_to_the_decays_line_and_falls_to_zero():
     assert rates[20:] == [0.0] * 5
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clipnorm": 0.5},
+        {"clipvalue": 0.05},
+        {"global_clipnorm": 0.5},
+        {"loss_scale_factor": 8.0},
+        {"gradient_accumulation_steps": 2},
+        {"use_ema": True, "ema_overwrite_frequency": 1},
+    ],
+)
+@pytest.mark.parametrize(("optimizer_class", "compiled"), [(AdamWeightDecay, False), (Lamb, True)])
+def test_a_sparse_gradient_counts_as_the_dense_one(optimizer_class, compiled, options):
+    rng = np.random.default_rng(0)
+    values, rows = rng.normal(size=(7, 3)), np.array([4, 1, 4, 4, 0])
+    results = []
+    for make in (lambda slices: slices, tf.convert_to_tensor):
+        table = keras.Variable(values, dtype="float32", name="table")
+        bias = keras.Variable(np.ones(2), dtype="float32", name="bias")
+        optimizer = optimizer_class(0.1, **options)
+        optimizer.build([table, bias])
+
+        @tf.function(jit_compile=compiled)
+        def update(scale, make=make, optimizer=optimizer):
+            updates = scale * tf.reshape(tf.range(15.0), (5, 3))
+            optimizer.apply([make(tf.IndexedSlices(updates, rows, (7, 3))), scale * tf.ones(2)])
+
+        for scale in (0.1, 1.0, -0.3, 0.2):
+            update(tf.constant(scale))
+        results.append([table.numpy(), bias.numpy()])
+    for sparse, dense in zip(*results, strict=True):
+        np.testing.assert_allclose(sparse, dense, rtol=1e-5)
+    assert np.abs(results[0][0] - values).max() > 0.01
+
+
+@pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
+def test_variables_are_excluded_from_decay_as_keras_does_it(optimizer_class):
+    variables = [keras.Variable(np.ones(3), name=name) for name in ("table", "kernel", "scale")]
+    optimizer = optimizer_class(0.1, exclude=["scale"])
+    optimizer.exclude_from_weight_decay(var_list=variables[:1])
+    optimizer.apply([np.zeros(3, np.float32)] * 3, variables)
+    assert [float(variable.numpy()[0]) < 1 for variable in variables] == [False, True, False]
+    assert optimizer_class.from_config(optimizer.get_config()).exclude == ("scale", "^table$")
+    with pytest.raises(ValueError, match="before the optimizer is built"):
+        optimizer.exclude_from_weight_decay(var_names=["kernel"])
+
+
 def test_decay_of_keras_is_refused():
     with pytest.raises(ValueError, match="expected weight_decay_rate"):
         Lamb(0.1, weight_decay=0.01)

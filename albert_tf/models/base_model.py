@@ -1,0 +1,197 @@
+"""What all models have in common: named inputs, which are checked, and what Keras asks of a model."""
+
+import abc
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+
+# All that batches of albert_tf hold beside ids, mask and segments. A model ignores what it has no use for, so
+# that a batch can be passed whole, with its labels.
+_FEATURES = frozenset(
+    {
+        "end_positions",
+        "is_impossible",
+        "label_ids",
+        "masked_lm_ids",
+        "masked_lm_positions",
+        "masked_lm_weights",
+        "next_sentence_labels",
+        "start_positions",
+        "token_boundary",
+    }
+)
+
+# What to do about the names that Hugging Face, KerasHub and TF Hub use.
+_HINTS = {
+    "attention_mask": "expected input_mask",
+    "input_type_ids": "expected segment_ids",
+    "input_word_ids": "expected input_ids",
+    "labels": "labels are passed as y",
+    "mask_positions": "expected masked_lm_positions",
+    "padding_mask": "expected input_mask",
+    "position_ids": "leave it out, positions count from 0",
+    "token_ids": "expected input_ids",
+    "token_type_ids": "expected segment_ids",
+}
+
+# Beginnings of dtypes. A mask is cast, so it may hold any numbers.
+_INTEGERS = ("int", "uint")
+_NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
+
+
+class Input(NamedTuple):
+    """One input of a model.
+
+    Attributes:
+        axes: a letter for each axis; T counts the tokens of a batch.
+        required: whether every batch has it.
+        exported: whether an exported model takes it.
+    """
+
+    axes: str
+    required: bool = False
+    exported: bool = True
+
+
+class BaseModel(keras.Model, abc.ABC):
+    """A model that takes a dictionary of int arrays.
+
+    A subclass lists its inputs in `INPUTS` and ends its constructor with `self.build(self.input_shapes)`.
+
+    Attributes:
+        config: sizes of the encoder.
+    """
+
+    INPUTS: ClassVar[dict[str, Input]]
+    config: AlbertConfig
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[None, ...]]:
+        """Shapes of the inputs of an exported model; every axis is free."""
+        return {
+            name: (None,) * len(expected.axes)
+            for name, expected in self.INPUTS.items()
+            if expected.exported
+        }
+
+    @property
+    def input_dtype(self) -> str:
+        """The dtype that Keras gives the inputs of an exported model, and casts inputs of float to."""
+        return "int32"
+
+    def build(self, input_shape=None):
+        """Makes all variables; they do not depend on `input_shape`."""
+        if not self.built:
+            self._build_layers()
+            self.built = True
+
+    @abc.abstractmethod
+    def _build_layers(self) -> None:
+        """Makes the variables of all layers."""
+
+    @tf.autograph.experimental.do_not_convert  # A converted function replaces errors by its own.
+    def __call__(self, inputs, *args, **kwargs):
+        """Checks the inputs and calls the model.
+
+        Raises:
+            InputError: an input is unknown or missing, or has another shape or dtype than expected.
+        """
+        # Not in `call`, where Keras would put a description of all arguments around the message.
+        self._check(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def _check(self, inputs: Mapping[str, keras.KerasTensor]) -> None:
+        takes = ", ".join(self.INPUTS)
+        if not isinstance(inputs, Mapping):
+            raise self._error(f"expected a dictionary of {takes}; received {_describe(inputs)}")
+        unknown = [
+            f"{name} ({_HINTS[name]})" if name in _HINTS else str(name)
+            for name in inputs
+            if name not in self.INPUTS and name not in _FEATURES
+        ]
+        if unknown:
+            raise self._error(f"unknown input {', '.join(unknown)}; the inputs are {takes}")
+        sizes: dict[str, int] = {}
+        for name, expected in self.INPUTS.items():
+            if inputs.get(name) is not None:
+                self._check_array(name, inputs[name], expected.axes, sizes)
+            elif expected.required:
+                raise self._error(f"{name} is missing; received {', '.join(inputs)}")
+        limit = self.config.max_position_embeddings
+        if sizes.get("S", 0) > limit:
+            raise self._error(
+                f"sequence length {sizes['S']} is greater than max_position_embeddings {limit}"
+            )
+
+    def _check_array(self, name: str, value, axes: str, sizes: dict[str, int]) -> None:
+        """Checks one input, and adds the sizes of its axes to those of the inputs before it."""
+        dtypes = _NUMBERS if name == "input_mask" else _INTEGERS
+        shape = _static_shape(value, len(axes))
+        if (
+            not _dtype(value).startswith(dtypes)
+            or len(shape) != len(axes)
+            or any(size not in (None, sizes.get(axis, size)) for axis, size in zip(axes, shape))
+        ):
+            letters = ", ".join(f"{axis}={sizes[axis]}" if axis in sizes else axis for axis in axes)
+            raise self._error(f"{name}: expected int ({letters}), received {_describe(value)}")
+        sizes.update((axis, size) for axis, size in zip(axes, shape) if size is not None)
+
+    def _error(self, message: str) -> InputError:
+        return InputError(f"{type(self).__name__}: {message}")
+
+    def compute_output_shape(self, input_shape):
+        """Returns the shapes of the outputs, in their structure.
+
+        Args:
+            input_shape: a shape for each input by name, or one, that of `input_ids`.
+        """
+        if not isinstance(input_shape, Mapping):
+            input_shape = {"input_ids": input_shape}
+        inputs = {name: keras.KerasTensor(shape, "int32") for name, shape in input_shape.items()}
+        return keras.tree.map_structure(
+            lambda output: output.shape, self.compute_output_spec(inputs)
+        )
+
+    # By tracing `call`: from shapes Keras would give all outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def export(
+        self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
+    ):
+        """Exports the model as `keras.Model.export` does, before or after its first call.
+
+        Without `input_signature` the exported model takes int32 inputs, by name, of any batch size and
+        length: those of `input_shapes`.
+        """
+        if input_signature is None:
+            # Keras would take the dtype of the policy, which is a float.
+            input_signature = [
+                {
+                    name: keras.InputSpec(dtype="int32", shape=shape, name=name)
+                    for name, shape in sorted(self.input_shapes.items())
+                }
+            ]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+
+def _dtype(value) -> str:
+    """Returns the dtype of a dense array or tensor, "" for anything else."""
+    is_ragged = hasattr(value, "row_splits")
+    dtype = "" if is_ragged else getattr(value, "dtype", "")
+    return getattr(dtype, "name", dtype)
+
+
+def _static_shape(value, rank: int) -> tuple[int | None, ...]:
+    """Returns a shape as far as it is known; in a graph even the rank may not be."""
+    shape = getattr(value, "shape", ())
+    return (None,) * rank if getattr(shape, "rank", rank) is None else tuple(shape)
+
+
+def _describe(value) -> str:
+    dtype = _dtype(value)
+    return f"{dtype} {value.shape}" if dtype else type(value).__name__
