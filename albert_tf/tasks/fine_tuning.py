@@ -30,6 +30,7 @@ from albert_tf.tasks.common import (
     has_checkpoint,
     make_evaluator,
     make_plan,
+    read_options,
     start_or_resume,
 )
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions
@@ -83,11 +84,12 @@ def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: To
 
 def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str | None:
     """Returns the SHA-256 of the vocabulary that the output folder's checkpoints were trained with."""
-    noted = files.read_json(os.path.join(options.output_dir, OPTIONS_FILE)).get(VOCABULARY_SHA256)
+    path = os.path.join(options.output_dir, OPTIONS_FILE)
+    noted = read_options(path).get(VOCABULARY_SHA256) if tf.io.gfile.exists(path) else None
     copy = os.path.join(options.output_dir, tokenizer.file_name)
     if noted or not tf.io.gfile.exists(copy):
         return noted
-    # Folders of earlier versions note nothing.
+    # Earlier versions did not record the checksum, and the user may have removed a damaged file.
     return hashlib.sha256(files.read_bytes(copy)).hexdigest()
 
 
