@@ -5,12 +5,14 @@ assets/vocabulary.model or assets/vocabulary.txt SentencePiece or WordPiece
 """
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
 
 # Name of a file -> what is in it.
@@ -26,12 +28,15 @@ def encoder_assets(config: AlbertConfig, tokenizer: Tokenizer) -> Assets:
     """Returns the config and the vocabulary, as a trained folder has them.
 
     Raises:
-        InputError: the vocabulary cannot be read any more.
+        InputError: the vocabulary's file cannot be read, or has changed since the tokenizer was made.
     """
-    return {
-        CONFIG_FILE: json_asset(config.to_dict()),
-        tokenizer.file_name: files.read_bytes(tokenizer.vocabulary_file),
-    }
+    vocabulary = files.read_bytes(tokenizer.vocabulary_file)
+    if hashlib.sha256(vocabulary).hexdigest() != tokenizer.vocabulary_sha256:
+        raise InputError(
+            f"{tokenizer.vocabulary_file}: has changed since it was read; expected the file with the "
+            f"SHA-256 {tokenizer.vocabulary_sha256}"
+        )
+    return {CONFIG_FILE: json_asset(config.to_dict()), tokenizer.file_name: vocabulary}
 
 
 def lines_asset(lines: Sequence[str]) -> bytes:

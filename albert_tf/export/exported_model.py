@@ -1,4 +1,4 @@
-"""An exported model in place of the one that it was made of: ids in, the same logits out."""
+"""An exported model in place of the one that it was made from: ids in, the same logits out."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ class ExportedModel:
             raise InputError(f"{saved_model_dir}: holds no SavedModel; expected a version's folder")
         try:
             self._loaded = tf.saved_model.load(saved_model_dir)
-        except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
+        except Exception as error:  # a damaged file can raise anything, e.g. IndexError
             raise InputError(
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error

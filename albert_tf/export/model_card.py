@@ -37,7 +37,8 @@ def model_card(
     sections = [
         f"# {type(model).__name__}",
         f"{_size(config)}; {model.count_params():,} parameters. The vocabulary has "
-        f"{tokenizer.vocab_size:,} pieces, {case}. Exported with TensorFlow {tf.__version__}.",
+        f"{tokenizer.vocab_size:,} pieces, {case}; the SHA-256 of its file is "
+        f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}.",
         _stored_in(stored_in),
         *(_signature(name, signature) for name, signature in signatures.items()),
     ]

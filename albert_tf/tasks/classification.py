@@ -179,7 +179,7 @@ class _Run:
         """Writes SavedModels of the model as it is."""
         head = self.data.head
         assets = {HEAD_FILE: json_asset(dataclasses.asdict(head))}
-        details = export_details(self.options, metrics, assets)
+        details = export_details(self.options, tokenizer, metrics, assets)
         paths = self.kind.export(self.evaluator.model, head, tokenizer, self.options, details)
         print("\n".join(f"exported {path}" for path in paths.values()))
 

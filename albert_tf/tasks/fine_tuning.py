@@ -61,7 +61,7 @@ COLLAPSED = "collapsed"
 
 
 def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
-    """Checks that the checkpoints of the output folder, where it has some, are of such a run.
+    """Checks that the exported model, or the checkpoints of the output folder, fit the run.
 
     Args:
         options: the run's options.
@@ -71,25 +71,27 @@ def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: To
     Raises:
         InputError: they are of another model, another vocabulary or other options.
     """
-    if options.exported_model or not has_checkpoint(options):
-        return
-    of_training = options.OF_TRAINING if options.do_train else ()
-    check_output_dir(options, config, (*options.OF_WEIGHTS, *of_training))
+    if not options.exported_model:
+        if not has_checkpoint(options):
+            return
+        of_training = options.OF_TRAINING if options.do_train else ()
+        check_output_dir(options, config, (*options.OF_WEIGHTS, *of_training))
     if _trained_vocabulary(options, tokenizer) != tokenizer.vocabulary_sha256:
         raise InputError(
-            f"--output_dir={options.output_dir}: holds the checkpoints of a run with another "
-            f"vocabulary than {tokenizer.vocabulary_file}"
+            f"{options.model_flag}: was trained with another vocabulary than "
+            f"{tokenizer.vocabulary_file}"
         )
 
 
 def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str | None:
-    """Returns the SHA-256 of the vocabulary that the output folder's checkpoints were trained with."""
-    path = os.path.join(options.output_dir, OPTIONS_FILE)
+    """Returns the SHA-256 of the vocabulary that the folder's model was trained with."""
+    path = os.path.join(options.model_dir, OPTIONS_FILE)
     noted = read_options(path).get(VOCABULARY_SHA256) if tf.io.gfile.exists(path) else None
-    copy = os.path.join(options.output_dir, tokenizer.file_name)
+    copy = os.path.join(options.model_dir, tokenizer.file_name)
     if noted or not tf.io.gfile.exists(copy):
         return noted
-    # Earlier versions did not record the checksum, and the user may have removed a damaged file.
+    # Earlier versions recorded no checksum, a model exported from Python has no run options, and a user may
+    # have removed a damaged file.
     return hashlib.sha256(files.read_bytes(copy)).hexdigest()
 
 
@@ -178,16 +180,21 @@ def load_best_checkpoint(options: FineTuningOptions, model: keras.Model) -> None
 
 
 def export_details(
-    options: FineTuningOptions, metrics: Mapping[str, float], assets: Mapping[str, bytes]
+    options: FineTuningOptions,
+    tokenizer: Tokenizer,
+    metrics: Mapping[str, float],
+    assets: Mapping[str, bytes],
 ) -> ExportDetails:
-    """Returns what goes along with the exported model, so that `--exported_model` needs nothing else.
+    """Returns the files and figures of an exported model, so that `--exported_model` needs no other flag.
 
     Args:
         options: the run's options.
-        metrics: of an evaluation of the model that is exported; none without one.
+        tokenizer: of the run.
+        metrics: of an evaluation of the exported model; empty without one.
         assets: the task's own files.
     """
     of_model = {name: getattr(options, name) for name in options.OF_MODEL}
+    of_model[VOCABULARY_SHA256] = tokenizer.vocabulary_sha256
     # What LiteRT's converter makes of the model is not evaluated.
     evaluated = {"saved_model": "as exported", "tflite": "before the conversion"}
     evaluations = {

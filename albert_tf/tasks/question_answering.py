@@ -215,7 +215,7 @@ class _Run:
             self.tokenizer,
             options.export_dir,
             rule,
-            export_details(options, metrics, assets),
+            export_details(options, self.tokenizer, metrics, assets),
         )
         print("\n".join(f"exported {path}" for path in paths.values()))
 

@@ -1,5 +1,7 @@
 """What is not an exported model is refused with one line."""
 
+import os
+
 import pytest
 import tensorflow as tf
 
@@ -18,9 +20,24 @@ def test_damaged_saved_model(tmp_path):
         ExportedModel(str(tmp_path), dict)
 
 
-def test_saved_model_of_others(tmp_path):
+def save_module(path):
     module = tf.Module()
+    module.weights = [tf.Variable(tf.ones(500))]
     module.answer = tf.function(lambda x: x, input_signature=[tf.TensorSpec((None,), tf.int32)])
-    tf.saved_model.save(module, str(tmp_path), signatures={"answer": module.answer})
+    tf.saved_model.save(module, str(path), signatures={"answer": module.answer})
+
+
+@pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "variables.index"])
+@pytest.mark.parametrize("size", [0, 100])
+def test_truncated_variables(tmp_path, name, size):
+    save_module(tmp_path)
+    os.truncate(tmp_path / "variables" / name, size)
+    with pytest.raises(InputError, match="cannot be loaded: ") as info:
+        ExportedModel(str(tmp_path), dict)
+    assert "\n" not in str(info.value)
+
+
+def test_saved_model_of_others(tmp_path):
+    save_module(tmp_path)
     with pytest.raises(InputError, match="was not exported by this package"):
         ExportedModel(str(tmp_path), dict)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.export import export_classifier
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tokenization import WordPieceTokenizer
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from tests.export.runtimes import run_in_session, run_loaded
 from tests.export.samples import (
     LABELS,
@@ -121,6 +121,15 @@ def test_texts_without_rows_or_partners_are_refused(exported, counts):
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         signature(**inputs)
     assert f"as many of each; received of {', '.join(inputs)}:" in info.value.message
+
+
+def test_vocabulary_that_changes_before_the_export_is_refused(tmp_path, model, tokenizer):
+    copy = tmp_path / "copy.model"
+    copy.write_bytes(tokenizer.serialized_model)
+    changed = AlbertTokenizer(str(copy))
+    copy.write_bytes(copy.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"copy\.model: has changed since it was read; expected"):
+        export_classifier(model, LABELS, changed, str(tmp_path), MAX_SEQ_LENGTH, pairs=False)
 
 
 def test_versions_count_up_and_nothing_is_overwritten(tmp_path, model, tokenizer):

@@ -1,14 +1,17 @@
 """What an exported model does alone: all that the trained folder does, but train."""
 
+import hashlib
 import io
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.classification import ClassificationOptions, run
+from albert_tf.tokenization import train_vocabulary
 from tests.tasks.animals import make_options, pair_files
 
 
@@ -78,9 +81,41 @@ def test_assets_say_what_the_model_is(exported):
     for form in ("ids", "text"):
         assets = exported / form / "1" / "assets"
         assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]
-        assert json.loads((assets / "config.json").read_text())["max_seq_length"] == 24
+        config = json.loads((assets / "config.json").read_text())
+        assert config["max_seq_length"] == 24
+        vocabulary = (assets / "vocabulary.model").read_bytes()
+        assert config["vocabulary_sha256"] == hashlib.sha256(vocabulary).hexdigest()
+        assert config["vocabulary_sha256"] in (assets.parent / "README.md").read_text()
         assert json.loads((assets / "albert_config.json").read_text())["vocab_size"] == 50
         assert (assets / "vocabulary.model").stat().st_size > 0
+
+
+def test_vocabulary_with_a_flipped_bit_is_refused(exported, tmp_path):
+    folder = shutil.copytree(exported / "ids" / "1", tmp_path / "copy")
+    vocabulary = folder / "assets" / "vocabulary.model"
+    content = bytearray(vocabulary.read_bytes())
+    content[200] ^= 4
+    vocabulary.write_bytes(content)
+    options = ClassificationOptions(exported_model=str(folder), predict_file="-")
+    with pytest.raises(InputError, match=r"vocabulary\.model: has the SHA-256 .* says "):
+        run(options)
+
+
+def test_another_vocabulary_than_the_exported_models_is_refused(exported, tmp_path):
+    other = tmp_path / "other.model"
+    train_vocabulary(["the old cat and a rose"] * 9, str(other), 25)
+    values = json.loads((exported / "ids" / "1" / "assets" / "albert_config.json").read_text())
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**values, "vocab_size": 25}))
+    options = ClassificationOptions(
+        exported_model=str(exported / "ids" / "1"),
+        spm_model_file=str(other),
+        albert_config_file=str(config),
+        predict_file="-",
+    )
+    message = r"^--exported_model=.*: was trained with another vocabulary than .*other\.model"
+    with pytest.raises(InputError, match=message):
+        run(options)
 
 
 def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
