@@ -90,7 +90,7 @@ def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str
     copy = os.path.join(options.model_dir, tokenizer.file_name)
     if noted or not tf.io.gfile.exists(copy):
         return noted
-    # Earlier versions recorded no checksum, a model exported from Python has no run options, and a user may
+    # Earlier versions recorded no checksum, models exported in Python have no run options, and users may
     # have removed a damaged file.
     return hashlib.sha256(files.read_bytes(copy)).hexdigest()
 
