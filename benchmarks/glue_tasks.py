@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from albert_tf.data.glue import GLUE_TASKS
+from albert_tf.data.fine_tuning.glue import GLUE_TASKS
 from benchmarks.harness import check_choices
 
 _TASKS = tuple(

@@ -19,9 +19,9 @@ import tensorflow as tf
 
 import command_line
 from albert_tf.config import AlbertConfig
-from albert_tf.data.dynamic_masking import DynamicMasker
-from albert_tf.data.input_pipeline import pretraining_batches
-from albert_tf.data.masking import MaskingRule
+from albert_tf.data.pipeline import pretraining_batches
+from albert_tf.data.pretraining.graph_masking import DynamicMasker
+from albert_tf.data.pretraining.masking import MaskingRule
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import pretraining_record, unmasked_record

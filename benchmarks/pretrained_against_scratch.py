@@ -26,7 +26,7 @@ import numpy as np
 import command_line
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
-from albert_tf.data.task_table import find_task
+from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.evaluation.glue_metrics import compute_metrics
 from albert_tf.options import option

@@ -154,7 +154,7 @@ class Records(NamedTuple):
 
     def write_batches(self, path: pathlib.Path, count: int, batch_size: int) -> None:
         """Writes the first batches that `run_pretraining.py` trains on."""
-        from albert_tf.data.input_pipeline import pretraining_batches
+        from albert_tf.data.pipeline import pretraining_batches
         from albert_tf.data.record_files import RecordFiles
         from albert_tf.data.record_order import RecordOrder
 
@@ -163,7 +163,7 @@ class Records(NamedTuple):
 
     def write_evaluation_batches(self, path: pathlib.Path) -> None:
         """Writes the batches that `run_pretraining.py` evaluates on."""
-        from albert_tf.data.input_pipeline import pretraining_evaluation_batches
+        from albert_tf.data.pipeline import pretraining_evaluation_batches
         from albert_tf.data.record_files import RecordFiles
 
         records = RecordFiles([self.held_out])
@@ -212,7 +212,7 @@ def find_books(folder: str) -> tuple[list[str], list[str]]:
 
 def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Records:
     """Makes the records of both parts, and the vocabulary; keeps those of an earlier run."""
-    from albert_tf.data.pretraining_stats import PretrainingDataStats
+    from albert_tf.data.pretraining.statistics import PretrainingDataStats
     from albert_tf.tasks import pretraining_data
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -30,14 +30,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.data.blocks import BlockMaker, PretrainingDataRule
-from albert_tf.data.corpus import CorpusReader, CorpusRule, find_files
-from albert_tf.data.masking import MaskingRule
-from albert_tf.data.pretraining_stats import PretrainingDataStats
+from albert_tf.data.pretraining.chunks import BlockMaker, PretrainingDataRule
+from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule, find_files
+from albert_tf.data.pretraining.masking import MaskingRule
+from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining.shuffling import KeyedRecord, RunWriter, read_sorted
+from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.data.record_writing import write_records
-from albert_tf.data.sentence_order import SegmentRule
-from albert_tf.data.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.tokenization import load_tokenizer
 from benchmarks.harness import Usage, markdown_table, processor, watch
 from benchmarks.original import check_original, run_original

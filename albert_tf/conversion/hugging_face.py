@@ -14,6 +14,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints.tensor_files import Layout, Stored, tensors_of, variables_by_path
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.hugging_face_config import (
     HuggingFaceConfig,
@@ -37,8 +38,6 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
-from albert_tf.training.checkpoint_files import Layout, Stored, tensors_of
-from albert_tf.training.checkpoints import variables_by_path
 
 _BLOCK = r"encoder.albert_layer_groups.\1.albert_layers.\2."
 

@@ -16,9 +16,9 @@ import safetensors
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints.tensor_files import TensorReader
 from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, is_hugging_face
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoint_files import TensorReader
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"

@@ -6,9 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.tensor_files import TensorReader, stored_by_path, variables_by_path
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoint_files import TensorReader, stored_by_path
-from albert_tf.training.checkpoints import variables_by_path
 
 _MODEL_END, _WEIGHTS_END = ".keras", ".h5"
 # Keras raises each of these for some damage.

@@ -8,6 +8,18 @@ from typing import Any, Literal
 import keras
 
 from albert_tf import files
+from albert_tf.checkpoints.tensor_files import (
+    VARIABLES,
+    CheckpointReader,
+    Layout,
+    Stored,
+    TensorReader,
+    assign,
+    find_checkpoint,
+    plain_name,
+    stored_by_path,
+    variables_by_path,
+)
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import hugging_face, tf1, tf_hub
 from albert_tf.conversion.hugging_face_config import (
@@ -33,18 +45,6 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
-from albert_tf.training.checkpoint_files import (
-    VARIABLES,
-    CheckpointReader,
-    Layout,
-    Stored,
-    TensorReader,
-    assign,
-    find_checkpoint,
-    plain_name,
-    stored_by_path,
-)
-from albert_tf.training.checkpoints import variables_by_path
 
 KindName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub"]
 

@@ -9,8 +9,8 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from albert_tf.checkpoints.tensor_files import Stored
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoint_files import Stored
 
 MODEL = r"[^/]+/"
 ATTENTION = rf"{MODEL}block_\d+/attention_(\d+)_(\d+)/"

@@ -13,17 +13,17 @@ import dataclasses
 import keras
 import numpy as np
 
+from albert_tf.checkpoints.tensor_files import (
+    Stored,
+    TensorReader,
+    tensors_of,
+    variables_by_path,
+    write_checkpoint,
+)
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.groups import in_groups
 from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, find, row
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoint_files import (
-    Stored,
-    TensorReader,
-    tensors_of,
-    write_checkpoint,
-)
-from albert_tf.training.checkpoints import variables_by_path
 
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
 _CONDITIONAL = MODEL + r"conditional_span_head/"

@@ -16,10 +16,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from albert_tf.checkpoints.tensor_files import CheckpointReader, Stored
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import names
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoint_files import CheckpointReader, Stored
 
 # Where TensorFlow keeps the graph of objects in a checkpoint.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from albert_tf.data.task_table import find_task
+from albert_tf.data.fine_tuning.task_table import find_task
 
 
 def task_score(task_name: str, results: Mapping[str, float]) -> float:

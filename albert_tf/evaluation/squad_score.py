@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
-from albert_tf.data.squad import SquadExample, read_squad
+from albert_tf.data.squad.questions import SquadExample, read_squad
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_metrics import GoldAnswers, evaluate_v1, evaluate_v2
 from albert_tf.evaluation.squad_plots import draw_squad_plots

@@ -1,4 +1,4 @@
-"""Segments to model inputs, in the graph: what `albert_tf.data.features` does in training."""
+"""Segments to model inputs, in the graph: what `albert_tf.data.fine_tuning.features` does in training."""
 
 import tensorflow as tf
 

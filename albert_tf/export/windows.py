@@ -1,4 +1,4 @@
-"""Questions and passages to windows, in the graph, as `albert_tf.data.squad_features` cuts them."""
+"""Questions and passages to windows, in the graph, as `albert_tf.data.squad.windows` cuts them."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 
-# Those of `albert_tf.data.squad_features`.
+# Those of `albert_tf.data.squad.windows`.
 _LENGTH_WEIGHT = 0.01
 
 
@@ -118,7 +118,7 @@ def _cut(lengths: tf.Tensor, sizes: tf.Tensor, doc_stride: int) -> _Cut:
 def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
     """Finds for each token of the passages, end to end, the number of its best window, int64 (tokens,).
 
-    The rule is that of `albert_tf.data.squad_features.find_max_context`.
+    The rule is that of `albert_tf.data.squad.windows.find_max_context`.
     """
     rows = passages.value_rowids()
     lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)

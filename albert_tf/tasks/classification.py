@@ -10,7 +10,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import stored_labels
-from albert_tf.data.input_pipeline import evaluation_batches, restore_order
+from albert_tf.data.pipeline import evaluation_batches, restore_order
 from albert_tf.errors import FlagError, InputError
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export.assets import json_asset

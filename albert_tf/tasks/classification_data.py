@@ -9,11 +9,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data import own_files, race
-from albert_tf.data.features import Features
-from albert_tf.data.task import Task
-from albert_tf.data.tfds_source import read_tfds
-from albert_tf.data.tsv import Example, Scores
+from albert_tf.data.fine_tuning import own_files, race
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.tfds import read_tfds
+from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification_options import ClassificationOptions
 from albert_tf.tasks.common import has_checkpoint, name_remedy

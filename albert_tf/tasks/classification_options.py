@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from albert_tf import files
 from albert_tf.conversion import read_config
-from albert_tf.data.race import LEVELS, RACE_TASK
-from albert_tf.data.task import Task
-from albert_tf.data.task_table import TASKS, find_task
+from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
+from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill, read_folder

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints.folder import latest_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError, name_place
@@ -26,7 +27,6 @@ from albert_tf.training import (
     make_strategy,
     resume,
 )
-from albert_tf.training.checkpoint_state import latest_checkpoint
 from albert_tf.training.evaluator import Loss
 
 OPTIONS_FILE = "config.json"

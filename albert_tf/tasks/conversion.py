@@ -12,12 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import LoadReport, load_model, read_config
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.conversion.loading import KindName
-from albert_tf.data.own_files import OWN_TASK
+from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.options import option, to_json_dict
@@ -35,8 +36,6 @@ from albert_tf.tokenization.hugging_face import (
     TOKENIZER_CONFIG_FILE,
     WORDPIECE_FILE,
 )
-from albert_tf.training.checkpoint_files import Layout, plain_name, tensors_of
-from albert_tf.training.checkpoints import variables_by_path
 
 # Two runs of one model on one machine differ by rounding alone.
 _TOLERANCE = 1e-5

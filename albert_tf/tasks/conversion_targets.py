@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import (
     hugging_face,
@@ -26,7 +27,7 @@ from albert_tf.conversion import (
 )
 from albert_tf.conversion.hugging_face_config import ProblemType
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.data.task import Kind
+from albert_tf.data.fine_tuning.task import Kind
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -37,8 +38,7 @@ from albert_tf.tokenization.hugging_face import (
     hugging_face_files,
     vocabulary_name,
 )
-from albert_tf.training.checkpoint_files import Layout, checkpoint_paths, stored_by_path
-from albert_tf.training.checkpoints import save_checkpoint
+from albert_tf.training.checkpoint_manager import save_checkpoint
 
 _FLAG = "output_checkpoint"
 _PROBLEM_TYPES: Mapping[Kind, ProblemType] = {

@@ -16,8 +16,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
-from albert_tf.data.features import Features
-from albert_tf.data.input_pipeline import training_batches
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.pipeline import training_batches
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel
 from albert_tf.export.assets import json_asset

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.features import Features, encode_choices, encode_examples
-from albert_tf.data.task import Kind
-from albert_tf.data.tsv import Example, Labels, Scores
+from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
+from albert_tf.data.fine_tuning.task import Kind
+from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores
 from albert_tf.errors import InputError
 from albert_tf.export import (
     ExportDetails,

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.input_pipeline import make_batch
-from albert_tf.data.tsv import Example
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification_options import ClassificationOptions
 from albert_tf.tasks.kinds import KINDS, Head

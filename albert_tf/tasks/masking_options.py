@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 
-from albert_tf.data.masking import MaskingRule
+from albert_tf.data.pretraining.masking import MaskingRule
 from albert_tf.options import option
 
 # Sequences and predictions are padded, so a typing error would fill memory and disk. Published models

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn import metrics
 
 from albert_tf import files
-from albert_tf.data.task import Task
-from albert_tf.data.tsv import Example, Scores
+from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.tasks.kinds import KINDS, Head
 
 

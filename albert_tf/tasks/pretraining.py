@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.data.input_pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
 from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss

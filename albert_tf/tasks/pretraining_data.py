@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf import files, gfile
-from albert_tf.data import beam_pipeline, two_passes
-from albert_tf.data.blocks import MadeData, PretrainingDataRule
-from albert_tf.data.corpus import (
+from albert_tf.data.pretraining.chunks import MadeData, PretrainingDataRule
+from albert_tf.data.pretraining.corpus import (
     CorpusReader,
     CorpusRule,
     InputFile,
@@ -18,8 +17,10 @@ from albert_tf.data.corpus import (
     find_files,
     name_files,
 )
-from albert_tf.data.pretraining_stats import PretrainingDataStats, stats_file_of
-from albert_tf.data.sentence_order import SegmentRule
+from albert_tf.data.pretraining.instances import beam as beam_pipeline
+from albert_tf.data.pretraining.instances import shards as two_passes
+from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining.statistics import PretrainingDataStats, stats_file_of
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import option, to_json_dict
 from albert_tf.resumable import make_outputs

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.features import Features
-from albert_tf.data.input_pipeline import evaluation_batches
-from albert_tf.data.squad import SquadExample
-from albert_tf.data.squad_windows import SquadWindows
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.pipeline import evaluation_batches
+from albert_tf.data.squad.questions import SquadExample
+from albert_tf.data.squad.window_arrays import SquadWindows
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_answers import (
     Answers,

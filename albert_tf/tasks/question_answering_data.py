@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.features import Features
-from albert_tf.data.squad import (
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.squad.questions import (
     SquadExample,
     describe_faults,
     read_squad,
@@ -17,13 +17,13 @@ from albert_tf.data.squad import (
     select_trainable,
     show_ids,
 )
-from albert_tf.data.squad_records import name_shards, write_windows
-from albert_tf.data.squad_windows import (
+from albert_tf.data.squad.window_arrays import (
     SquadWindows,
     count_answer_tokens,
     read_features,
     read_windows,
 )
+from albert_tf.data.squad.window_records import name_shards, write_windows
 from albert_tf.errors import InputError
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tokenization import AlbertTokenizer

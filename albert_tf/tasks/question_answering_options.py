@@ -4,8 +4,8 @@ import dataclasses
 import os
 from typing import Literal
 
-from albert_tf.data.squad import read_squad
-from albert_tf.data.squad_features import WindowRule
+from albert_tf.data.squad.questions import read_squad
+from albert_tf.data.squad.windows import WindowRule
 from albert_tf.errors import FlagError
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill

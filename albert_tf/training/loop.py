@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, Preempted
 from albert_tf.training.bad_steps import BadSteps, NameRecords
-from albert_tf.training.checkpoints import BestCheckpoint, Checkpoints
+from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.interval import Interval
 from albert_tf.training.plan import BEST_DIR, TrainingPlan

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from albert_tf.training.checkpoints import BestCheckpoint
+from albert_tf.training.checkpoint_manager import BestCheckpoint
 
 BEST_DIR = "best"
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 
 import command_line
 from albert_tf.config import AlbertConfig
-from albert_tf.data.features import Features
+from albert_tf.data.fine_tuning.features import Features
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.tasks.training_options import check_range

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from albert_tf.data.features import Features
+    from albert_tf.data.fine_tuning.features import Features
     from albert_tf.tokenization import Tokenizer
 
 Batch = Mapping[str, np.ndarray]
 Activity = Literal["training", "prediction"]
 # How texts come into batches, and what these are padded to.
-#   pipeline: `albert_tf.data.input_pipeline`: texts of similar length, to little more than the longest.
+#   pipeline: `albert_tf.data.pipeline`: texts of similar length, to little more than the longest.
 #   fixed: the same rows, all to the greatest length.
 #   trainer: to the longest, as transformers' `DataCollatorWithPadding` does, in the order of its Trainer
 #     unless told otherwise: in training at random, in prediction that of the rows.
@@ -40,8 +40,8 @@ def read_features(
     Raises:
         InputError: the file is missing, or a row is not as it should be.
     """
-    from albert_tf.data.features import encode_examples
-    from albert_tf.data.task_table import find_task
+    from albert_tf.data.fine_tuning.features import encode_examples
+    from albert_tf.data.fine_tuning.task_table import find_task
 
     task, split = find_task(task_name), _SPLITS[activity]
     examples = task.sets[split][""].read(data_dir, split, task.labels)
@@ -60,7 +60,7 @@ def epoch(
         batch_size: B.
         fixed_length: what `fixed` pads to.
     """
-    from albert_tf.data.input_pipeline import evaluation_batches, make_batch, training_batches
+    from albert_tf.data.pipeline import evaluation_batches, make_batch, training_batches
 
     if batching in ("trainer", "grouped"):
         plan = _plan(features.example_lengths, activity, batching, batch_size)

@@ -30,7 +30,7 @@ import numpy as np
 import command_line
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.tsv import Columns, read_examples
+from albert_tf.data.fine_tuning.tsv import Columns, read_examples
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.progress import Progress

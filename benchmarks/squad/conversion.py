@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 
 import command_line
-from albert_tf.data.squad import SquadExample, read_squad
-from albert_tf.data.squad_features import WindowRule
-from albert_tf.data.squad_records import name_shards, write_windows
-from albert_tf.data.squad_windows import read_features
+from albert_tf.data.squad.questions import SquadExample, read_squad
+from albert_tf.data.squad.window_arrays import read_features
+from albert_tf.data.squad.window_records import name_shards, write_windows
+from albert_tf.data.squad.windows import WindowRule
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
 

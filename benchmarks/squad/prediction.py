@@ -24,7 +24,7 @@ from benchmarks.harness import (
 )
 
 if TYPE_CHECKING:
-    from albert_tf.data.features import Features
+    from albert_tf.data.fine_tuning.features import Features
 
 _BATCH_SIZE = 32
 _ROUNDS = 5
@@ -41,7 +41,7 @@ def our_pass(features: "Features") -> Pass:
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
-    from albert_tf.data.input_pipeline import evaluation_batches
+    from albert_tf.data.pipeline import evaluation_batches
     from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
     from albert_tf.training import Evaluator, make_strategy
 
@@ -77,7 +77,7 @@ def transformers_pass(features: "Features", compiled: bool = False) -> Pass:
 
 def _exact_batches(features: "Features") -> Iterator[dict[str, np.ndarray]]:
     """Yields batches, the longest first, each as long as its longest window."""
-    from albert_tf.data.input_pipeline import make_batch
+    from albert_tf.data.pipeline import make_batch
 
     order = np.argsort(-features.lengths, kind="stable")
     for start in range(0, len(order), _BATCH_SIZE):
@@ -145,9 +145,9 @@ def rows(results: Rounds, num_windows: int) -> Iterator[list[str]]:
 
 def make_features(input_file: str, spm_model_file: str, num_windows: int) -> "Features":
     """Returns windows drawn from the whole file, so that they are as long as its windows are."""
-    from albert_tf.data.features import Features
-    from albert_tf.data.squad import read_squad
-    from albert_tf.data.squad_features import WindowMaker, WindowRule
+    from albert_tf.data.fine_tuning.features import Features
+    from albert_tf.data.squad.questions import read_squad
+    from albert_tf.data.squad.windows import WindowMaker, WindowRule
     from albert_tf.tokenization import AlbertTokenizer
 
     tokenizer = AlbertTokenizer(spm_model_file)

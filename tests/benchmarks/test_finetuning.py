@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.features import Features
+from albert_tf.data.fine_tuning.features import Features
 from albert_tf.errors import FlagError
 from benchmarks.finetuning import __main__ as benchmark
 from benchmarks.finetuning import samples

@@ -8,7 +8,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.training.checkpoints import BestCheckpoint
+from albert_tf.training.checkpoint_manager import BestCheckpoint
 from benchmarks import pretrained_against_scratch as study
 from benchmarks.pretrained_against_scratch import Result
 from tests.tasks.animals import write_data

@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.data.input_pipeline import pretraining_batches
+from albert_tf.data.pipeline import pretraining_batches
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import pretraining_record

@@ -9,7 +9,7 @@ from benchmarks.harness import Round
 from benchmarks.original import check_original
 from benchmarks.squad.conversion import repeat
 from benchmarks.squad.prediction import HEADER, OURS, rows
-from tests.data.test_squad_records import make_examples
+from tests.data.squad.test_window_records import make_examples
 
 
 def test_questions_are_repeated_in_order():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import (
     load_checkpoint,
     load_model,
@@ -18,7 +19,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
 )
 from albert_tf.optimization import Lamb
-from albert_tf.training.checkpoints import Checkpoints, save_checkpoint, variables_by_path
+from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
 from tests.helpers import tiny_config
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from albert_tf.training.checkpoints import BestCheckpoint
+from albert_tf.training.checkpoint_manager import BestCheckpoint
 from tests.helpers import tiny_config
 from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language, write_vocabulary
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.squad import read_squad
-from albert_tf.data.squad_features import WindowMaker, WindowRule
+from albert_tf.data.squad.questions import read_squad
+from albert_tf.data.squad.windows import WindowMaker, WindowRule
 from albert_tf.evaluation.squad_answers import evaluate_answers, find_null_threshold, rank_answers
 from albert_tf.evaluation.squad_metrics import score_answers_v1
 from albert_tf.evaluation.squad_score import gold_answers

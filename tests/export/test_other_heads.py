@@ -6,9 +6,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.features import encode_choices, encode_examples
-from albert_tf.data.input_pipeline import make_batch
-from albert_tf.data.tsv import Example
+from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.pipeline import make_batch
 from albert_tf.export import export_multiple_choice, export_regressor
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
 from tests.export.runtimes import run_loaded

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.squad import SquadExample
-from albert_tf.data.squad_features import WindowMaker, WindowRule
+from albert_tf.data.squad.questions import SquadExample
+from albert_tf.data.squad.windows import WindowMaker, WindowRule
 from albert_tf.export.windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator
 
 import command_line
-from albert_tf.data.task_table import find_task
+from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.squad import read_squad
-from albert_tf.data.squad_features import Window, WindowMaker, WindowRule
+from albert_tf.data.squad.questions import read_squad
+from albert_tf.data.squad.windows import Window, WindowMaker, WindowRule
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
 from tests.parity.difference import Difference, count_unequal

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.data.task_table import TASKS
+from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import FlagError
 from albert_tf.tasks.classification_options import ClassificationOptions, complete
 from albert_tf.tasks.recipes import PAPER

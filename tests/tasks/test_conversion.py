@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from albert_tf.checkpoints.tensor_files import write_checkpoint
 from albert_tf.conversion import (
     load_checkpoint,
     load_model,
@@ -25,8 +26,7 @@ from albert_tf.tasks import classification as training
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face import hugging_face_files
-from albert_tf.training.checkpoint_files import write_checkpoint
-from albert_tf.training.checkpoints import save_checkpoint
+from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.conversion.hugging_face_folder import (
     ARCHITECTURES,
     as_we_write,

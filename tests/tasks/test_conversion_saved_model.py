@@ -8,7 +8,7 @@ from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import train_vocabulary
-from albert_tf.training.checkpoints import save_checkpoint
+from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.helpers import tiny_config
 
 

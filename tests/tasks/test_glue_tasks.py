@@ -6,10 +6,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.data.task_table import find_task
+from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification import ClassificationOptions, run
-from tests.data.test_glue import read
+from tests.data.fine_tuning.test_glue import read
 from tests.data.tfds_folder import glue_records, write_tfds
 from tests.helpers import shared_path, tiny_config
 

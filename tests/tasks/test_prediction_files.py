@@ -1,7 +1,7 @@
 import json
 
-from albert_tf.data.task_table import find_task
-from albert_tf.data.tsv import Example
+from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.tasks.prediction_files import write_confusion_matrix, write_submission
 
 

@@ -18,10 +18,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.blocks import BlockMaker
-from albert_tf.data.corpus import CorpusReader
-from albert_tf.data.dynamic_masking import DynamicMasker
-from albert_tf.data.pretraining_stats import PretrainingDataStats
+from albert_tf.data.pretraining.chunks import BlockMaker
+from albert_tf.data.pretraining.corpus import CorpusReader
+from albert_tf.data.pretraining.graph_masking import DynamicMasker
+from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.data.records import check_records, is_unmasked, list_records
 from albert_tf.errors import FlagError, InputError, StoppedError

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.classification import ClassificationOptions, run
-from albert_tf.training.checkpoints import Checkpoints, variables_by_path
+from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.helpers import tiny_config
 from tests.tasks.animals import make_options, pair_files, write_rows, write_vocabulary
 

@@ -10,8 +10,8 @@ import pytest
 _PROGRAM = """
 import resource, sys
 import numpy as np
-from albert_tf.data.features import Features
-from albert_tf.data.input_pipeline import evaluation_batches, training_batches
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.pipeline import evaluation_batches, training_batches
 from albert_tf.losses import ClassificationLoss
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import Lamb

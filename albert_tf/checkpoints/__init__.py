@@ -1,0 +1,1 @@
+"""Tensor files: reading and writing checkpoints, ours and others'."""

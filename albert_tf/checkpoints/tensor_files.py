@@ -1,0 +1,272 @@
+"""Checkpoint files of TensorFlow: names to arrays, in a pair of files with one prefix.
+
+TensorFlow 1 and 2 write the same files and differ in the names alone. So what is true of every checkpoint
+is here: finding, opening and checking one, setting variables from it, writing one.
+"""
+
+import abc
+import dataclasses
+import difflib
+import functools
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.checkpoints.folder import INDEX, latest_checkpoint
+from albert_tf.errors import InputError
+
+Variables = Mapping[str, keras.Variable]
+
+# Our checkpoints are a `tf.train.Checkpoint` of one dictionary: this name and what ends its keys.
+VARIABLES = "variables"
+_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+_DATA = ".data-00000-of-00001"
+# What follows the prefix in the name of a file; TensorFlow 1 writes a `.meta` too.
+_FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """How a checkpoint holds one variable.
+
+    Attributes:
+        names: names of its tensor, or of the tensors whose matrix product it is.
+        transposed: whether the tensor is the variable's transpose.
+        merged_axis: the first of two neighbouring axes of the tensor that are one in the variable; None
+            where there are none.
+    """
+
+    names: tuple[str, ...]
+    transposed: bool = False
+    merged_axis: int | None = None
+
+    def __str__(self):
+        return " x ".join(map(plain_name, self.names))
+
+
+# From a variable's path to how a checkpoint holds it.
+Layout = Callable[[str], Stored]
+
+
+def stored_by_path(path: str) -> Stored:
+    """Returns how our checkpoints hold a variable: as TensorFlow escapes the key of a dictionary."""
+    return Stored((f"{VARIABLES}/{path.replace('.', '..').replace('/', '.S')}{_KEY_END}",))
+
+
+def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
+    """Returns the variables under the paths that checkpoints know them by.
+
+    Raises:
+        ValueError: two variables have one path.
+    """
+    by_path = {variable.path: variable for variable in variables}
+    if len(by_path) != len(variables):
+        raise ValueError("two variables have the same path; give the layers different names")
+    return by_path
+
+
+def plain_name(name: str) -> str:
+    """Returns the path of a variable whose name is one of ours, and any other name as it is."""
+    if not (name.startswith(f"{VARIABLES}/") and name.endswith(_KEY_END)):
+        return name
+    path = name.removeprefix(f"{VARIABLES}/").removesuffix(_KEY_END)
+    return path.replace(".S", "/").replace("..", ".")
+
+
+class UnreadableCheckpointError(InputError):
+    """Files of a checkpoint are missing, or not as they were written."""
+
+
+class TensorReader(abc.ABC):
+    """Named tensors of a model in files of some format, to read variables from.
+
+    Args:
+        prefix: what the names of the files begin with, or their folder.
+        shapes: of the tensors, by name.
+
+    Attributes:
+        prefix: the same.
+        shapes: the same.
+    """
+
+    def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
+        self.prefix = prefix
+        self.shapes = shapes
+
+    @abc.abstractmethod
+    def _get(self, name: str) -> np.ndarray:
+        """Returns a tensor; raises an `InputError` where it is damaged."""
+
+    def holds(self, stored: Stored) -> bool:
+        """Returns whether all tensors of a variable are there."""
+        return all(name in self.shapes for name in stored.names)
+
+    def shape(self, stored: Stored) -> tuple[int, ...]:
+        """Returns the shape that a variable has by its tensors."""
+        first, last = self.shapes[stored.names[0]], self.shapes[stored.names[-1]]
+        shape = first if len(stored.names) == 1 else (*first[:-1], *last[1:])
+        if (axis := stored.merged_axis) is not None:
+            shape = (*shape[:axis], math.prod(shape[axis : axis + 2]), *shape[axis + 2 :])
+        return shape[::-1] if stored.transposed else shape
+
+    def read(self, stored: Stored) -> np.ndarray:
+        """Returns the value of a variable.
+
+        Raises:
+            InputError: the checkpoint is damaged.
+        """
+        tensors = [self._get(name) for name in stored.names]
+        if len(tensors) > 1:
+            # Rounded to the tensors' type once, at the end.
+            product = functools.reduce(np.matmul, (tensor.astype(np.float64) for tensor in tensors))
+            tensors = [product.astype(tensors[0].dtype)]
+        tensor = tensors[0].T if stored.transposed else tensors[0]
+        return tensor.reshape(self.shape(stored))
+
+    def read_all(self, variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
+        """Returns the values of variables.
+
+        Args:
+            variables: whose values, by path.
+            layout: how the checkpoint holds them.
+
+        Raises:
+            InputError: a variable is not in it or has another shape there, or it is damaged.
+        """
+        for path, variable in variables.items():
+            self._check(path, tuple(variable.shape), layout(path))
+        return {path: self.read(layout(path)) for path in variables}
+
+    def _check(self, path: str, shape: tuple[int, ...], stored: Stored) -> None:
+        ours = f"the model's '{path}' has shape {shape}"
+        for name in stored.names:
+            if name not in self.shapes:
+                near = difflib.get_close_matches(name, self.shapes, n=1, cutoff=0.0)
+                raise InputError(
+                    f"{self.prefix}: '{plain_name(name)}' is not in it; {ours}; the closest in it "
+                    f"is '{plain_name(near[0])}' of shape {self.shapes[near[0]]}"
+                )
+        if self.shape(stored) != shape:
+            theirs = " x ".join(str(self.shapes[name]) for name in stored.names)
+            turned = ", transposed" if stored.transposed else ""
+            raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
+
+
+class CheckpointReader(TensorReader):
+    """A checkpoint to read from; what is wrong with the files becomes an `InputError`.
+
+    Args:
+        prefix: what the names of its files begin with.
+        open_tensors: opens it; what it returns has `get_variable_to_shape_map` and `get_tensor`, as
+            TensorFlow's own readers have.
+
+    Raises:
+        InputError: there is no such checkpoint, or it is damaged.
+    """
+
+    def __init__(self, prefix: str, open_tensors: Callable[[str], Any] = tf.train.load_checkpoint):
+        try:
+            self._reader = open_tensors(prefix)
+            shapes = self._reader.get_variable_to_shape_map()
+        except tf.errors.NotFoundError as error:
+            raise UnreadableCheckpointError(
+                f"{prefix}: there is no checkpoint of this name"
+            ) from error
+        except _DAMAGES as error:
+            raise _damaged(prefix, error) from error
+        super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
+
+    def _get(self, name: str) -> np.ndarray:
+        try:
+            return self._reader.get_tensor(name)
+        except _DAMAGES as error:
+            raise _damaged(self.prefix, error) from error
+
+
+def _damaged(prefix: str, error: Exception) -> UnreadableCheckpointError:
+    reason = str(error).strip().splitlines()[0]
+    return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {reason}")
+
+
+# TensorFlow's reader raises each of these for some damage.
+_DAMAGES = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+
+def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
+    """Sets each variable to its value; both by path."""
+    for path, variable in variables.items():
+        variable.assign(values[path])
+
+
+def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
+    """Returns what a checkpoint holds of variables, by its names.
+
+    Args:
+        variables: by path.
+        layout: how the checkpoint holds them: as they are or transposed. Factors of a product, and sizes
+            of axes that are merged, cannot be told from a variable.
+    """
+    tensors = {}
+    for path, variable in variables.items():
+        stored = layout(path)
+        (name,) = stored.names
+        value = np.asarray(variable)
+        tensors[name] = value.T if stored.transposed else value
+    return tensors
+
+
+def find_checkpoint(path: str) -> str:
+    """Returns the prefix of the checkpoint that a path means.
+
+    Args:
+        path: a prefix, or one of the files that begin with it; or a folder: its latest checkpoint, or,
+            where no file says which that is (as in the archives of published models), its only one.
+
+    Raises:
+        InputError: the folder holds no checkpoint, or several of which none is the latest.
+    """
+    if not tf.io.gfile.isdir(path):
+        return _FILE_END.sub("", path)
+    latest = latest_checkpoint(path)
+    if latest is not None:
+        return latest
+    indices = sorted(tf.io.gfile.glob(os.path.join(path, f"*{INDEX}")))
+    if not indices:
+        raise InputError(f"{path}: the folder holds no checkpoint")
+    if len(indices) > 1:
+        names = ", ".join(os.path.basename(index).removesuffix(INDEX) for index in indices)
+        raise InputError(f"{path}: holds several checkpoints ({names}); name one of them")
+    return indices[0].removesuffix(INDEX)
+
+
+def checkpoint_paths(prefix: str) -> tuple[str, str]:
+    """Returns the files that `write_checkpoint` writes; without the last they are no checkpoint."""
+    return prefix + _DATA, prefix + INDEX
+
+
+def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a checkpoint; its index, without which it is none, appears last.
+
+    Args:
+        prefix: what the names of its files begin with.
+        tensors: what it holds, by name.
+
+    Raises:
+        InputError: the file system refuses (full, read-only).
+    """
+    names = sorted(tensors)
+    with files.write_together(checkpoint_paths(prefix)) as folder:
+        tf.raw_ops.SaveV2(
+            prefix=os.path.join(folder, os.path.basename(prefix)),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tensors[name] for name in names],
+        )

@@ -1,0 +1,225 @@
+"""Examples -> ids.
+
+`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, cut to a length but not padded: padding is for batches. Of
+multiple choice there is a text for each choice.
+"""
+
+import array
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores
+from albert_tf.errors import FlagError
+from albert_tf.tokenization import Tokenizer
+
+# Bounds the memory for Python's lists of ids, which take ten times that of the arrays.
+_EXAMPLES_AT_ONCE = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """What the encoder reads of n examples: ragged arrays, end to end, without padding.
+
+    An example is one text or, with choices, C texts that follow each other; t = n or n * C.
+
+    Attributes:
+        input_ids: int32 (tokens of all texts,).
+        lengths: int32 (t,), tokens of each text.
+        first_lengths: int32 (t,), those of segment 0: `[CLS] a [SEP]`; the rest is segment 1.
+        labels: name -> array (n,): `label_ids`, int32, or float32 where labels are scores; nothing where
+            the examples have no labels.
+        num_choices: C; None where an example is one text.
+    """
+
+    input_ids: np.ndarray
+    lengths: np.ndarray
+    first_lengths: np.ndarray
+    labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    num_choices: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths) // (self.num_choices or 1)
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """Where each text begins in `input_ids`: int64 (t,)."""
+        return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
+
+    @functools.cached_property
+    def max_length(self) -> int:
+        """Tokens of the longest text."""
+        return int(self.lengths.max())
+
+    @functools.cached_property
+    def example_lengths(self) -> np.ndarray:
+        """Tokens of each example, those of its longest text: int32 (n,)."""
+        return self.lengths.reshape(len(self), -1).max(axis=1)
+
+    def texts_of(self, examples: np.ndarray) -> np.ndarray:
+        """Returns which texts some examples, int (B,), have: int (B,) or (B, C)."""
+        if self.num_choices is None:
+            return examples
+        return examples[:, None] * self.num_choices + np.arange(self.num_choices)
+
+
+def encode_examples(
+    examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
+) -> Features:
+    """Turns examples of one text, or of two, into ids.
+
+    A single text keeps its front; of a pair the longer text is cut, of equal ones the second. A
+    second text without tokens makes no pair.
+
+    Args:
+        examples: all with a label, or none.
+        labels: label names in the order of the class ids, or what scores there are.
+        tokenizer: text to ids.
+        max_seq_length: tokens of an example at most, the special ones included.
+
+    Raises:
+        FlagError: `max_seq_length` leaves no room for a token of each text.
+    """
+
+    def cut(length_a: int, length_b: int) -> tuple[int, int]:
+        if not length_b:
+            return min(length_a, max_seq_length - 2), 0
+        return pair_lengths(length_a, length_b, max_seq_length - 3)
+
+    check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
+    pairs = ((example.text_a, example.text_b or "") for example in examples)
+    return _features(_encode_pairs(pairs, tokenizer, cut), _label_ids(examples, labels))
+
+
+def encode_choices(
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_qa_length: int,
+) -> Features:
+    """Turns examples of multiple choice into ids: for each choice what it is about, and the choice.
+
+    As in the original, question and choice together keep their last tokens, and what they are about keeps
+    the front that fits beside them.
+
+    Args:
+        examples: all with a label, or none; with the same number of choices.
+        labels: the choices' letters.
+        tokenizer: text to ids.
+        max_seq_length: tokens of a text at most, the special ones included.
+        max_qa_length: tokens of question and choice at most.
+
+    Raises:
+        FlagError: `max_seq_length` leaves no room for `max_qa_length` and a token more.
+    """
+    check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
+
+    def cut(length_a: int, length_b: int) -> tuple[int, int]:
+        length_b = min(length_b, max_qa_length)
+        return min(length_a, max_seq_length - 3 - length_b), length_b
+
+    pairs = (
+        (example.text_a, join_choice(example.text_b or "", choice))
+        for example in examples
+        for choice in example.choices
+    )
+    features = _features(
+        _encode_pairs(pairs, tokenizer, cut, keep_end_of_b=True), _label_ids(examples, labels)
+    )
+    return dataclasses.replace(features, num_choices=len(labels))
+
+
+def join_choice(question: str, choice: str) -> str:
+    """Returns question and choice as one text: the choice in each blank, `_`, or after the question."""
+    return question.replace("_", choice) if "_" in question else f"{question} {choice}"
+
+
+def pair_lengths(length_a: int, length_b: int, budget: int) -> tuple[int, int]:
+    """Returns how much of each of two texts stays when both have to fit.
+
+    The closed form of the original's rule: drop the last token of the longer text, of the second
+    where they are equal, until both fit.
+
+    Args:
+        length_a: tokens of the first text.
+        length_b: tokens of the second text.
+        budget: tokens of both together, at most.
+    """
+    kept_b = min(length_b, max(budget // 2, budget - length_a))
+    return min(length_a, budget - kept_b), kept_b
+
+
+def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None:
+    """Checks that a sequence has room for the least that makes sense.
+
+    Raises:
+        FlagError: it has none; `what_for` says what `least` tokens are for.
+    """
+    if max_seq_length < least:
+        raise FlagError(
+            f"--max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
+        )
+
+
+def _encode_pairs(
+    pairs: Iterable[tuple[str, str]],
+    tokenizer: Tokenizer,
+    cut: Callable[[int, int], tuple[int, int]],
+    keep_end_of_b: bool = False,
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yields the ids of (segment 0, segment 1) of each pair, special ones included.
+
+    `cut` maps the lengths of both texts to how much of them stays: the front, of the second the end
+    where `keep_end_of_b` says so.
+    """
+    cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
+    for block in _blocks(pairs):
+        texts_a, texts_b = zip(*block, strict=True)
+        encoded = zip(
+            tokenizer.encode_batch(list(texts_a)),
+            tokenizer.encode_batch(list(texts_b)),
+            strict=True,
+        )
+        for ids_a, ids_b in encoded:
+            length_a, length_b = cut(len(ids_a), len(ids_b))
+            ids_b = ids_b[len(ids_b) - length_b :] if keep_end_of_b else ids_b[:length_b]
+            yield [cls_id, *ids_a[:length_a], sep_id], [*ids_b, sep_id] if ids_b else []
+
+
+def _blocks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    block = []
+    for pair in pairs:
+        block.append(pair)
+        if len(block) == _EXAMPLES_AT_ONCE:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _features(
+    segments: Iterable[tuple[list[int], list[int]]], labels: Mapping[str, np.ndarray]
+) -> Features:
+    input_ids, lengths, first_lengths = array.array("i"), array.array("i"), array.array("i")
+    for first, second in segments:
+        input_ids.extend(first + second)
+        lengths.append(len(first) + len(second))
+        first_lengths.append(len(first))
+    return Features(
+        input_ids=np.array(input_ids, np.int32),
+        lengths=np.array(lengths, np.int32),
+        first_lengths=np.array(first_lengths, np.int32),
+        labels=labels,
+    )
+
+
+def _label_ids(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:
+    if not examples or examples[0].label is None:
+        return {}
+    if isinstance(labels, Scores):
+        return {"label_ids": np.array([float(example.label) for example in examples], np.float32)}
+    class_ids = {label: class_id for class_id, label in enumerate(labels)}
+    return {"label_ids": np.array([class_ids[example.label] for example in examples], np.int32)}

@@ -1,0 +1,169 @@
+"""RACE: questions about English exams' articles, each with four answers to choose from."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from albert_tf import files, gfile
+from albert_tf.data.fine_tuning.task import Task, TfdsSource
+from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
+from albert_tf.errors import InputError
+
+LEVELS = ("middle", "high")
+_LABELS = ("A", "B", "C", "D")
+_FOLDER = "RACE"  # in the published archive
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceFolders:
+    """The articles of a split: `<split>/<level>/all.txt`, one a line, or one in each `*.txt`.
+
+    Attributes:
+        levels: names of the levels' folders, in the order in which they are read.
+    """
+
+    levels: tuple[str, ...] = LEVELS
+
+    def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
+        """Reads the articles of all levels.
+
+        Args:
+            data_dir: the folder that holds `train`, `dev` and `test`; or its parent, as in the original.
+            split: `train`, `dev` or `test`.
+            labels: the labels that exist.
+
+        Raises:
+            InputError: a folder is missing or empty, or holds no questions, or an article is not RACE's.
+        """
+        examples = []
+        above = os.path.join(data_dir, _FOLDER)
+        top = above if gfile.isdir(above) else data_dir
+        for level in self.levels:
+            folder = os.path.join(top, split, level)
+            for place, article in _read_articles(data_dir, folder):
+                examples += examples_of_article(place, article, labels, split, level)
+        if not examples:
+            raise InputError(f"{os.path.join(top, split)}: holds no questions")
+        if len({example.label is None for example in examples}) > 1:
+            raise InputError(
+                f"{os.path.join(top, split)}: some articles have answers and others none; "
+                "expected them in all or in none"
+            )
+        return examples
+
+
+RACE_TASK = Task(
+    name="race",
+    kind="multiple_choice",
+    metrics=("accuracy",),
+    labels=_LABELS,
+    sets={split: {"": RaceFolders()} for split in ("train", "dev", "test")},
+    tfds=TfdsSource(builders=tuple(f"race/{level}" for level in LEVELS), dev="dev"),
+    submissions={"": "race_answers.json"},
+)
+
+
+def select_level(task: Task, level: str) -> Task:
+    """Returns the task with one level alone; `all` is all."""
+    if level == "all":
+        return task
+    return dataclasses.replace(
+        task,
+        sets={split: {"": RaceFolders((level,))} for split in task.sets},
+        tfds=dataclasses.replace(task.tfds, builders=(f"race/{level}",)),
+    )
+
+
+def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
+    """Yields (file and line, article) of a level's folder, in the order of the file names."""
+    together = os.path.join(folder, "all.txt")
+    if gfile.exists(together):
+        for number, line in files.read_lines(together):
+            if line.strip():
+                yield f"{together}, line {number}", files.parse_json(line, together, number)
+        return
+    names = gfile.glob(os.path.join(folder, "*.txt"))
+    if not names:
+        raise InputError(
+            f"--data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "
+            "RACE's folder, which holds train/middle, train/high and so on"
+        )
+    for name in sorted(names, key=natural_key):
+        yield name, files.read_json(name)
+
+
+def natural_key(name: str) -> tuple:
+    """Returns what sorts `9.txt` before `10.txt`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
+
+
+def examples_of_article(
+    place: str, article: Any, labels: Labels, split: str, level: str = ""
+) -> list[Example]:
+    """Makes an example of each question.
+
+    Its id is the article's and the question's number from 0: `high1.txt-0`.
+
+    Args:
+        place: where the article is from, for messages.
+        article: `id`, `article`, and for each question an entry in `questions`, in `options`, four texts,
+            and in `answers`, a letter; a test set may do without `answers`.
+        labels: the labels that exist.
+        split: `train`, `dev` or `test`.
+        level: `middle` or `high`; empty where it does not matter.
+
+    Raises:
+        InputError: something is missing or of another form.
+    """
+    _check_form(place, article, split)
+    questions, options = article["questions"], article["options"]
+    answers = article.get("answers", [None] * len(questions))
+    if not len(questions) == len(options) == len(answers):
+        raise InputError(
+            f"{place}: received {len(questions)} questions, {len(options)} options and "
+            f"{len(answers)} answers; expected as many of each"
+        )
+    examples = []
+    for number, (question, choices, answer) in enumerate(
+        zip(questions, options, answers, strict=True)
+    ):
+        of_question = f"{place}, question {number + 1}"
+        if not _is_texts(choices) or len(choices) != len(_LABELS):
+            raise InputError(f"{of_question}: received the options {choices!r}; expected 4 texts")
+        if answer is not None:
+            check_label(of_question, answer, labels)
+        examples.append(
+            Example(
+                guid=f"{article['id']}-{number}",
+                text_a=article["article"],
+                text_b=question,
+                label=answer,
+                choices=tuple(choices),
+                subset=level,
+            )
+        )
+    return examples
+
+
+def _check_form(place: str, article: Any, split: str) -> None:
+    if not isinstance(article, Mapping):
+        raise InputError(f"{place}: not an article of RACE: expected an object in braces")
+    for name in ("id", "article"):
+        if not isinstance(article.get(name), str):
+            raise InputError(f"{place}: not an article of RACE: expected '{name}', a text")
+    answers = ("answers",) if split != "test" or "answers" in article else ()
+    for name in ("questions", "options", *answers):
+        of_article = article.get(name)
+        if not isinstance(of_article, list) or (name != "options" and not _is_texts(of_article)):
+            kind = "lists" if name == "options" else "texts"
+            raise InputError(
+                f"{place}: not an article of RACE: expected '{name}', a list of {kind}"
+            )
+    if not article["article"].strip():
+        raise InputError(f"{place}: the article is empty")
+
+
+def _is_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

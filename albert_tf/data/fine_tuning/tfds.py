@@ -1,0 +1,174 @@
+"""TensorFlow Datasets -> examples: the same tasks from another source.
+
+Its writer shuffles the records, so they are put back into the order of the original files, in which the
+leaderboards expect them. Ids are the numbers of the rows, as in the original's test files. Labels are
+numbers, whose names are the original's for some tasks and for others, whose labels are 0 and 1, are not.
+"""
+
+import contextlib
+import glob
+import logging
+import os
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
+from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.tsv import Columns, Example, check_label
+from albert_tf.errors import InputError
+
+# Of a download, with pauses of 0, 0.4, 0.8 and 1.6 seconds.
+_DOWNLOAD_RETRIES = 4
+
+
+def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
+    """Reads one set of a task in the original order; downloads and prepares it where it is not there.
+
+    Args:
+        task: a row of the table.
+        split: `train`, `dev` or `test`.
+        set_name: which of the split's sets.
+        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+
+    Raises:
+        InputError: the package is missing, the download fails, or a file is damaged.
+    """
+    of_split = task.tfds.dev if split == "dev" else split
+    name = f"{of_split}_{set_name}" if set_name else of_split
+    examples = []
+    for builder in task.tfds.builders:
+        dataset, features = load_dataset(builder, name, data_dir)
+        of_builder = []
+        for number, record in enumerate(dataset):
+            place = f"{builder}, {name}, record {number}"
+            if task.tfds.columns is None:
+                article = {"id": decode(record["example_id"]), **_texts(record)}
+                level = builder.partition("/")[2]
+                of_builder += examples_of_article(place, article, task.labels, split, level)
+            else:
+                of_builder.append(_example(place, record, task, features, split))
+        examples += sorted(of_builder, key=lambda example: natural_key(example.guid))
+    return examples
+
+
+def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
+    """Returns the records of a split, and what TensorFlow Datasets knows about their features.
+
+    Args:
+        builder: name of the data set, e.g. `glue/cola`; it is downloaded where it is not there.
+        split: of it.
+        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+
+    Raises:
+        InputError: the package is missing, or the download fails; a damaged file raises it as the
+            records are read.
+    """
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise InputError(
+            "--data_source=tfds: the package tensorflow-datasets is not installed; "
+            "pip install tensorflow-datasets importlib-resources, or --data_source=files with --data_dir"
+        ) from error
+    # It tries several times, which is one error for the user and not several warnings.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    downloads = os.path.join(data_dir or tfds.core.constants.DATA_DIR, "downloads")
+    with _explain(builder), _fail_soon(), _remove_parts(downloads):
+        dataset, info = tfds.load(
+            builder,
+            split=split,
+            data_dir=data_dir,
+            with_info=True,
+            download_and_prepare_kwargs={"download_dir": downloads},
+        )
+
+    def records() -> Iterator[Mapping]:
+        with _explain(builder):
+            yield from tfds.as_numpy(dataset)
+
+    return records(), info.features
+
+
+@contextlib.contextmanager
+def _fail_soon() -> Iterator[None]:
+    """Within, a download is tried again a few times, in seconds.
+
+    TensorFlow Datasets has no option for it. Its ten times take four minutes where there is no network.
+    """
+    from tensorflow_datasets.core.download import downloader
+
+    before, downloader.MAX_RETRIES = downloader.MAX_RETRIES, _DOWNLOAD_RETRIES
+    try:
+        yield
+    finally:
+        downloader.MAX_RETRIES = before
+
+
+@contextlib.contextmanager
+def _remove_parts(downloads: str) -> Iterator[None]:
+    """Removes what a download that fails within leaves of itself, and TensorFlow Datasets keeps."""
+    pattern = os.path.join(downloads, "**", "*.tmp.*")
+    before = set(glob.glob(pattern, recursive=True))
+    try:
+        yield
+    except BaseException:
+        for path in set(glob.glob(pattern, recursive=True)) - before:
+            files.remove(path)
+        raise
+
+
+@contextlib.contextmanager
+def _explain(builder: str) -> Iterator[None]:
+    try:
+        yield
+    # Any of the network's, the file system's and the package's own errors.
+    except Exception as error:
+        request = getattr(error, "request", None)
+        if isinstance(error, OSError) and request is not None:
+            reason = f"no connection to {urllib.parse.urlsplit(request.url).netloc}"
+        else:
+            reason = files.reason(error) or type(error).__name__
+        raise InputError(
+            f"--data_source=tfds: '{builder}' can be neither read nor downloaded: {reason}; "
+            "give the original files instead: --data_source=files and --data_dir"
+        ) from error
+
+
+def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:
+    columns: Columns = task.tfds.columns
+    label = None
+    if split != "test":
+        label = _label(record[columns.label], features[columns.label], task)
+        check_label(place, label, task.labels)
+    return Example(
+        guid=str(record[columns.guid]),
+        text_a=decode(record[columns.text_a]),
+        text_b=None if columns.text_b is None else decode(record[columns.text_b]),
+        label=label,
+    )
+
+
+def _label(value: np.generic, feature: Any, task: Task) -> str:
+    if task.kind == "regression":
+        return str(value)
+    names = feature.names
+    return names[value] if set(names) == set(task.labels) else str(value)
+
+
+def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Decodes an article of RACE."""
+    return {
+        "article": decode(record["article"]),
+        "questions": [decode(question) for question in record["questions"]],
+        "options": [[decode(option) for option in row] for row in record["options"].to_list()],
+        "answers": [decode(answer) for answer in record["answers"]],
+    }
+
+
+def decode(value: bytes) -> str:
+    """Returns a text of a record."""
+    return value.decode("utf-8")

@@ -1,0 +1,1 @@
+"""A corpus of text to shards of pre-training records: chunks, segments, instances, masks."""

@@ -1,0 +1,1 @@
+"""SQuAD files to questions, questions to windows, windows to records and back."""

@@ -1,0 +1,145 @@
+"""SQuAD's windows on disk: made once by parallel processes, read by every run.
+
+A shard holds the windows of consecutive examples. Which ones depends on the number of examples alone, so
+any number of workers writes the same bytes, each holding few windows at a time.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf import gfile
+from albert_tf.data.record_spec import Feature, RecordSpec
+from albert_tf.data.record_writing import write_records
+from albert_tf.data.squad.questions import SquadExample
+from albert_tf.data.squad.windows import Window, WindowMaker, WindowRule
+from albert_tf.data.workers import run_tasks
+from albert_tf.progress import Progress
+from albert_tf.tokenization import AlbertTokenizer
+
+# Enough for several workers to share SQuAD's dev set, few enough for 64 files of its training set.
+_EXAMPLES_PER_SHARD = 2048
+# A process takes longer to start than these take to write.
+_SHARDS_PER_WORKER = 8
+# Windows that become records together.
+_WINDOWS_PER_BATCH = 256
+
+LABELS = ("start_positions", "end_positions", "is_impossible")
+OFFSETS = ("token_starts", "token_ends", "token_is_max_context")
+
+
+def squad_record(
+    max_seq_length: int, with_offsets: bool, vocab_size: int | None = None
+) -> RecordSpec:
+    """Returns the record of a window: the original's features, less those that follow from the others.
+
+    Args:
+        max_seq_length: S.
+        with_offsets: whether it tells where its tokens come from, which answers need and training does
+            not.
+        vocab_size: V; None where it is not known.
+    """
+    sequence = (max_seq_length,)
+    features = (
+        Feature("input_ids", sequence, vocab_size=vocab_size),
+        Feature("input_mask", sequence),
+        Feature("segment_ids", sequence),
+        *(Feature(name, ()) for name in LABELS),
+    )
+    if with_offsets:
+        offsets = (Feature(name, sequence) for name in OFFSETS)
+        features += (Feature("example_indices", ()), *offsets)
+    return RecordSpec(features)
+
+
+def name_shards(prefix: str, num_examples: int) -> list[str]:
+    """Returns the files that hold the windows of some examples: `<prefix>-00000-of-00064.tfrecord`."""
+    count = max(1, -(-num_examples // _EXAMPLES_PER_SHARD))
+    return [f"{prefix}-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
+
+
+def write_windows(
+    examples: Sequence[SquadExample],
+    tokenizer: AlbertTokenizer,
+    rule: WindowRule,
+    with_offsets: bool,
+    shards: Sequence[str],
+    num_workers: int,
+) -> None:
+    """Writes the windows of examples.
+
+    Args:
+        examples: the examples.
+        tokenizer: text to ids.
+        rule: how to cut.
+        with_offsets: whether the records tell where tokens come from.
+        shards: the files, from `name_shards`; those that exist are complete and stay.
+        num_workers: processes that work at it, at most.
+
+    Raises:
+        StoppedError: a worker died, or the file system refuses.
+    """
+    make_work = functools.partial(_ShardWriter, tokenizer, rule, with_offsets)
+    missing = (shard for shard in _deal(examples, shards) if not gfile.exists(shard.path))
+    num_workers = min(num_workers, 1 + len(shards) // _SHARDS_PER_WORKER)
+    with Progress("making windows", "questions", len(examples)) as progress:
+        for count in run_tasks(make_work, missing, num_workers):
+            progress.update(count)
+
+
+class _Shard(NamedTuple):
+    """A file to write, the examples in it, and the number of the first of them."""
+
+    path: str
+    examples: Sequence[SquadExample]
+    first_index: int
+
+
+def _deal(examples: Sequence[SquadExample], paths: Sequence[str]) -> Iterator[_Shard]:
+    limits = [number * len(examples) // len(paths) for number in range(len(paths) + 1)]
+    for path, first, last in zip(paths, limits, limits[1:], strict=False):
+        yield _Shard(path, examples[first:last], first)
+
+
+class _ShardWriter:
+    """Writes shards, and returns how many examples each has."""
+
+    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowRule, with_offsets: bool):
+        self._make_windows = WindowMaker(tokenizer, rule)
+        self._spec = squad_record(rule.max_seq_length, with_offsets)
+        self._length = rule.max_seq_length
+        self._pad_id = tokenizer.pad_id
+
+    def __call__(self, shard: _Shard) -> int:
+        write_records(shard.path, self._records(shard))
+        return len(shard.examples)
+
+    def _records(self, shard: _Shard) -> Iterator[bytes]:
+        windows = self._make_windows(shard.examples, shard.first_index)
+        while batch := list(itertools.islice(windows, _WINDOWS_PER_BATCH)):
+            values = [self._values(window) for window in batch]
+            columns = {name: np.stack([each[name] for each in values]) for name in values[0]}
+            yield from self._spec.serialize_batch(columns)
+
+    def _values(self, window: Window) -> dict[str, np.ndarray]:
+        ones = np.ones_like(window.input_ids)
+        return {
+            "input_ids": self._pad(window.input_ids, self._pad_id),
+            "input_mask": self._pad(ones),
+            "segment_ids": self._pad(np.arange(len(ones)) >= window.question_length),
+            "start_positions": window.start_position,
+            "end_positions": window.end_position,
+            "is_impossible": window.is_impossible,
+            "example_indices": window.example_index,
+            "token_starts": self._pad(window.token_starts),
+            "token_ends": self._pad(window.token_ends),
+            "token_is_max_context": self._pad(window.token_is_max_context),
+        }
+
+    def _pad(self, values: np.ndarray, value: int = 0) -> np.ndarray:
+        padded = np.full(self._length, value, np.int32)
+        padded[: len(values)] = values
+        return padded

@@ -1,0 +1,233 @@
+"""SQuAD examples -> windows: the question, and as much of the passage as fits beside it.
+
+`[CLS] question [SEP] part of the passage [SEP]`. A passage that is too long becomes several windows that
+overlap. Every token of the passage knows the characters that it comes from, so that an answer is always
+cut from the passage as it was written.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.data.fine_tuning.features import check_max_seq_length
+from albert_tf.data.squad.questions import SquadExample
+from albert_tf.errors import FlagError
+from albert_tf.tokenization import AlbertTokenizer
+
+# What the position of an answer is where the data do not tell one.
+UNKNOWN_POSITION = -1
+
+# Of two windows with the same least context on either side of a token, the longer one is better for it,
+# by this much a token (the original's `_check_is_max_context`).
+_LENGTH_WEIGHT = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowRule:
+    """How questions and passages are cut.
+
+    Attributes:
+        max_seq_length: tokens of a window at most, the special ones included.
+        doc_stride: tokens from the start of one window's part of the passage to the start of the next.
+        max_query_length: tokens of a question at most; it keeps its front.
+
+    Raises:
+        FlagError: one of them is too small.
+    """
+
+    max_seq_length: int = 384
+    doc_stride: int = 128
+    max_query_length: int = 64
+
+    def __post_init__(self):
+        for name in ("doc_stride", "max_query_length"):
+            value = getattr(self, name)
+            if value < 1:
+                raise FlagError(f"--{name}={value}: expected at least 1")
+        check_max_seq_length(
+            self.max_seq_length,
+            self.max_query_length + 4,
+            f"[CLS] --max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
+        )
+
+
+class Window(NamedTuple):
+    """A question and a part of its passage, n tokens without padding.
+
+    Tokens that are none of the passage have an empty span, 0 to 0, and no greatest context.
+
+    Attributes:
+        example_index: which example it is of.
+        input_ids: int32 (n,).
+        question_length: tokens of segment 0, `[CLS] question [SEP]`.
+        token_starts: int32 (n,), the first character of the passage that each token stands for; white
+            space before a word is the first token's of that word.
+        token_ends: int32 (n,), the character after the last.
+        token_is_max_context: int32 (n,), 1 where no other window of the example shows more of the
+            passage around a token, 0 elsewhere.
+        start_position: token that the answer begins with, or what it is of all windows that do not hold
+            the answer: 0, which is [CLS]; -1 where the data tell no answer.
+        end_position: token that it ends with.
+        is_impossible: 1 where the window does not hold the answer or there is none, 0 elsewhere.
+    """
+
+    example_index: int
+    input_ids: np.ndarray
+    question_length: int
+    token_starts: np.ndarray
+    token_ends: np.ndarray
+    token_is_max_context: np.ndarray
+    start_position: int
+    end_position: int
+    is_impossible: int
+
+
+class _Passage(NamedTuple):
+    """The n tokens of a passage: ids, first characters and those after the last, int32 (n,) each."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    def find_tokens(self, start: int, end: int) -> tuple[int, int]:
+        """Returns the first and the last token of the characters `start` to `end - 1`.
+
+        Characters that no token stands for, such as white space that ends the passage, belong to the
+        nearest token inside.
+        """
+        last_token = len(self.ids) - 1
+        first = min(int(np.searchsorted(self.ends, start, side="right")), last_token)
+        last = int(np.searchsorted(self.starts, end - 1, side="right")) - 1
+        return first, max(first, last)
+
+
+class WindowMaker:
+    """Makes the windows of examples.
+
+    Args:
+        tokenizer: text to ids, and ids to characters.
+        rule: how to cut.
+    """
+
+    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowRule):
+        self.rule = rule
+        self._tokenizer = tokenizer
+        self._cls = np.array([tokenizer.cls_id], np.int32)
+        self._sep = np.array([tokenizer.sep_id], np.int32)
+
+    def __call__(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
+        """Yields the windows of each example; an example whose passage has no token has none.
+
+        Args:
+            examples: those about one passage should follow each other: it is tokenised once.
+            first_index: of the first of them.
+        """
+        questions = self._tokenizer.encode_batch(
+            [example.question for example in examples], num_threads=1
+        )
+        numbered = zip(itertools.count(first_index), examples, questions)
+        for context, group in itertools.groupby(numbered, lambda item: item[1].context):
+            passage = self._encode_passage(context)
+            for index, example, question in group:
+                yield from self._make_windows(index, example, question, passage)
+
+    def _encode_passage(self, context: str) -> _Passage:
+        ids, spans = self._tokenizer.encode_with_offsets(context)
+        starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
+        return _Passage(np.array(ids, np.int32), starts.copy(), ends.copy())
+
+    def _make_windows(
+        self, index: int, example: SquadExample, question: list[int], passage: _Passage
+    ) -> Iterator[Window]:
+        query = np.array(question[: self.rule.max_query_length], np.int32)
+        head = np.concatenate([self._cls, query, self._sep])
+        size = self.rule.max_seq_length - len(head) - 1
+        starts, ends = cut_passage(len(passage.ids), size, self.rule.doc_stride)
+        best = find_max_context(starts, ends)
+        answer = _find_answer(example, passage)
+        for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            part = slice(start, end)
+            yield Window(
+                index,
+                np.concatenate([head, passage.ids[part], self._sep]),
+                len(head),
+                _beside_question(passage.starts[part], len(head)),
+                _beside_question(passage.ends[part], len(head)),
+                _beside_question(best[part] == number, len(head)),
+                *_label(example, answer, start, end, len(head)),
+            )
+
+
+def _beside_question(values: np.ndarray, question_length: int) -> np.ndarray:
+    """Puts zeros where the question and the last [SEP] are."""
+    padded = np.zeros(question_length + len(values) + 1, np.int32)
+    padded[question_length:-1] = values
+    return padded
+
+
+def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where the windows of a passage begin and end, int (windows,) each.
+
+    Windows begin `stride` tokens after each other, but leave no token out; the first that reaches the end
+    is the last.
+
+    Args:
+        length: tokens of the passage.
+        size: tokens of it in a window at most.
+        stride: at least 1.
+    """
+    step = min(size, stride)
+    count = min(length, 1) + max(0, -(-(length - size) // step))
+    starts = np.arange(count) * step
+    return starts, np.minimum(starts + size, length)
+
+
+def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Finds for each token of a passage the window that shows most of what is around it.
+
+    The measure is the lesser of the contexts to the left and to the right, plus 0.01 times the length of
+    the window; the first of equal windows counts (the original's `_check_is_max_context`).
+
+    Args:
+        starts: int (windows,), first token of each window.
+        ends: int (windows,), the token after the last; ascending.
+
+    Returns:
+        int (tokens,), the number of a window.
+    """
+    tokens = ends.max(initial=0)
+    best = np.zeros(tokens, np.int64)
+    best_scores = np.full(tokens, -np.inf)
+    # Not all windows and all tokens at once: a passage may be as long as a book.
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        left = np.arange(end - start)
+        scores = np.minimum(left, left[::-1]) + _LENGTH_WEIGHT * (end - start)
+        better = start + np.flatnonzero(scores > best_scores[start:end])
+        best[better] = number
+        best_scores[better] = scores[better - start]
+    return best
+
+
+def _find_answer(example: SquadExample, passage: _Passage) -> tuple[int, int] | None:
+    """Returns the first and last token of the answer that is trained on."""
+    answer = example.found_answer
+    if example.is_impossible or answer is None:
+        return None
+    return passage.find_tokens(answer.start, answer.start + len(answer.text))
+
+
+def _label(
+    example: SquadExample, answer: tuple[int, int] | None, start: int, end: int, offset: int
+) -> tuple[int, int, int]:
+    """Returns the start, the end and whether there is none, of a window from `start` to `end - 1`."""
+    if example.is_impossible:
+        return 0, 0, 1
+    if answer is None:
+        return UNKNOWN_POSITION, UNKNOWN_POSITION, 0
+    first, last = answer
+    if start <= first and last < end:
+        return first - start + offset, last - start + offset, 0
+    return 0, 0, 1

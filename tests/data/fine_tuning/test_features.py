@@ -1,0 +1,178 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from albert_tf.data.fine_tuning.features import (
+    encode_choices,
+    encode_examples,
+    join_choice,
+    pair_lengths,
+)
+from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.data.pipeline import make_batch
+from albert_tf.errors import FlagError
+from albert_tf.tokenization import AlbertTokenizer
+from tests.data.fine_tuning.test_glue import read_original_job
+from tests.helpers import assert_agrees, shared_path
+from tests.parity.features import (
+    FILE_JOBS,
+    JOBS,
+    compare_file,
+    compare_job,
+    compare_pairs,
+    compare_race,
+)
+
+
+class NumberTokenizer:
+    """Its texts are the ids."""
+
+    cls_id, sep_id = 2, 3
+
+    def encode_batch(self, texts):
+        return [[int(word) for word in text.split()] for text in texts]
+
+
+def number_text(count, first=10):
+    return " ".join(str(first + index) for index in range(count))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case=True)
+
+
+@pytest.mark.parametrize("job_name", JOBS)
+def test_features_equal_the_original_ones(tokenizer, job_name):
+    assert_agrees(compare_job(shared_path("golden"), tokenizer, job_name))
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+@pytest.mark.parametrize("job_name", FILE_JOBS)
+def test_ids_of_raw_files_equal_the_original_ones(job_name, lower_case):
+    _, examples = read_original_job(job_name)
+    model_file = str(shared_path("data/sentencepiece/30k-clean.model"))
+    tokenizer = AlbertTokenizer(model_file, lower_case)
+    assert_agrees(compare_file(shared_path("golden"), tokenizer, job_name, examples))
+
+
+def test_pairs_around_the_limit_equal_the_original_ones(tokenizer, monkeypatch):
+    normalize = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
+    monkeypatch.setattr(normalize, lambda text, lower_case: text)
+    assert_agrees(compare_pairs(shared_path("golden"), tokenizer))
+
+
+def test_features_of_race_equal_the_original_ones(tokenizer):
+    assert_agrees(compare_race(shared_path("golden"), tokenizer))
+
+
+def test_layout_of_single_texts_and_pairs():
+    examples = [
+        Example("single", "11 12 13", None, "b"),
+        Example("pair", "11 12", "21", "a"),
+        Example("empty second", "11", "", "b"),
+    ]
+    features = encode_examples(examples, ["a", "b"], NumberTokenizer(), 9)
+    assert features.input_ids.tolist() == [2, 11, 12, 13, 3, 2, 11, 12, 3, 21, 3, 2, 11, 3]
+    assert features.lengths.tolist() == [5, 6, 3]
+    assert features.first_lengths.tolist() == [5, 4, 3]
+    assert features.labels["label_ids"].tolist() == [1, 0, 1]
+    assert {
+        array.dtype
+        for array in (features.input_ids, features.lengths, features.labels["label_ids"])
+    } == {np.dtype(np.int32)}
+
+
+def test_examples_without_labels_have_no_label_ids():
+    features = encode_examples([Example("test-1", "11")], ["a", "b"], NumberTokenizer(), 9)
+    assert not features.labels
+    assert "label_ids" not in make_batch(features, np.array([0]))
+
+
+def test_single_text_keeps_its_front():
+    features = encode_examples([Example("0", number_text(50))], [], NumberTokenizer(), 7)
+    assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
+
+
+def test_empty_second_text_leaves_its_room_to_the_first():
+    features = encode_examples([Example("0", number_text(50), "")], [], NumberTokenizer(), 7)
+    assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
+    assert features.first_lengths.tolist() == [7]
+
+
+def test_many_examples_are_encoded_block_by_block_in_order(monkeypatch):
+    examples = [Example(str(row), str(10 + row)) for row in range(11)]
+    whole = encode_examples(examples, [], NumberTokenizer(), 9)
+    monkeypatch.setattr("albert_tf.data.fine_tuning.features._EXAMPLES_AT_ONCE", 4)
+    blocks = encode_examples(examples, [], NumberTokenizer(), 9)
+    np.testing.assert_array_equal(blocks.input_ids, whole.input_ids)
+    assert blocks.input_ids[1::3].tolist() == list(range(10, 21))
+
+
+def test_length_without_room_for_a_pair_is_refused():
+    with pytest.raises(FlagError, match=r"--max_seq_length=4: expected at least 5"):
+        encode_examples([Example("0", "11")], [], NumberTokenizer(), 4)
+
+
+def test_pair_lengths_are_those_of_dropping_one_token_at_a_time():
+    for length_a, length_b, budget in itertools.product(range(14), range(14), range(14)):
+        kept_a, kept_b = length_a, length_b
+        while kept_a + kept_b > budget:
+            if kept_a > kept_b:
+                kept_a -= 1
+            else:
+                kept_b -= 1
+        assert pair_lengths(length_a, length_b, budget) == (kept_a, kept_b)
+
+
+def test_scores_are_labels():
+    examples = [Example("0", "11", None, "3.800"), Example("1", "12", None, "-2e1")]
+    features = encode_examples(examples, Scores(), NumberTokenizer(), 9)
+    assert features.labels["label_ids"].dtype == np.float32
+    np.testing.assert_array_equal(features.labels["label_ids"], np.float32([3.8, -20]))
+
+
+def test_layout_of_choices():
+    examples = [
+        Example("short", "11 12", "21", "B", ("31", "32 33", "34")),
+        Example("long", number_text(9, 40), "21 22", "A", ("31 32", "33", "34")),
+    ]
+    features = encode_choices(examples, ("A", "B", "C"), NumberTokenizer(), 9, max_qa_length=3)
+    assert (len(features), features.num_choices) == (2, 3)
+    assert features.labels["label_ids"].tolist() == [1, 0]
+    assert features.example_lengths.tolist() == [8, 9]
+    batch = make_batch(features, np.array([1, 0]))
+    # Question and choice keep their end, the text its front.
+    assert batch["input_ids"].tolist() == [
+        [
+            [2, 40, 41, 42, 3, 22, 31, 32, 3],
+            [2, 40, 41, 42, 3, 21, 22, 33, 3],
+            [2, 40, 41, 42, 3, 21, 22, 34, 3],
+        ],
+        [
+            [2, 11, 12, 3, 21, 31, 3, 0, 0],
+            [2, 11, 12, 3, 21, 32, 33, 3, 0],
+            [2, 11, 12, 3, 21, 34, 3, 0, 0],
+        ],
+    ]
+    assert batch["segment_ids"][1, 1].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 0]
+    assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]
+
+
+def test_choices_need_room_beside_them():
+    examples = [Example("0", "11", "21", "A", ("31", "32"))]
+    with pytest.raises(FlagError, match="--max_seq_length=9: expected at least 10"):
+        encode_choices(examples, ("A", "B"), NumberTokenizer(), 9, max_qa_length=6)
+
+
+def test_choice_fills_every_blank_or_follows():
+    assert join_choice("Who _ and _ ?", "x") == "Who x and x ?"
+    assert join_choice("Who?", "x") == "Who? x"
+
+
+def test_text_of_a_hundred_thousand_characters(tokenizer):
+    example = Example("0", "naïve long " * 9091, None, "a")
+    assert len(example.text_a) > 100_000
+    features = encode_examples([example], ["a"], tokenizer, 128)
+    assert features.lengths.tolist() == [128]

@@ -1,0 +1,170 @@
+import collections
+import hashlib
+import json
+
+import pytest
+
+from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.errors import InputError
+from tests.helpers import shared_path
+
+JOBS = [
+    *("cola_dev", "cola_test", "mrpc_dev", "mrpc_test", "sst-2_dev", "sst-2_test", "sts-b_dev"),
+    *("sts-b_test", "wnli_dev", "wnli_test", "ax_test"),
+]
+
+
+def read(name, data_dir, split, set_name=""):
+    task = find_task(name)
+    return task.sets[split][set_name].read(str(data_dir), split, task.labels)
+
+
+def read_original_job(job_name):
+    """Returns a job of the reference data and all examples of its file, or skips."""
+    job = json.loads(shared_path("golden/finetune_features/glue.json").read_text())[job_name]
+    path = shared_path(f"data/{job['file']}")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != job["file_sha256"]:
+        pytest.skip(f"shared/data/{job['file']} is not the file that the reference data is made of")
+    return job, read(job["task_name"], path.parents[1], job["split"])
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "rows"),
+    [
+        ("cola", "train", 8551),
+        ("cola", "dev", 1043),
+        ("cola", "test", 1063),
+        ("mrpc", "train", 3668),
+        ("mrpc", "dev", 408),
+        ("mrpc", "test", 1725),
+        ("sst-2", "train", 67349),
+        ("sst-2", "dev", 872),
+        ("sst-2", "test", 1821),
+        ("sts-b", "train", 5749),
+        ("sts-b", "dev", 1500),
+        ("sts-b", "test", 1379),
+        ("wnli", "train", 635),
+        ("wnli", "dev", 71),
+        ("wnli", "test", 146),
+        ("ax", "test", 1104),
+    ],
+)
+def test_real_files_are_read_completely(name, split, rows):
+    examples = read(name, shared_path("data/glue"), split)
+    assert len(examples) == rows
+    assert len({example.guid for example in examples}) == rows
+    assert all((example.label is None) == (split == "test") for example in examples)
+    assert all((example.text_b is None) == (name in ("cola", "sst-2")) for example in examples)
+
+
+def test_majority_shares_of_real_files_are_the_published_ones():
+    folder = str(shared_path("data/glue"))
+    shares = {}
+    for name in ("cola", "mrpc", "sst-2"):
+        examples = read(name, folder, "dev")
+        counts = collections.Counter(example.label for example in examples)
+        shares[name] = round(counts["1"] / len(examples), 4)
+    assert shares == {"cola": 0.6913, "mrpc": 0.6838, "sst-2": 0.5092}
+
+
+@pytest.mark.parametrize("job_name", JOBS)
+def test_rows_equal_the_original_ones(job_name):
+    job, examples = read_original_job(job_name)
+    assert len(examples) == job["n_examples"]
+    labels = find_task(job["task_name"]).labels
+    assert ([None] if isinstance(labels, Scores) else list(labels)) == job["label_list"]
+    chosen = [examples[index] for index in job["example_index"]]
+    assert [example.guid for example in chosen] == job["guid"]
+    if job["split"] == "dev":
+        received = [example.label for example in chosen]
+        if isinstance(labels, Scores):
+            received = [float(label) for label in received]
+        assert received == job["label"]
+
+
+def test_glue_layout_with_its_quirks(tmp_path):
+    for folder in ("CoLA", "MRPC"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "CoLA/dev.tsv").write_text('gj04\t0\t*\tA "quoted word.\n')
+    (tmp_path / "CoLA/test.tsv").write_text("index\tsentence\n5\tA text.\n")
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
+    (tmp_path / "MRPC/dev.tsv").write_text(header + '1\t7\t8\t"One.\tTwo.\r\n', newline="")
+    assert read("CoLA", tmp_path, "dev") == [Example("dev-0", 'A "quoted word.', None, "0")]
+    assert read("CoLA", tmp_path, "test") == [Example("5", "A text.")]
+    assert read("MRPC", tmp_path, "dev") == [Example("dev-1", '"One.', "Two.", "1")]
+
+
+def test_glue_label_that_is_none_is_refused(tmp_path):
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\nfine\t1\nodd\t2\n")
+    with pytest.raises(InputError, match=r"dev.tsv, line 3: unknown label '2'; expected '0', '1'$"):
+        read("sst-2", tmp_path, "dev")
+
+
+def test_missing_glue_file_names_flag_and_path(tmp_path):
+    message = rf"--data_dir={tmp_path}: no file '{tmp_path}/SST-2/dev.tsv'; .* SST-2/dev.tsv"
+    with pytest.raises(InputError, match=message):
+        read("sst-2", tmp_path, "dev")
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "set_name", "first"),
+    [
+        ("mnli", "train", "", Example("0", "Conceptually", "Product", "neutral")),
+        ("mnli", "dev", "matched", Example("0", "The new", "Everyone", "neutral")),
+        ("mnli", "dev", "mismatched", Example("0", "Your", "Your", "contradiction")),
+        ("mnli", "test", "matched", Example("0", "Hierbas,", "Hierbas")),
+        ("mnli", "test", "mismatched", Example("0", "What have", "So what's")),
+        ("qnli", "dev", "", Example("0", "What came", "As of", "entailment")),
+        ("qnli", "test", "", Example("0", "What organization", "For some")),
+        ("qqp", "dev", "", Example("201359", "Why are", "Why are", "0")),
+        ("qqp", "test", "", Example("0", "Would the", "Do you")),
+    ],
+)
+def test_layouts_of_the_big_tasks(name, split, set_name, first):
+    example = read(name, shared_path("data/glue/format_samples"), split, set_name)[0]
+    assert (example.guid, example.label) == (first.guid, first.label)
+    assert example.text_a.startswith(first.text_a)
+    assert example.text_b.startswith(first.text_b)
+
+
+def test_layout_of_rte(tmp_path):
+    (tmp_path / "RTE").mkdir()
+    row = "3\tIt rains.\tIt is wet."
+    (tmp_path / "RTE/dev.tsv").write_text(
+        f"index\tsentence1\tsentence2\tlabel\n{row}\tnot_entailment\n"
+    )
+    (tmp_path / "RTE/test.tsv").write_text(f"index\tsentence1\tsentence2\n{row}\n")
+    (labelled,), (test,) = (read("RTE", tmp_path, split) for split in ("dev", "test"))
+    assert labelled == Example("3", "It rains.", "It is wet.", "not_entailment")
+    assert test == Example("3", "It rains.", "It is wet.")
+
+
+def test_rows_of_qqp_that_break_off_are_left_out(tmp_path, capsys):
+    (tmp_path / "QQP").mkdir()
+    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    rows = "7\t1\t2\tWhy?\tWhat?\t1\n8\t3\t4\tHow\n9\t5\t6\t\tEmpty?\t0\n"
+    (tmp_path / "QQP/train.tsv").write_text(header + rows)
+    examples = read("qqp", tmp_path, "train")
+    assert [(example.guid, example.text_a) for example in examples] == [("7", "Why?"), ("9", "")]
+    assert "QQP/train.tsv: rows that break off: 1, left out" in capsys.readouterr().err
+
+
+def test_rows_of_the_test_set_of_qqp_are_all_wanted(tmp_path):
+    (tmp_path / "QQP").mkdir()
+    path = tmp_path / "QQP/test.tsv"
+    path.write_text("id\tquestion1\tquestion2\n0\t\tEmpty?\n1\tWhy?\n")
+    with pytest.raises(InputError, match=r"QQP/test.tsv, line 3: columns: received 2, expected 3"):
+        read("qqp", tmp_path, "test")
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "high", "5.1", "-1"])
+def test_score_that_is_none_is_refused(tmp_path, score):
+    (tmp_path / "STS-B").mkdir()
+    header = "index\tsentence1\tsentence2\tscore\n"
+    (tmp_path / "STS-B/dev.tsv").write_text(f"{header}0\ta\tb\t5.000\n1\tc\td\t{score}\n")
+    with pytest.raises(
+        InputError, match=rf"STS-B/dev.tsv, line 3: label .*{score}.*; expected a number"
+    ):
+        read("sts-b", tmp_path, "dev")

@@ -1,0 +1,125 @@
+import json
+
+import pytest
+
+from albert_tf.data.fine_tuning.race import RACE_TASK, examples_of_article, select_level
+from albert_tf.errors import InputError
+from tests.data.race_folder import make_article, write_race
+
+
+def read(folder, split="dev", level="all"):
+    task = select_level(RACE_TASK, level)
+    return task.sets[split][""].read(str(folder), split, task.labels)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_levels_and_questions_come_in_order(tmp_path, together):
+    write_race(tmp_path, together)
+    guids = [
+        f"{level}{n}.txt-{q}" for level in ("middle", "high") for n in (2, 10, 100) for q in (0, 1)
+    ]
+    assert [example.guid for example in read(tmp_path)] == guids
+    assert [example.guid for example in read(tmp_path, level="high")] == guids[6:]
+    assert [example.guid for example in read(tmp_path, level="middle")] == guids[:6]
+
+
+def test_folder_above_is_accepted_too(tmp_path):
+    write_race(tmp_path / "RACE", together=True)
+    assert read(tmp_path) == read(tmp_path / "RACE")
+
+
+def test_example_of_a_question():
+    (example,) = examples_of_article("", make_article("high1.txt", 1), RACE_TASK.labels, "dev")
+    assert example.text_a.startswith("On the high1 day")
+    assert (example.text_b, example.label) == ("They saw the _ in 0 .", "A")
+    assert len(example.choices) == 4
+
+
+def test_test_set_without_answers():
+    article = make_article("high1.txt", 2, answers=False)
+    examples = examples_of_article("", article, ("A",), "test")
+    assert [example.label for example in examples] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"answers": ["A", "E"]},
+            r"all.txt, line 1, question 2: unknown label 'E'; expected 'A', 'B'",
+        ),
+        ({"answers": ["A"]}, r"line 1: received 2 questions, 2 options and 1 answers"),
+        (
+            {"options": [["a"] * 4, ["b"] * 2]},
+            r"question 2: received the options \['b', 'b'\]; expected 4 texts",
+        ),
+        ({"article": 7}, r"line 1: not an article of RACE: expected 'article', a text"),
+        ({"questions": "Why?"}, r"expected 'questions', a list of texts"),
+        ({"questions": ["Why?", 2]}, r"expected 'questions', a list of texts"),
+        ({"options": [["a"] * 4, "abcd"]}, r"question 2: received the options 'abcd'"),
+        ({"options": [["a"] * 4, None]}, r"question 2: received the options None"),
+        ({"options": [["a"] * 4, ["a", "b", "c", 4]]}, r"question 2: received the options"),
+        ({"answers": []}, r"received 2 questions, 2 options and 0 answers"),
+        ({"answers": None}, r"expected 'answers', a list of texts"),
+        ({"answers": ["A", 1]}, r"expected 'answers', a list of texts"),
+        ({"article": " "}, r"line 1: the article is empty"),
+    ],
+)
+def test_mistakes_name_file_line_and_question(tmp_path, changes, message):
+    write_race(tmp_path, together=True)
+    path = tmp_path / "dev" / "middle" / "all.txt"
+    path.write_text(json.dumps(make_article("middle1.txt", 2) | changes) + "\n")
+    with pytest.raises(InputError, match=message):
+        read(tmp_path)
+
+
+def test_files_that_are_no_articles(tmp_path):
+    write_race(tmp_path, together=False)
+    (tmp_path / "dev" / "middle" / "10.txt").write_text("[1]")
+    with pytest.raises(
+        InputError, match=r"middle/10.txt: not an article of RACE: expected an object"
+    ):
+        read(tmp_path)
+    (tmp_path / "dev" / "middle" / "all.txt").write_text("\nnothing\n")
+    with pytest.raises(InputError, match=r"middle/all.txt, line 2: not JSON"):
+        read(tmp_path)
+
+
+def test_test_article_that_is_none(tmp_path):
+    write_race(tmp_path, together=False)
+    (tmp_path / "test" / "high" / "10.txt").write_text("5")
+    with pytest.raises(InputError, match=r"high/10.txt: not an article of RACE: expected an obj"):
+        read(tmp_path, "test")
+
+
+@pytest.mark.parametrize("content", ["", "no questions"])
+def test_folder_without_questions(tmp_path, content):
+    write_race(tmp_path, together=True)
+    if content:
+        content = json.dumps(make_article("middle1.txt", 0)) + "\n"
+    for level in ("middle", "high"):
+        (tmp_path / "train" / level / "all.txt").write_text(content)
+    with pytest.raises(InputError, match=rf"^{tmp_path}/train: holds no questions$"):
+        read(tmp_path, "train")
+
+
+def test_missing_folder_is_named(tmp_path):
+    with pytest.raises(
+        InputError, match=rf"--data_dir={tmp_path}: no file '{tmp_path}/dev/middle/all.txt'"
+    ):
+        read(tmp_path)
+
+
+def test_answers_are_in_all_articles_of_a_set_or_in_none(tmp_path):
+    write_race(tmp_path, together=True)
+    path = tmp_path / "test" / "middle" / "all.txt"
+    path.write_text(json.dumps(make_article("middle1.txt", 2, answers=False)) + "\n")
+    with pytest.raises(InputError, match="some articles have answers and others none"):
+        read(tmp_path, "test")
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_answers_are_needed_to_train_and_to_evaluate(split):
+    article = make_article("high1.txt", 2, answers=False)
+    with pytest.raises(InputError, match="expected 'answers', a list of texts"):
+        examples_of_article("", article, RACE_TASK.labels, split)

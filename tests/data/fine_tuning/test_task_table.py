@@ -1,0 +1,40 @@
+import pytest
+
+from albert_tf.data.fine_tuning.task_table import TASKS, find_task
+from albert_tf.data.fine_tuning.tsv import Scores
+from albert_tf.errors import FlagError
+from albert_tf.evaluation.glue_metrics import METRICS
+
+
+@pytest.mark.parametrize("name", ["SST-2", "sst-2", "Sst-2"])
+def test_task_names_match_in_any_case(name):
+    assert find_task(name).name == "sst-2"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("sst2", "did you mean sst-2"), ("MPRC", "did you mean mrpc"), ("xx", "There")],
+)
+def test_unknown_task_names_the_nearest_and_all(name, hint):
+    message = rf"--task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, tsv"
+    with pytest.raises(FlagError, match=message):
+        find_task(name)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_every_row_of_the_table_is_whole(task):
+    assert task.metrics or task.trained_as
+    assert set(task.metrics) | set(task.more_metrics) <= set(METRICS)
+    assert (task.kind == "regression") == isinstance(task.labels, Scores)
+    if task.sets:
+        assert set(task.sets) <= {"train", "dev", "test"}
+        assert ("train" in task.sets) == (task.trained_as is None)
+        assert set(task.submissions) <= set(task.sets.get("test", ()))
+        assert TASKS[task.model_task].labels == task.labels
+
+
+def test_main_metrics_are_the_original_ones():
+    names = ("sst-2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "race", "tsv")
+    expected = dict.fromkeys(names, "accuracy")
+    expected |= {"cola": "matthews_corrcoef", "sts-b": "pearson"}
+    assert {name: find_task(name).metrics[0] for name in expected} == expected

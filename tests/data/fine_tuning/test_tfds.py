@@ -1,0 +1,165 @@
+import dataclasses
+import socket
+import sys
+
+import pytest
+
+from albert_tf.data.fine_tuning.race import examples_of_article, select_level
+from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.data.fine_tuning.tfds import read_tfds
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.errors import InputError
+from tests.data.fine_tuning.test_glue import read
+from tests.data.race_folder import make_article
+from tests.data.tfds_folder import glue_records, write_tfds
+from tests.helpers import shared_path
+
+pytestmark = pytest.mark.filterwarnings("ignore:::tensorflow_datasets")
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        *((name, "data/glue") for name in ("cola", "sst-2", "mrpc", "wnli", "sts-b", "ax")),
+        *((name, "data/glue/format_samples") for name in ("qqp", "qnli")),
+    ],
+)
+def test_real_rows_are_the_same_from_both_sources(tmp_path, name, folder):
+    task = find_task(name)
+    (builder,) = task.tfds.builders
+    expected = {split: read(name, shared_path(folder), split)[:50] for split in task.sets}
+    records = {
+        {"dev": "validation"}.get(split, split): list(
+            glue_records(builder, rows, task.tfds.columns)
+        )
+        for split, rows in expected.items()
+    }
+    write_tfds(builder, tmp_path, records)
+    for split, rows in expected.items():
+        received = read_tfds(task, split, "", str(tmp_path))
+        assert [row.guid for row in received] == [str(number) for number in range(len(rows))]
+        if name == "sts-b" and split != "test":
+            scores = [float(row.label) for row in rows]
+            assert [float(row.label) for row in received] == pytest.approx(scores)
+        else:
+            assert [row.label for row in received] == [row.label for row in rows]
+        texts = [(row.text_a, row.text_b) for row in rows]
+        assert [(row.text_a, row.text_b) for row in received] == texts
+
+
+def test_rte_is_read_with_its_names_of_labels(tmp_path):
+    task = find_task("rte")
+    rows = [
+        Example(str(number), f"premise {number}", "hypothesis", task.labels[number % 2])
+        for number in range(12)
+    ]
+    records = list(glue_records("glue/rte", rows, task.tfds.columns))
+    write_tfds("glue/rte", tmp_path, {"train": records})
+    assert read_tfds(task, "train", "", str(tmp_path)) == rows
+
+
+def test_sets_and_label_names_of_mnli(tmp_path):
+    task = find_task("mnli")
+    rows = [Example("", f"premise {label}", "hypothesis", label) for label in task.labels]
+    records = list(glue_records("glue/mnli", rows, task.tfds.columns))
+    mismatched = {"validation_matched": records[:2], "validation_mismatched": records[1:]}
+    write_tfds("glue/mnli", tmp_path, mismatched)
+    assert [row.label for row in read_tfds(task, "dev", "matched", str(tmp_path))] == [
+        *("contradiction", "entailment"),
+    ]
+    assert [row.label for row in read_tfds(task, "dev", "mismatched", str(tmp_path))] == [
+        *("entailment", "neutral"),
+    ]
+
+
+def test_articles_of_race(tmp_path):
+    articles = {
+        level: [make_article(f"{level}{number}.txt", 2) for number in (2, 9, 10, 100)]
+        for level in ("middle", "high")
+    }
+    for level, of_level in articles.items():
+        records = [
+            {"example_id" if name == "id" else name: value for name, value in article.items()}
+            for article in of_level
+        ]
+        write_tfds(f"race/{level}", tmp_path, {"dev": records})
+    task = find_task("race")
+    received = read_tfds(task, "dev", "", str(tmp_path))
+    expected = [
+        example
+        for level, of_level in articles.items()
+        for article in of_level
+        for example in examples_of_article("", article, task.labels, "dev", level)
+    ]
+    assert received == expected
+    assert read_tfds(select_level(task, "high"), "dev", "", str(tmp_path)) == expected[8:]
+
+
+def test_failed_download_is_one_line_that_names_data_dir(tmp_path, monkeypatch):
+    tfds = pytest.importorskip("tensorflow_datasets")
+
+    def refuse(*arguments, **keywords):
+        raise ConnectionError("no route to\nhost")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", refuse)
+    with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host; .*--data_dir$"):
+        read_tfds(find_task("cola"), "dev", "", str(tmp_path))
+
+
+def test_without_a_network_it_ends_soon_and_leaves_nothing(tmp_path, monkeypatch):
+    pytest.importorskip("tensorflow_datasets")
+    hosts = []
+
+    def refuse(host, *arguments, **keywords):
+        hosts.append(host)
+        raise socket.gaierror("Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("urllib3.util.retry.Retry.sleep", lambda *arguments: None)
+    with pytest.raises(InputError) as caught:
+        read_tfds(find_task("cola"), "dev", "", str(tmp_path))
+    assert str(caught.value) == (
+        "--data_source=tfds: 'glue/cola' can be neither read nor downloaded: no connection to "
+        "dl.fbaipublicfiles.com; give the original files instead: --data_source=files and --data_dir"
+    )
+    assert len(hosts) == 5
+    assert not list(tmp_path.rglob("*.tmp.*"))
+
+
+def test_damaged_file_is_one_line(tmp_path):
+    task = find_task("cola")
+    rows = [Example("", f"text {number}", None, "1") for number in range(9)]
+    write_tfds(
+        "glue/cola",
+        tmp_path,
+        {"validation": list(glue_records("glue/cola", rows, task.tfds.columns))},
+    )
+    (path,) = tmp_path.rglob("*.tfrecord*")
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(
+        InputError, match=r"^--data_source=tfds: 'glue/cola' can be neither read nor"
+    ):
+        read_tfds(task, "dev", "", str(tmp_path))
+
+
+def test_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(InputError, match=r"--data_source=tfds: .*pip install .* --data_dir$"):
+        read_tfds(find_task("cola"), "dev", "", None)
+
+
+def test_label_that_is_none_is_refused(tmp_path):
+    task = dataclasses.replace(find_task("cola"), labels=("0", "2"))
+    records = list(glue_records("glue/cola", [Example("", "a", None, "1")], task.tfds.columns))
+    write_tfds("glue/cola", tmp_path, {"validation": records})
+    with pytest.raises(InputError, match=r"glue/cola, validation, record 0: unknown label '1'"):
+        read_tfds(task, "dev", "", str(tmp_path))

@@ -1,0 +1,367 @@
+"""Text becomes instances: their layout, their repeatability, and the original's statistics."""
+
+import collections
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+from albert_tf.data.pretraining.chunks import BlockMaker, PretrainingDataRule
+from albert_tf.data.pretraining.corpus import Block, CorpusRule
+from albert_tf.data.pretraining.masking import Masker, MaskingRule, choose_ngrams
+from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining.statistics import PretrainingDataStats
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.tokenization import load_tokenizer
+from tests.helpers import shared_path
+
+S, M = 41, 7
+_MASKING, _SPEC = MaskingRule(M), pretraining_record(S, M)
+PAD, UNK, CLS, SEP, MASK = range(5)
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghij"
+WORDS = [first + second for first in LETTERS for second in LETTERS]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    """A WordPiece vocabulary of the words `aa` to `jj`, with endings."""
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL, *WORDS, "##s", "##ed", "."]) + "\n")
+    return load_tokenizer(None, str(path), lower_case=True)
+
+
+def random_text(seed=0, documents=9):
+    """Documents of sentences of random words, a third of them with an ending."""
+    rng = np.random.default_rng(seed)
+
+    def sentence():
+        return " ".join(
+            rng.choice(WORDS) + rng.choice(["", "", "s", "ed"]) for _ in range(rng.integers(1, 15))
+        )
+
+    return "\n\n".join(
+        "\n".join(sentence() + " ." for _ in range(rng.integers(3, 30))) for _ in range(documents)
+    )
+
+
+def block_of(text, first_document=0):
+    documents = [document.split("\n") for document in text.split("\n\n")]
+    return Block(0, first_document, documents, len(text))
+
+
+def make(block, tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
+    """Returns the records of a block, by their keys, and its stats."""
+    rule = PretrainingDataRule(CorpusRule(), SegmentRule(S, objective), masking, seed, dupe_factor)
+    stats = PretrainingDataStats()
+    keyed = sorted(BlockMaker(tokenizer, rule)(block, stats))
+    return [record for _, record in keyed], stats
+
+
+def parse(records, spec=_SPEC):
+    parsed = spec.parse(tf.constant(records))
+    return {name: tensor.numpy() for name, tensor in parsed.items()}
+
+
+@pytest.fixture(scope="module")
+def block():
+    return block_of(random_text())
+
+
+def test_the_text_is_counted(tokenizer):
+    block = block_of("aa bbs\nzz cc\n\n\u200b\ndd\n\nee\n\nff gg hh")
+    _, stats = make(block, tokenizer)
+    assert (stats.documents, stats.sentences, stats.pieces, stats.unknown_pieces) == (2, 3, 8, 1)
+    assert (stats.skipped_documents, stats.skipped_sentences) == (2, 1)
+    assert stats.unknown_share == 1 / 8
+
+
+@pytest.mark.parametrize(("objective", "documents"), [("sop", 0), ("none", 2), ("nsp", 2)])
+def test_what_is_too_small_for_the_objective_makes_nothing_or_something(
+    tokenizer, objective, documents
+):
+    _, stats = make(block_of("aa\n\nbb"), tokenizer, objective=objective)
+    assert stats.documents == documents
+    assert (stats.instances > 0) == (documents > 0)
+    _, stats = make(block_of("aa bb cc"), tokenizer, objective="nsp")
+    assert (stats.documents, stats.instances) == (1, 0)
+
+
+def test_a_document_of_one_sentence_makes_an_instance(tokenizer):
+    records, stats = make(block_of("aa bb cc"), tokenizer, dupe_factor=1)
+    assert stats.instances == 1
+    assert parse(records)["input_mask"].sum() == 6
+
+
+def test_a_line_of_ten_megabytes_is_used_to_its_end(tokenizer, monkeypatch):
+    """A WordPiece vocabulary is slow, so every word of the line is one character, or a space."""
+    monkeypatch.setattr(
+        tokenizer,
+        "encode_batch",
+        lambda texts, num_threads: [[5] * len(text.split()) for text in texts],
+    )
+    line = "a " * 5_000_000
+    made = []
+    maker = BlockMaker(
+        tokenizer, PretrainingDataRule(CorpusRule(), SegmentRule(S), MaskingRule(M), 3, 1)
+    )
+    monkeypatch.setattr(
+        maker, "_make_instances", lambda documents, index, rng: made.extend(documents) or ()
+    )
+    stats = PretrainingDataStats()
+    assert list(maker(Block(0, 0, [[line]], len(line)), stats)) == []
+    assert (stats.sentences, stats.pieces) == (1, 5_000_000)
+    assert made[0].num_sentences == math.ceil(5_000_000 / SegmentRule(S).max_tokens)
+
+
+def test_long_lines_are_cut_for_the_tokenizer_where_it_changes_nothing(tokenizer):
+    words = WORDS * 700
+    text = " ".join(words)
+    assert len(text) > 100_000
+    _, stats = make(block_of(text), tokenizer, dupe_factor=1)
+    assert (stats.sentences, stats.pieces, stats.unknown_pieces) == (1, len(words), 0)
+    _, stats = make(block_of("".join(words)), tokenizer, dupe_factor=1)
+    assert stats.sentences == 1
+    assert stats.unknown_pieces == stats.pieces > 10
+
+
+def test_instances_without_masks_are_whole(block, tokenizer):
+    records, stats = make(block, tokenizer, masking=None)
+    assert stats.predictions == 0
+    example = tf.train.Example.FromString(records[0])
+    assert set(example.features.feature) == {each.name for each in unmasked_record(S).features}
+    instances = parse(records, unmasked_record(S))
+    ids = instances["input_ids"]
+    assert not (ids == MASK).any()
+    begins = tokenizer.word_start[ids] | np.isin(ids, [CLS, SEP])
+    np.testing.assert_array_equal(
+        instances["token_boundary"], begins & (instances["input_mask"] == 1)
+    )
+
+
+def test_instances_have_the_layout_of_the_original(block, tokenizer):
+    records, _ = make(block, tokenizer)
+    instances = parse(records)
+    lengths = instances["input_mask"].sum(axis=1)
+    assert lengths.max() == S
+    assert lengths.min() < S
+    for row, length in enumerate(lengths):
+        instance = {name: array[row] for name, array in instances.items()}
+        positions = instance["masked_lm_positions"][instance["masked_lm_weights"] == 1]
+        ids = instance["input_ids"].copy()
+        ids[positions] = instance["masked_lm_ids"][: len(positions)]
+        first_sep, last_sep = np.flatnonzero(ids == SEP)
+        assert ids[0] == CLS
+        assert last_sep == length - 1
+        assert np.all(ids[length:] == PAD)
+        assert not np.isin(ids[:length], [PAD, MASK]).any()
+        at = np.arange(S)
+        np.testing.assert_array_equal(instance["input_mask"], at < length)
+        np.testing.assert_array_equal(instance["segment_ids"], (first_sep < at) & (at < length))
+        begins = tokenizer.word_start[ids] | np.isin(ids, [CLS, SEP])
+        np.testing.assert_array_equal(instance["token_boundary"], begins & (at < length))
+        assert np.all(np.diff(positions) > 0)
+        padding = slice(len(positions), None)
+        for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+            assert np.all(instance[name][padding] == 0)
+
+
+def test_instances_without_a_second_loss_have_one_segment(block, tokenizer):
+    records, stats = make(block, tokenizer, objective="none")
+    instances = parse(records)
+    assert instances["segment_ids"].sum() == instances["next_sentence_labels"].sum() == 0
+    assert stats.swapped_share == 0
+
+
+def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
+    # Each document has words of its own.
+    text = "\n\n".join("\n".join([f"{first}a {first}b {first}c"] * 9) for first in LETTERS)
+    instances = parse(make(block_of(text), tokenizer, objective="nsp")[0])
+    ids = instances["input_ids"].copy()
+    for row, positions in enumerate(instances["masked_lm_positions"]):
+        real = instances["masked_lm_weights"][row] == 1
+        ids[row, positions[real]] = instances["masked_lm_ids"][row][real]
+    owner = (ids - len(SPECIAL)) // len(LETTERS)
+    labels = set()
+    for row in range(len(ids)):
+        is_b = (instances["segment_ids"][row] == 1) & (ids[row] != SEP)
+        label = int(instances["next_sentence_labels"][row, 0])
+        assert (owner[row, 1] != owner[row, is_b][0]) == label
+        labels.add(label)
+    assert labels == {0, 1}
+
+
+def test_stats_say_what_is_in_the_records(block, tokenizer):
+    records, stats = make(block, tokenizer)
+    instances = parse(records)
+    assert stats.instances == len(records)
+    assert stats.mean_length == pytest.approx(instances["input_mask"].sum() / len(records))
+    assert stats.masked_share == pytest.approx(
+        instances["masked_lm_weights"].sum() / instances["input_mask"].sum()
+    )
+    assert stats.swapped_share == pytest.approx(instances["next_sentence_labels"].mean())
+    assert stats.documents == len(block.documents)
+
+
+def test_the_seed_decides_every_byte(block, tokenizer):
+    assert make(block, tokenizer, seed=1)[0] == make(block, tokenizer, seed=1)[0]
+    assert set(make(block, tokenizer, seed=1)[0]).isdisjoint(make(block, tokenizer, seed=2)[0])
+
+
+def test_copies_differ_and_documents_do_not_depend_on_each_other(block, tokenizer):
+    once, _ = make(block, tokenizer, dupe_factor=1)
+    twice, _ = make(block, tokenizer, dupe_factor=2)
+    assert set(once) < set(twice)
+    assert len(set(twice)) == len(twice)
+    fewer = block._replace(documents=block.documents[4:], first_document=4)
+    assert set(make(fewer, tokenizer, dupe_factor=1)[0]) < set(once)
+
+
+def test_the_order_of_the_keys_is_not_that_of_the_text(block, tokenizer):
+    rule = PretrainingDataRule(CorpusRule(), SegmentRule(S), MaskingRule(M), 3, 1)
+    keyed = list(BlockMaker(tokenizer, rule)(block, PretrainingDataStats()))
+    keys = np.array([key for key, _ in keyed], np.float64) / 2**64
+    assert 0.4 < keys.mean() < 0.6
+    assert abs(np.corrcoef(keys, np.arange(len(keys)))[0, 1]) < 0.3
+    assert len(set(keys)) == len(keys)
+
+
+# The rows of the reference statistics that no wanted departure touches, with the tolerance that is
+# allowed on top of the sampling error.
+GOLDEN_ROWS = {
+    "ngram_words/1": 0.003,
+    "ngram_words/2": 0.003,
+    "ngram_words/3": 0.003,
+    "mean_pieces_per_ngram": 0.0,
+    "masked_fraction_of_tokens": 0.0005,
+    "shown_as_mask": 0.003,
+    "shown_unchanged": 0.003,
+    "shown_as_other": 0.003,
+    "reached_goal_fraction": 0.0,
+    "boundary_fraction_of_tokens": 0.0005,
+    "swapped_among_multi_segment": 0.0,
+}
+SEEDS = 5
+
+
+@pytest.fixture(scope="module")
+def golden():
+    return json.loads(shared_path("golden/pretraining_data/stats_128.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def counts_of_seeds(golden):
+    """What is in the records of the golden corpus, for each seed, and in its n-grams."""
+    model = shared_path("data/sentencepiece/30k-clean.model")
+    tokenizer = load_tokenizer(str(model), None, lower_case=True)
+    corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
+    block = Block(0, 0, corpus["documents"], 0)
+    return [count(block, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]
+
+
+def test_statistics_are_those_of_the_original(golden, counts_of_seeds):
+    for name in ("documents", "sentences", "pieces"):
+        assert counts_of_seeds[0][f"corpus {name}"] == golden["source"][name]
+    ours = [shares(counts) for counts in counts_of_seeds]
+    for row, allowed in GOLDEN_ROWS.items():
+        mean, deviation, _, _ = golden["aggregate_mean_sd_min_max"][row]
+        received = np.mean([one[row] for one in ours])
+        tolerance = 4 * deviation * math.sqrt(1 / len(golden["seeds"]) + 1 / SEEDS) + allowed
+        assert received == pytest.approx(mean, abs=tolerance), row
+
+
+@pytest.mark.parametrize(
+    ("total", "names", "rows"),
+    [
+        ("ngrams", [1, 2, 3], ["ngram_words/1", "ngram_words/2", "ngram_words/3"]),
+        (
+            "predictions",
+            ["mask", "unchanged", "other"],
+            ["shown_as_mask", "shown_unchanged", "shown_as_other"],
+        ),
+    ],
+)
+def test_counts_are_from_the_distribution_of_the_original(
+    golden, counts_of_seeds, total, names, rows
+):
+    """Chi-square test of homogeneity at one seed: the original's ten seeds against ours."""
+    theirs = golden["aggregate_mean_sd_min_max"]
+    their_total = theirs[total][0] * len(golden["seeds"])
+    table = [
+        [counts_of_seeds[0][name] for name in names],
+        [theirs[row][0] * their_total for row in rows],
+    ]
+    assert scipy.stats.chi2_contingency(table).pvalue > 0.001
+
+
+def test_half_of_the_instances_are_swapped(counts_of_seeds):
+    """A wanted departure from the original, whose label 1 also says that a text is random."""
+    counts = sum(counts_of_seeds, collections.Counter())
+    observed = [counts["swapped"], counts["instances"] - counts["swapped"]]
+    assert scipy.stats.chisquare(observed).pvalue > 0.001
+
+
+def golden_rule(flags, seed):
+    return PretrainingDataRule(
+        CorpusRule(),
+        SegmentRule(flags["max_seq_length"]),
+        MaskingRule(flags["max_predictions_per_seq"]),
+        seed,
+        flags["dupe_factor"],
+    )
+
+
+def count(block, tokenizer, seed, flags):
+    """Returns the counts of one seed, from the records and from n-grams of their text."""
+    rule = MaskingRule(flags["max_predictions_per_seq"])
+    length, predictions = flags["max_seq_length"], flags["max_predictions_per_seq"]
+    masker = Masker(tokenizer, rule)
+    counts = collections.Counter()
+    rng = np.random.default_rng(seed)
+    maker = BlockMaker(tokenizer, golden_rule(flags, seed))
+    stats = PretrainingDataStats()
+    records = [record for _, record in maker(block, stats)]
+    for name in ("documents", "sentences", "pieces"):
+        counts[f"corpus {name}"] = getattr(stats, name)
+    instances = pretraining_record(length, predictions).parse(tf.constant(records))
+    instances = {name: tensor.numpy() for name, tensor in instances.items()}
+    for row in range(len(records)):
+        instance = {name: array[row] for name, array in instances.items()}
+        length = int(instance["input_mask"].sum())
+        chosen = int(instance["masked_lm_weights"].sum())
+        positions = instance["masked_lm_positions"][:chosen]
+        ids = instance["input_ids"][:length]
+        labels = instance["masked_lm_ids"][:chosen]
+        counts["instances"] += 1
+        counts["pieces"] += length
+        counts["chosen"] += chosen
+        counts["reached"] += chosen == rule.num_predictions(length)
+        counts["boundaries"] += int(instance["token_boundary"].sum())
+        counts["swapped"] += int(instance["next_sentence_labels"][0])
+        counts["mask"] += np.count_nonzero(ids[positions] == tokenizer.mask_id)
+        counts["unchanged"] += np.count_nonzero(ids[positions] == labels)
+        unmasked = ids.copy()
+        unmasked[positions] = labels
+        words = masker.find_words(unmasked)
+        ngrams = choose_ngrams(words, rule.num_predictions(length), rule, rng)
+        counts["ngrams"] += len(ngrams)
+        counts.update(last - first for first, last in ngrams)
+    counts["other"] = counts["chosen"] - counts["mask"] - counts["unchanged"]
+    return counts
+
+
+def shares(counts):
+    return {
+        **{f"ngram_words/{n}": counts[n] / counts["ngrams"] for n in (1, 2, 3)},
+        "mean_pieces_per_ngram": counts["chosen"] / counts["ngrams"],
+        "masked_fraction_of_tokens": counts["chosen"] / counts["pieces"],
+        "shown_as_mask": counts["mask"] / counts["chosen"],
+        "shown_unchanged": counts["unchanged"] / counts["chosen"],
+        "shown_as_other": counts["other"] / counts["chosen"],
+        "reached_goal_fraction": counts["reached"] / counts["instances"],
+        "boundary_fraction_of_tokens": counts["boundaries"] / counts["pieces"],
+        "swapped_among_multi_segment": counts["swapped"] / counts["instances"],
+    }

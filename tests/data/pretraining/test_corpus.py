@@ -1,0 +1,226 @@
+"""Files of every format and compression become documents, in blocks that the input alone decides."""
+
+import gzip
+import hashlib
+import itertools
+import json
+import os
+import sys
+import tracemalloc
+
+import pytest
+
+from albert_tf.data.pretraining.compression import decompress
+from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule, find_files
+from albert_tf.errors import InputError
+
+zstandard = pytest.importorskip("zstandard", reason="needs zstandard")
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def read(paths, **rule):
+    """Returns the sentences of each document."""
+    rule = CorpusRule(**rule)
+    blocks = CorpusReader(paths, rule).blocks()
+    return [rule.split_sentences(document) for block in blocks for document in block.documents]
+
+
+def test_blank_lines_and_ends_of_files_end_documents(tmp_path):
+    one = write(tmp_path / "one", "\n\na b\nc\n \t\n\nd")
+    two = write(tmp_path / "two", "e\n")
+    assert read([one, two]) == [["a b", "c"], ["d"], ["e"]]
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_text(tmp_path):
+    path = write(tmp_path / "text", b"\xef\xbb\xbf\r\na\r\nb\r\n\r\nc")
+    assert read([path]) == [["a", "b"], ["c"]]
+
+
+def test_prose_is_split_into_sentences_across_lines_but_not_paragraphs(tmp_path):
+    prose = "Mr. Knightley came\nin. He sat down.\n\nA heading\n\n\nWas it\r\nfive? No!\n"
+    paths = [write(tmp_path / name, prose) for name in "ab"]
+    document = ["Mr. Knightley came in.", "He sat down.", "A heading", "Was it five?", "No!"]
+    received = read(paths, input_format="text")
+    assert [[sentence.strip() for sentence in one] for one in received] == [document, document]
+
+
+def test_the_language_decides_what_a_sentence_is(tmp_path):
+    path = write(tmp_path / "text", "Das ist z. B. so. Und das ist bzw. war so.")
+    assert len(read([path], input_format="text", language="de")[0]) == 2
+
+
+def test_json_lines_are_documents_of_prose(tmp_path):
+    lines = [
+        '{"text": "One. Two.\\n\\nThree", "id": 7}',
+        "",
+        '{"text": ""}',
+        '{"text": "\\ud83d x"}',
+    ]
+    received = read([write(tmp_path / "text", "\n".join(lines))], input_format="jsonl")
+    assert [[sentence.strip() for sentence in one] for one in received] == [
+        ["One.", "Two.", "Three"],
+        ["\ufffd\ufffd\ufffd x"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"body": "a", "id": 1}', "no field 'text', but 'body', 'id'"),
+        ("{}", "no field 'text', but none"),
+        ('{"text": 7}', "the field 'text' is of type int"),
+        ('["text"]', "received JSON that is no object"),
+        ('{"text": "a"', "not JSON: "),
+        pytest.param('{"text": ' + "[" * 200_000, "JSON nested too deeply", id="deep"),
+        pytest.param('{"id": ' + "7" * 10_000 + "}", "JSON with an integer of more", id="digits"),
+    ],
+)
+def test_json_lines_without_text_are_named(tmp_path, line, what):
+    path = write(tmp_path / "text.jsonl", '{"text": "good"}\n\n' + line)
+    with pytest.raises(InputError, match=f"text.jsonl, line 3: {what}.*expected a JSON object"):
+        read([path], input_format="jsonl")
+
+
+def test_bytes_that_are_not_utf8_are_named_or_replaced_and_counted(tmp_path):
+    path = write(tmp_path / "text", b"a\n\nb\xe9\xe9\nc\xe9\n")
+    with pytest.raises(InputError, match=r"text, line 3: byte 2 is 0xe9"):
+        read([path])
+    reader = CorpusReader([path], CorpusRule(encoding_errors="replace"))
+    assert [block.documents for block in reader.blocks()] == [[["a"], ["b\ufffd\ufffd", "c\ufffd"]]]
+    assert reader.replaced_lines == 2
+
+
+def compressed(suffix, content):
+    if suffix == ".gz":
+        return gzip.compress(content)
+    return zstandard.ZstdCompressor(write_checksum=True).compress(content)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_files(tmp_path, suffix):
+    content = "\n".join(f"line {number}" for number in range(100_000)).encode()
+    # Two streams one after the other are one file, as `cat a.gz b.gz` makes it.
+    both = compressed(suffix, content) + compressed(suffix, b"\nend")
+    path = write(tmp_path / f"text{suffix}", both)
+    reader = CorpusReader([path], CorpusRule())
+    (block,) = reader.blocks()
+    assert "\n".join(block.documents[0]).encode() == content + b"\nend"
+    assert reader.sha256 == {path: hashlib.sha256(both).hexdigest()}
+    assert block.input_bytes == reader.bytes_read == len(both)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_memory_does_not_depend_on_the_compression_ratio(suffix):
+    size = 200 << 20
+    bomb = compressed(suffix, bytes(size))
+    assert len(bomb) < size / 500
+    tracemalloc.start()
+    try:
+        assert sum(map(len, decompress([bomb], f"text{suffix}"))) == size
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_broken_compressed_files_are_named(tmp_path, suffix):
+    good = compressed(suffix, os.urandom(10_000).hex().encode())
+    cut = write(tmp_path / f"cut{suffix}", good[:-5])
+    with pytest.raises(
+        InputError, match=f"cut{suffix}: is cut short; expected a complete {suffix}"
+    ):
+        read([cut])
+    changed = write(tmp_path / f"changed{suffix}", good[:500] + b"\0\xff" * 50 + good[600:])
+    with pytest.raises(InputError, match=f"changed{suffix}: is (damaged|cut short)"):
+        read([changed])
+    with pytest.raises(InputError, match=f"none{suffix}: is damaged, or no {suffix} file"):
+        read([write(tmp_path / f"none{suffix}", "just text")])
+
+
+def test_a_missing_package_for_zst_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "text.zst", compressed(".zst", b"a"))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(InputError, match=r"text\.zst: .*pip install zstandard"):
+        read([path])
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \r\n\n", b"\xef\xbb\xbf"])
+def test_files_without_text_are_named(tmp_path, content):
+    paths = [write(tmp_path / "one", content), write(tmp_path / "two", content)]
+    with pytest.raises(InputError, match=r"one and 1 more: no text, expected .*input_format=lines"):
+        read(paths)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match="missing: cannot be read"):
+        read([str(tmp_path / "missing")])
+
+
+def test_a_line_of_ten_megabytes_is_a_sentence(tmp_path):
+    line = "word " * 2_000_000
+    assert read([write(tmp_path / "text", f"a\n{line}\nb\n")]) == [["a", line], ["b"]]
+
+
+def test_a_line_without_end_is_named(tmp_path):
+    path = write(tmp_path / "text", b"a\nb\n" + b"x" * (66 << 20))
+    with pytest.raises(InputError, match="text, line 3: is longer than 64 MiB"):
+        read([path])
+
+
+def numbered_documents(lengths):
+    """Documents of lines of ten characters."""
+    numbers = itertools.count()
+    return "\n\n".join(
+        "\n".join(f"{next(numbers):010d}" for _ in range(length)) for length in lengths
+    )
+
+
+@pytest.mark.parametrize("min_documents", [1, 2])
+@pytest.mark.parametrize("lengths", [[3, 4, 5, 6, 1, 9], [1] * 23, [40], [8, 7], [1, 30, 1, 1]])
+@pytest.mark.parametrize("input_format", ["lines", "jsonl"])
+def test_blocks_are_bounded_and_nothing_is_lost(tmp_path, min_documents, lengths, input_format):
+    text = numbered_documents(lengths)
+    lines = [line for line in text.split("\n") if line]
+    if input_format == "jsonl":
+        documents = [document.replace("\n", "\n\n") for document in text.split("\n\n")]
+        text = "\n".join(json.dumps({"text": document}) for document in documents)
+    rule = CorpusRule(input_format, min_documents=min_documents, block_characters=70)
+    blocks = list(CorpusReader([write(tmp_path / "text", text)], rule).blocks())
+    received = [line for block in blocks for document in block.documents for line in document]
+    assert received == lines
+    assert [block.number for block in blocks] == list(range(len(blocks)))
+    for before, block in itertools.pairwise(blocks):
+        assert block.first_document == before.first_document + len(before.documents)
+    for block in blocks:
+        assert sum(map(len, itertools.chain(*block.documents))) < 4 * 70 * min_documents
+        assert len(block.documents) >= min_documents
+        assert max(map(len, block.documents)) <= 7
+    assert len(blocks) >= sum(lengths) // 28 // min_documents
+
+
+def test_files_folders_and_patterns_are_found_once(tmp_path):
+    for name in ("b.txt", "a.txt", "sub/deep/c.txt", "sub/.hidden"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, name)
+    found = find_files([str(tmp_path / "*.txt"), str(tmp_path)], "input_file")
+    names = [os.path.relpath(file.path, tmp_path) for file in found]
+    assert names == ["a.txt", "b.txt", "sub/deep/c.txt"]
+    assert [file.size for file in found] == [5, 5, 14]
+    # A folder is entered once, however many links lead to it, or back to a folder above.
+    for link, target in {"sub/deep/loop": "sub", "sub/again": "sub/deep"}.items():
+        (tmp_path / link).symlink_to(tmp_path / target)
+    found = find_files([str(tmp_path)], "input_file")
+    assert sorted(os.path.basename(file.path) for file in found) == ["a.txt", "b.txt", "c.txt"]
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    with pytest.raises(InputError, match="nowhere: cannot be read: No such file"):
+        find_files([str(tmp_path)], "input_file")
+    with pytest.raises(InputError, match=r"--input_file: no file matches '.*\*\.md'"):
+        find_files([str(tmp_path / "*.md")], "input_file")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"--input_file: the folder '.*empty' holds no file"):
+        find_files([str(tmp_path / "empty")], "input_file")

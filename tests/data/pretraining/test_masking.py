@@ -1,0 +1,183 @@
+"""Masking: what is hidden comes back, words stay whole, and every share is the paper's."""
+
+import types
+
+import numpy as np
+import pytest
+
+from albert_tf.data.pretraining.masking import (
+    Masker,
+    MaskingRule,
+    Words,
+    choose_ngrams,
+    find_boundaries,
+)
+
+CLS, SEP, MASK = 2, 3, 4
+V = 97
+VOCABULARY = types.SimpleNamespace(
+    vocab_size=V,
+    cls_id=CLS,
+    sep_id=SEP,
+    mask_id=MASK,
+    word_start=np.arange(V) % 3 != 0,  # every third piece goes on with a word
+    ordinary_ids=np.arange(5, V, dtype=np.int32),
+)
+
+
+def sequence(rng, a=40, b=30):
+    """[CLS] A [SEP] B [SEP] of random ordinary pieces, the first of B within a word."""
+    first, second = rng.choice(VOCABULARY.ordinary_ids, a), rng.choice(VOCABULARY.ordinary_ids, b)
+    second[0] = 33
+    return np.concatenate([[CLS], first, [SEP], second, [SEP]]).astype(np.int32)
+
+
+def masked_sequences(rule, count=200, seed=0):
+    rng = np.random.default_rng(seed)
+    masker = Masker(VOCABULARY, rule)
+    for _ in range(count):
+        ids = sequence(rng)
+        yield ids, masker(ids, rng)
+
+
+def assert_share(successes, trials, expected):
+    """Within four standard deviations, which a correct draw leaves once in 16,000 seeds."""
+    assert abs(successes / trials - expected) < 4 * np.sqrt(expected * (1 - expected) / trials)
+
+
+def test_unmasking_gives_the_input_back():
+    for ids, masked in masked_sequences(MaskingRule(20)):
+        restored = masked.input_ids.copy()
+        restored[masked.positions] = masked.ids
+        np.testing.assert_array_equal(restored, ids)
+        assert masked.input_ids.dtype == masked.ids.dtype == np.int32
+
+
+def test_positions_increase_and_are_never_special():
+    for ids, masked in masked_sequences(MaskingRule(20)):
+        assert np.all(np.diff(masked.positions) > 0)
+        assert not np.isin(ids[masked.positions], [CLS, SEP]).any()
+
+
+@pytest.mark.parametrize(
+    ("length", "most", "share", "expected"),
+    [
+        (128, 20, 0.15, 19),
+        (512, 77, 0.15, 77),
+        (512, 20, 0.15, 20),
+        (5, 20, 0.15, 1),
+        (30, 9, 0.1, 3),
+    ],
+)
+def test_the_goal_is_a_share_of_the_sequence(length, most, share, expected):
+    assert MaskingRule(most, share).num_predictions(length) == expected
+
+
+def test_the_goal_is_reached_where_there_are_short_words():
+    assert {len(masked.ids) for _, masked in masked_sequences(MaskingRule(20))} == {11}
+    assert {len(masked.ids) for _, masked in masked_sequences(MaskingRule(7))} == {7}
+
+
+def test_words_are_masked_whole():
+    for ids, masked in masked_sequences(MaskingRule(20)):
+        is_chosen = np.isin(np.arange(len(ids)), masked.positions)
+        words = Masker(VOCABULARY, MaskingRule(20)).find_words(ids)
+        for start, end in zip(*words, strict=True):
+            assert is_chosen[start:end].all() or not is_chosen[start:end].any()
+
+
+def test_words_cover_the_text_and_begin_where_pieces_say():
+    ids = np.array([CLS, 6, 7, 9, 8, SEP, 9, 10, 12, 15, SEP], np.int32)
+    words = Masker(VOCABULARY, MaskingRule(20)).find_words(ids)
+    assert words.starts.tolist() == [1, 2, 4, 6, 7]  # 6 and 9 begin segments within a word
+    assert words.ends.tolist() == [2, 4, 5, 7, 10]
+    boundary = find_boundaries(VOCABULARY)[ids]
+    assert boundary.astype(int).tolist() == [1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1]
+
+
+def test_without_whole_words_each_piece_is_one():
+    ids = np.array([CLS, 6, 7, 9, SEP, 9, SEP], np.int32)
+    words = Masker(VOCABULARY, MaskingRule(20, do_whole_word_mask=False)).find_words(ids)
+    assert words.starts.tolist() == [1, 2, 3, 5]
+    assert words.ends.tolist() == [2, 3, 4, 6]
+
+
+def test_no_ngram_crosses_a_segment_and_none_overlap():
+    rng = np.random.default_rng(0)
+    rule = MaskingRule(60, masked_lm_prob=0.8, ngram=5, favor_shorter_ngram=False)
+    for _ in range(200):
+        words = Masker(VOCABULARY, rule).find_words(sequence(rng))
+        ngrams = choose_ngrams(words, 60, rule, rng)
+        assert max(last - first for first, last in ngrams) > 1
+        for first, last in ngrams:
+            np.testing.assert_array_equal(
+                words.starts[first + 1 : last], words.ends[first : last - 1]
+            )
+        chosen = [word for first, last in ngrams for word in range(first, last)]
+        assert len(chosen) == len(set(chosen))
+
+
+@pytest.mark.parametrize(("favor_shorter", "weights"), [(True, [6, 3, 2]), (False, [2, 3, 6])])
+def test_ngram_lengths_have_the_probabilities_of_the_paper(favor_shorter, weights):
+    rng = np.random.default_rng(0)
+    rule = MaskingRule(20, favor_shorter_ngram=favor_shorter)
+    starts = np.arange(1, 1001)
+    words = Words(starts, starts + 1)
+    # The first n-gram of a draw is neither shortened nor left out.
+    lengths = []
+    for _ in range(3000):
+        first, last = choose_ngrams(words, 3, rule, rng)[0]
+        if last < 998:
+            lengths.append(last - first)
+    for n, weight in enumerate(weights, 1):
+        assert_share(lengths.count(n), len(lengths), weight / 11)
+
+
+class FixedDraws:
+    """A generator that draws what it is told."""
+
+    def __init__(self, order, uniform):
+        self.permutation = lambda count: np.array(order)
+        self.random = lambda count: np.full(count, uniform)
+
+
+def test_an_ngram_that_meets_another_is_left_out():
+    starts = np.arange(1, 7)
+    draws = FixedDraws(order=[2, 1, 5, 0, 4, 3], uniform=0.99)  # always three words
+    ngrams = choose_ngrams(Words(starts, starts + 1), 20, MaskingRule(20), draws)
+    assert ngrams == [(2, 5), (5, 6)]
+
+
+def test_an_ngram_over_the_goal_loses_words_or_is_left_out():
+    starts = np.array([1, 3, 5, 7, 13])  # words of 2, 2, 2, 6 and 1 pieces
+    words = Words(starts, np.array([3, 5, 7, 13, 14]))
+    draws = FixedDraws(order=[3, 0, 2, 4, 1], uniform=0.99)
+    assert choose_ngrams(words, 5, MaskingRule(20), draws) == [(0, 2), (4, 5)]
+
+
+def test_chosen_pieces_are_shown_80_10_10():
+    before, after = [], []
+    for ids, masked in masked_sequences(MaskingRule(60, masked_lm_prob=0.8), count=500):
+        before.append(ids[masked.positions])
+        after.append(masked.input_ids[masked.positions])
+    before, after = np.concatenate(before), np.concatenate(after)
+    same = 1 / len(VOCABULARY.ordinary_ids)  # another piece is the same one by chance
+    assert_share(np.sum(after == MASK), len(after), 0.8)
+    assert_share(np.sum(after == before), len(after), 0.1 + 0.1 * same)
+    assert np.isin(after[after != MASK], VOCABULARY.ordinary_ids).all()
+    assert len(np.unique(after)) == len(VOCABULARY.ordinary_ids) + 1
+
+
+def test_what_is_not_chosen_is_shown_as_it_is():
+    for ids, masked in masked_sequences(MaskingRule(20)):
+        others = np.setdiff1d(np.arange(len(ids)), masked.positions)
+        np.testing.assert_array_equal(masked.input_ids[others], ids[others])
+
+
+def test_the_generator_decides_everything():
+    one, again, other = (
+        [masked.positions.tolist() for _, masked in masked_sequences(MaskingRule(20), seed=seed)]
+        for seed in (1, 1, 2)
+    )
+    assert one == again
+    assert one != other

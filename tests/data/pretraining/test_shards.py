@@ -1,0 +1,112 @@
+"""The same bytes from any number of workers, and what is complete is not made again."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from albert_tf.data.pretraining.chunks import PretrainingDataRule
+from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule
+from albert_tf.data.pretraining.instances import shards as two_passes
+from albert_tf.data.pretraining.masking import MaskingRule
+from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining.shards import make_runs, write_shards
+from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.records import check_records
+from albert_tf.progress import Progress
+from albert_tf.tokenization import load_tokenizer
+
+S, M = 29, 5
+WORDS = [first + second for first in "abcdefghij" for second in "abcdefghij"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    return load_tokenizer(None, str(path), lower_case=True)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Two files of documents of random words."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("corpus")
+
+    def document():
+        sentences = rng.integers(1, 30)
+        return "\n".join(" ".join(rng.choice(WORDS, rng.integers(1, 12))) for _ in range(sentences))
+
+    for name in ("one", "two"):
+        (folder / name).write_text("\n\n".join(document() for _ in range(40)))
+    return [str(folder / "one"), str(folder / "two")]
+
+
+def make(corpus, tokenizer, folder, num_workers=1, objective="sop", shards=3):
+    """Returns the bytes of the shards."""
+    segments = SegmentRule(S, objective)
+    rule = PretrainingDataRule(
+        CorpusRule(min_documents=segments.min_documents, block_characters=1500),
+        segments,
+        MaskingRule(M),
+        seed=7,
+        dupe_factor=2,
+    )
+    (folder / "runs").mkdir(exist_ok=True, parents=True)
+    paths = [str(folder / f"shard{number}") for number in range(shards)]
+    reader = CorpusReader(corpus, rule.corpus)
+    with Progress("making", "MB") as progress:
+        runs = make_runs(reader, tokenizer, rule, str(folder / "runs"), num_workers, progress)
+    assert progress.done == pytest.approx(reader.bytes_read / 1e6)
+    with Progress("writing", "instances") as progress:
+        write_shards(runs, paths, "none", num_workers, progress)
+    assert progress.done == runs.stats.instances
+    return [pathlib.Path(path).read_bytes() for path in paths]
+
+
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_the_bytes_do_not_depend_on_the_number_of_workers(
+    corpus, tokenizer, tmp_path, objective, monkeypatch
+):
+    monkeypatch.setattr(two_passes, "_BYTES_PER_WORKER", 1000)
+    alone = make(corpus, tokenizer, tmp_path / "1", 1, objective)
+    assert len(list((tmp_path / "1" / "runs").glob("*.run"))) > 10
+    for workers in (2, 5):
+        assert make(corpus, tokenizer, tmp_path / str(workers), workers, objective) == alone
+
+
+def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
+    sizes = [len(content) for content in make(corpus, tokenizer, tmp_path, shards=7)]
+    assert max(sizes) - min(sizes) < 1.02 * sum(sizes) / 7
+    check_records(str(tmp_path / "shard3"), pretraining_record(S, M), limit=None)
+
+
+def test_what_is_complete_is_not_made_again(corpus, tokenizer, tmp_path, monkeypatch):
+    whole = make(corpus, tokenizer, tmp_path)
+    shard, runs = tmp_path / "shard1", sorted((tmp_path / "runs").iterdir())
+    kept = {path: path.stat().st_ino for path in runs}
+    lost = [path for path in runs if path.name.startswith("block-000003")]
+    for path in (shard, *lost):
+        path.unlink()
+    made = []
+    make_block = two_passes.BlockMaker.__call__
+
+    def note(self, block, stats):
+        made.append(block.number)
+        return make_block(self, block, stats)
+
+    monkeypatch.setattr(two_passes.BlockMaker, "__call__", note)
+    assert make(corpus, tokenizer, tmp_path) == whole
+    assert made == [3]
+    changed = [path for path, inode in kept.items() if path.stat().st_ino != inode]
+    assert set(changed) <= set(lost)
+    # Where a block starts and what is in it decides whether what was made of it is still good.
+    made.clear()
+    longer = pathlib.Path(corpus[1]).read_text() + "\n\naa bb\ncc\n"
+    (tmp_path / "longer").write_text(longer)
+    for shard in tmp_path.glob("shard*"):
+        shard.unlink()
+    now = make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path)
+    assert made == [max(made)]
+    monkeypatch.undo()
+    assert now == make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path / "fresh")

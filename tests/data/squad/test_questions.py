@@ -1,0 +1,248 @@
+import copy
+import json
+import operator
+
+import pytest
+
+from albert_tf.data.squad.questions import (
+    Answer,
+    SquadExample,
+    describe_faults,
+    read_squad,
+    read_squad_tfds,
+    select_trainable,
+)
+from albert_tf.errors import InputError
+from tests.data.squad_file import make_question, make_squad, write_squad
+from tests.data.tfds_folder import write_tfds
+from tests.helpers import shared_path
+
+CONTEXT = "Ada wrote the café's first note in 1843."
+REAL_FILES = {
+    "dev-v2.0-half.json": (6078, 3168),
+    "xquad.ar.json": (1190, 0),
+    "xquad.de.json": (1190, 0),
+    "xquad.hi.json": (1190, 0),
+    "xquad.zh.json": (1190, 0),
+}
+
+
+def test_several_gold_answers_and_impossible_questions(tmp_path):
+    squad = make_squad(
+        (
+            CONTEXT,
+            [
+                make_question("one", [("Ada", 0), ("café", 14)]),
+                make_question("two", is_impossible=True, plausible_answers=[]),
+            ],
+        ),
+        ("Another passage.", [make_question("three", [("passage", 8)], question="¿qué?")]),
+    )
+    examples = read_squad(write_squad(tmp_path / "dev.json", squad))
+    assert examples == [
+        SquadExample("one", "who was it ?", CONTEXT, (Answer("Ada", 0), Answer("café", 14))),
+        SquadExample("two", "who was it ?", CONTEXT, (), is_impossible=True),
+        SquadExample("three", "¿qué?", "Another passage.", (Answer("passage", 8),)),
+    ]
+    assert examples[0].context is examples[1].context
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_every_answer_of_the_real_files_is_at_its_offset(name):
+    examples = read_squad(str(shared_path(f"data/squad/{name}")))
+    assert (len(examples), sum(example.is_impossible for example in examples)) == REAL_FILES[name]
+    assert len({id(example.context) for example in examples}) < len(examples) / 4
+    assert describe_faults(examples, name, training=True) == []
+    assert select_trainable(examples) == examples
+
+
+# Files that are not SQuAD
+
+
+def remove(*place):
+    def change(squad):
+        *path, key = place
+        for step in path:
+            squad = squad[step]
+        del squad[key]
+
+    return change
+
+
+def replace(value, *place):
+    def change(squad):
+        *path, key = place
+        for step in path:
+            squad = squad[step]
+        squad[key] = value
+
+    return change
+
+
+QUESTION = ("data", 0, "paragraphs", 1, "qas", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (remove("data"), "data is missing, expected a list"),
+        (remove("data", 0, "paragraphs"), "data[0].paragraphs is missing, expected a list"),
+        (
+            remove("data", 0, "paragraphs", 1, "context"),
+            "data[0].paragraphs[1].context is missing, expected a text",
+        ),
+        (remove(*QUESTION, "id"), "data[0].paragraphs[1].qas[0].id is missing, expected a text"),
+        (
+            remove(*QUESTION, "answers"),
+            "data[0].paragraphs[1].qas[0].answers is missing, expected a list",
+        ),
+        (
+            remove(*QUESTION, "answers", 0, "answer_start"),
+            "data[0].paragraphs[1].qas[0].answers[0].answer_start is missing, expected a whole number",
+        ),
+        (
+            replace({"text": ["a"]}, *QUESTION, "answers"),
+            "data[0].paragraphs[1].qas[0].answers is an object, expected a list",
+        ),
+        (
+            replace("8", *QUESTION, "answers", 0, "answer_start"),
+            "data[0].paragraphs[1].qas[0].answers[0].answer_start is a text, expected a whole number",
+        ),
+        (
+            replace(1, *QUESTION, "is_impossible"),
+            "data[0].paragraphs[1].qas[0].is_impossible is a whole number, expected true or false",
+        ),
+        (replace(7, "data", 0), "data[0] is a whole number, expected an object"),
+        (replace(None, *QUESTION, "question"), "qas[0].question is null, expected a text"),
+    ],
+)
+def test_a_file_that_is_not_squad_says_where(tmp_path, change, message):
+    squad = make_squad(
+        (CONTEXT, [make_question("one", [("Ada", 0)])]),
+        ("Another passage.", [make_question("two", [("passage", 8)], is_impossible=False)]),
+    )
+    change(squad)
+    path = write_squad(tmp_path / "dev.json", squad)
+    with pytest.raises(InputError) as error:
+        read_squad(path)
+    assert str(error.value).startswith(f"{path}: not SQuAD: ")
+    assert str(error.value).endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", ": not SQuAD: the file is a list, expected an object"),
+        ('{"data": []}', ": holds no question"),
+        ('{"data":\n {"', ", line 2: not JSON: "),
+    ],
+)
+def test_a_file_without_questions_is_refused(tmp_path, text, message):
+    path = tmp_path / "dev.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        read_squad(str(path))
+    assert str(error.value).startswith(f"{path}{message}")
+
+
+def test_two_questions_of_one_id_are_refused(tmp_path):
+    questions = [make_question("one", [("Ada", 0)]), make_question("one", [("1843", 35)])]
+    path = write_squad(tmp_path / "dev.json", make_squad((CONTEXT, questions)))
+    expected = (
+        f"{path}: data[0].paragraphs[0].qas[1].id: 'one' is the id of "
+        "data[0].paragraphs[0].qas[0], too; expected another id for each question"
+    )
+    with pytest.raises(InputError) as error:
+        read_squad(path)
+    assert str(error.value) == expected
+
+
+def test_questions_to_predict_need_no_answers(tmp_path):
+    question = make_question("one")
+    del question["answers"]
+    path = write_squad(tmp_path / "test.json", make_squad((CONTEXT, [question])))
+    assert read_squad(path, labelled=False) == [SquadExample("one", "who was it ?", CONTEXT)]
+
+
+# Questions at fault
+
+
+def example(id_="one", answers=(), context=CONTEXT, is_impossible=False):
+    return SquadExample(id_, "q", context, tuple(Answer(*item) for item in answers), is_impossible)
+
+
+@pytest.mark.parametrize(
+    "answer", [("Ada", 1), ("café", 13), ("1843.", -5), ("x", 999), ("", 3), (" ", 3)]
+)
+def test_an_answer_that_is_not_at_its_offset_is_not_trained_on(answer):
+    assert not example(answers=[answer]).is_trainable
+    later = example(answers=[answer, ("café", 14)])
+    assert later.is_trainable
+    assert later.found_answer == Answer("café", 14)
+
+
+def test_what_can_be_trained_on():
+    sound = [example(answers=[("Ada", 0)]), example(is_impossible=True)]
+    faulty = [
+        example(),
+        example(context="", is_impossible=True),
+        example(context=" \n", answers=[("\n", 1)]),
+    ]
+    assert select_trainable(sound + faulty) == sound
+
+
+def test_faults_are_counted_with_the_first_five_ids():
+    examples = [example(f"m{n}", [("Ada", 1), ("Ada", 2), ("Ada", 0)]) for n in range(7)]
+    examples += [example("sound", [("Ada", 0)]), example("bare"), example("void", context=" ")]
+    assert describe_faults(examples, "train.json", training=True) == [
+        "train.json: answers whose text is not at their offset: 14, skipped, with the question where "
+        "it has no other (m0, m1, m2, m3, m4, ...)",
+        "train.json: questions without an answer that are not marked is_impossible: 2, skipped "
+        "(bare, void)",
+        "train.json: questions about an empty passage: 1, skipped (void)",
+    ]
+    lines = describe_faults(examples, "dev.json", training=False)
+    assert [line.partition(", ")[2] for line in lines] == [
+        "kept, as scores go by the text (m0, m1, m2, m3, m4, ...)",
+        "kept (bare, void)",
+        "kept, and answered with an empty text (void)",
+    ]
+
+
+# TensorFlow Datasets
+
+
+def to_records(squad, version_2):
+    """Turns the contents of a file into the records of TensorFlow Datasets."""
+    for article in squad["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                record = {name: question[name] for name in ("id", "question")}
+                record |= {"title": article["title"], "context": paragraph["context"]}
+                record["answers"] = _columns(question["answers"])
+                if version_2:
+                    record["is_impossible"] = question["is_impossible"]
+                    record["plausible_answers"] = _columns(question.get("plausible_answers", []))
+                yield record
+
+
+def _columns(answers):
+    return {name: [answer[name] for answer in answers] for name in ("text", "answer_start")}
+
+
+@pytest.mark.filterwarnings("ignore:::tensorflow_datasets")
+@pytest.mark.parametrize(
+    ("builder", "file"), [("squad", "xquad.hi.json"), ("squad/v2.0", "dev-v2.0-half.json")]
+)
+def test_real_questions_are_the_same_from_both_sources(tmp_path, builder, file):
+    squad = json.loads(shared_path(f"data/squad/{file}").read_bytes())
+    squad["data"] = copy.deepcopy(squad["data"][:2])
+    for article in squad["data"]:
+        article.setdefault("title", "")
+    records = list(to_records(squad, builder.endswith("v2.0")))
+    write_tfds(builder, tmp_path, {"validation": records})
+    expected = read_squad(write_squad(tmp_path / "dev.json", squad))
+    received = read_squad_tfds(builder, "validation", str(tmp_path))
+    by_id = operator.attrgetter("id")
+    assert sorted(received, key=by_id) == sorted(expected, key=by_id)
+    assert len({id(one.context) for one in received}) == len({one.context for one in expected})

@@ -1,0 +1,234 @@
+"""Windows are the original's, and an answer's place leads from the passage to tokens and back."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from albert_tf.data.squad.questions import Answer, SquadExample, read_squad
+from albert_tf.data.squad.windows import (
+    UNKNOWN_POSITION,
+    WindowMaker,
+    WindowRule,
+    cut_passage,
+    find_max_context,
+)
+from albert_tf.errors import FlagError
+from albert_tf.tokenization import AlbertTokenizer
+from tests.data.squad_file import WordTokenizer, word_id
+from tests.helpers import assert_agrees, shared_path
+from tests.parity.windows import GOLDEN_SETS, compare_windows, make_windows
+
+# 9 words; the rule leaves room for 4 of them beside a question of 2.
+PASSAGE = " The  first ship left\tin May , later ones followed "
+RULE = WindowRule(max_seq_length=9, doc_stride=3, max_query_length=2)
+
+
+def official_tokenizer(lower_case=True):
+    return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case)
+
+
+def make(text, context=PASSAGE, question="which ship ?", rule=RULE, is_impossible=False):
+    answers = () if text is None else (Answer(text, context.find(text)),)
+    example = SquadExample("id", question, context, answers, is_impossible)
+    return list(WindowMaker(WordTokenizer(), rule)([example], first_index=7))
+
+
+def spell(*words):
+    return [word_id(word) for word in words]
+
+
+# The original's
+
+
+@pytest.mark.parametrize("name", GOLDEN_SETS)
+def test_windows_equal_the_original_ones(name):
+    golden_set = GOLDEN_SETS[name]
+    tokenizer = official_tokenizer(golden_set.lower_case)
+    assert_agrees(compare_windows(shared_path("golden"), tokenizer, golden_set))
+
+
+def test_all_departures_from_the_original():
+    """What the comparison leaves out: first pieces, and a passage that the original gives up on."""
+    golden_set = GOLDEN_SETS["quirks_eval_features"]
+    folder = shared_path("golden/squad")
+    examples = read_squad(str(folder / f"{golden_set.questions}.json"))
+    windows = make_windows(folder, official_tokenizer(), golden_set)
+    assert [window.example_index for window in windows] == list(range(15))  # 12 is the Korean one
+
+    golden = np.load(folder / f"{golden_set.features}.npz")
+    different = set()
+    kept = [window for window in windows if window.example_index != 12]
+    for row, window in enumerate(kept):
+        place = window.question_length
+        ours = int(window.token_starts[place]), int(window.token_ends[place])
+        start, last = (golden[f"tok_{end}_to_orig_index"][row, 0] for end in ("start", "end"))
+        if ours != (start, last + 1):
+            context = examples[window.example_index].context
+            different.add((context[start : last + 1], context[slice(*ours)]))
+    assert different == {("  Leading", "Leading"), ("中", "")}
+
+
+# Cutting
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "stride", "expected"),
+    [
+        (0, 4, 3, []),
+        (1, 4, 3, [(0, 1)]),
+        (4, 4, 3, [(0, 4)]),
+        (5, 4, 3, [(0, 4), (3, 5)]),
+        (7, 4, 3, [(0, 4), (3, 7)]),
+        (8, 4, 3, [(0, 4), (3, 7), (6, 8)]),
+        (9, 4, 100, [(0, 4), (4, 8), (8, 9)]),
+    ],
+)
+def test_windows_of_a_passage(length, size, stride, expected):
+    starts, ends = cut_passage(length, size, stride)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("length", [1, 6, 23, 24, 25, 111])
+def test_each_token_is_shown_best_by_one_window_that_has_it(length):
+    starts, ends = cut_passage(length, size=24, stride=7)
+    best = find_max_context(starts, ends)
+    tokens = np.arange(length)
+    assert best.shape == (length,)
+    assert ((starts[best] <= tokens) & (tokens < ends[best])).all()
+    least = np.minimum(tokens - starts[:, None], ends[:, None] - 1 - tokens)
+    # A longer window may take a token from one that shows less than 0.24 tokens more.
+    assert (least[best, tokens] == least.max(axis=0)).all()
+
+
+def test_passages_without_tokens_have_no_windows():
+    assert make("x", context=" \n ") == []
+    assert find_max_context(*cut_passage(0, 4, 3)).shape == (0,)
+
+
+def test_layout_and_offsets_of_windows():
+    windows = make("May")
+    passages = ["The first ship left", "left in May ,", ", later ones followed"]
+    assert len(windows) == len(passages)
+    for window, passage in zip(windows, passages, strict=True):
+        assert window.example_index == 7
+        assert window.question_length == 4
+        assert window.input_ids.tolist() == [
+            *(2, *spell("which", "ship"), 3),
+            *(*spell(*passage.split()), 3),
+        ]
+        spans = list(zip(window.token_starts.tolist(), window.token_ends.tolist(), strict=True))
+        assert {*spans[:4], spans[-1]} == {(0, 0)}
+        assert [PASSAGE[start:end].strip() for start, end in spans[4:-1]] == passage.split()
+        arrays = (window.input_ids, window.token_starts, window.token_ends)
+        assert {array.dtype for array in (*arrays, window.token_is_max_context)} == {
+            np.dtype(np.int32)
+        }
+    labels = [window[-3:] for window in windows]
+    assert labels == [(0, 0, 1), (6, 6, 0), (0, 0, 1)]
+
+
+def test_a_long_question_keeps_its_front():
+    question = "word " * 1000
+    (window,) = make("ship", question=question, rule=WindowRule(384, 128, 64))
+    assert window.question_length == 66
+    assert window.input_ids[1:65].tolist() == spell("word") * 64
+
+
+def test_an_empty_question_leaves_its_room_to_the_passage():
+    window, *_ = make("ship", question="")
+    assert window.input_ids.tolist() == [2, 3, *spell(*PASSAGE.split()[:6]), 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("first ship", "first ship"),
+        ("irst shi", "first ship"),  # inside pieces: the pieces around it
+        (" ship ", "ship left"),  # the white space after a word is the next one's
+        ("followed ", "followed"),  # that after the last is no one's
+        (" The", "The"),
+        (PASSAGE, PASSAGE.strip()),
+    ],
+)
+def test_an_answer_is_made_of_the_pieces_that_hold_it(text, found):
+    (window,) = make(text, rule=WindowRule(64, 32, 8))
+    span = window.token_starts[window.start_position], window.token_ends[window.end_position]
+    assert PASSAGE[slice(*span)].strip() == found
+
+
+def test_labels_of_questions_without_an_answer():
+    unknown = (UNKNOWN_POSITION, UNKNOWN_POSITION, 0)
+    assert {window[-3:] for window in make("no such text")} == {unknown}
+    assert {window[-3:] for window in make(None)} == {unknown}
+    assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((67, 128, 64), r"^--max_seq_length=67: expected at least 68, .*--max_query_length=64"),
+        ((384, 0, 64), r"^--doc_stride=0: expected at least 1$"),
+        ((384, 128, 0), r"^--max_query_length=0: expected at least 1$"),
+    ],
+)
+def test_too_small_sizes_are_refused(sizes, message):
+    with pytest.raises(FlagError, match=message):
+        WindowRule(*sizes)
+    assert WindowRule(68, 1, 64).max_seq_length == 68
+
+
+# Real questions. The published vocabulary is English: of other scripts a piece can hold more than the
+# answer, as an unknown one holds all that it cannot spell.
+
+ANSWERABLE = {
+    "dev-v2.0-half.json": 2910,
+    "xquad.ar.json": 1190,
+    "xquad.de.json": 1190,
+    "xquad.hi.json": 1190,
+    "xquad.zh.json": 1190,
+}
+# Answers that begin or end inside a piece.
+INSIDE_PIECES = {
+    "dev-v2.0-half.json": 5,
+    "xquad.ar.json": 175,
+    "xquad.de.json": 0,
+    "xquad.hi.json": 34,
+    "xquad.zh.json": 252,
+}
+
+
+@pytest.mark.parametrize("name", ANSWERABLE)
+def test_real_answers_lead_to_tokens_and_back(name):
+    examples = read_squad(str(shared_path(f"data/squad/{name}")))
+    windows = collections.defaultdict(list)
+    for window in WindowMaker(official_tokenizer(), WindowRule())(examples):
+        if not window.is_impossible:
+            windows[window.example_index].append(window)
+    answerable = [index for index, one in enumerate(examples) if not one.is_impossible]
+    assert len(answerable) == ANSWERABLE[name]
+    assert sorted(windows) == answerable  # every answer fits a window
+    inside = 0
+    for index in answerable:
+        example = examples[index]
+        (text,) = {_labelled_text(example, window) for window in windows[index]}
+        gold = example.found_answer.text.strip()
+        assert gold in text
+        if text != gold:
+            inside += 1
+            _assert_no_piece_less(example, windows[index][0])
+    assert inside == INSIDE_PIECES[name]
+
+
+def _labelled_text(example, window):
+    start = window.token_starts[window.start_position]
+    return example.context[start : window.token_ends[window.end_position]].strip()
+
+
+def _assert_no_piece_less(example, window):
+    """Checks that the first and the last piece both hold a character of the answer."""
+    answer = example.found_answer
+    end = answer.start + len(answer.text)
+    for position in (window.start_position, window.end_position):
+        assert window.token_starts[position] < end
+        assert window.token_ends[position] > answer.start

@@ -1,0 +1,347 @@
+import collections
+import itertools
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.features import Features, encode_examples
+from albert_tf.data.pipeline import (
+    evaluation_batches,
+    make_batch,
+    padded_length,
+    plan_epoch,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+    restore_order,
+    training_batches,
+)
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
+from albert_tf.errors import InputError
+from albert_tf.tokenization import AlbertTokenizer
+from tests.data.fine_tuning.test_glue import read
+from tests.helpers import shared_path
+
+
+def make_features(count, longest=37, seed=3):
+    """Examples of random lengths; the token after [CLS] is the example's number."""
+    lengths = np.random.default_rng(seed).integers(3, longest + 1, count).astype(np.int32)
+    input_ids = np.full(lengths.sum(), 7, np.int32)
+    starts = np.cumsum(lengths) - lengths
+    input_ids[starts] = 2
+    input_ids[starts + 1] = 1000 + np.arange(count)
+    input_ids[starts + lengths - 1] = 3
+    first_lengths = np.maximum(lengths // 2, 3)
+    labels = {"label_ids": np.arange(count, dtype=np.int32) % 3}
+    return Features(input_ids, lengths, first_lengths, labels)
+
+
+def take(dataset, count):
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def numbers(batch):
+    return (batch["input_ids"][:, 1] - 1000).tolist()
+
+
+def assert_equal_batches(left, right):
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+
+
+# Batches
+
+
+def test_fixed_length_is_that_of_every_batch_and_fills_the_last():
+    features = make_features(21)
+    training = training_batches(features, 8, seed=5, fixed_length=150)
+    evaluation, order = evaluation_batches(features, 8, fixed_length=150)
+    plain = training_batches(features, 8, seed=5)
+    for dataset in (training, evaluation):
+        assert dataset.element_spec["input_ids"].shape == (8, 150)
+    for fixed, short in zip(take(training, 5), take(plain, 5), strict=True):
+        length = short["input_ids"].shape[1]
+        np.testing.assert_array_equal(fixed["input_ids"][:, :length], short["input_ids"])
+        assert not fixed["input_mask"][:, length:].any()
+    rows = np.concatenate([batch["input_mask"].sum(axis=1) for batch in take(evaluation, 3)])
+    assert len(rows) == 24
+    np.testing.assert_array_equal(restore_order(rows, order), features.lengths)
+
+
+def test_batch_is_padded_to_its_longest_example_rounded_up():
+    features = Features(
+        input_ids=np.arange(100, 100 + 4 + 17 + 30, dtype=np.int32),
+        lengths=np.array([4, 17, 30], np.int32),
+        first_lengths=np.array([4, 9, 30], np.int32),
+        labels={"label_ids": np.array([0, 2, 1], np.int32)},
+    )
+    batch = make_batch(features, np.array([1, 0]))
+    assert {name: array.shape for name, array in batch.items()} == {
+        "input_ids": (2, 18),
+        "input_mask": (2, 18),
+        "segment_ids": (2, 18),
+        "label_ids": (2,),
+    }
+    assert {array.dtype for array in batch.values()} == {np.dtype(np.int32)}
+    assert batch["input_ids"][0].tolist() == [*range(104, 121), 0]
+    assert batch["input_ids"][1].tolist() == [*range(100, 104), *[0] * 14]
+    assert batch["input_mask"].sum(axis=1).tolist() == [17, 4]
+    assert batch["segment_ids"][0].tolist() == [0] * 9 + [1] * 8 + [0]
+    assert batch["segment_ids"][1].tolist() == [0] * 18
+    assert batch["label_ids"].tolist() == [2, 0]
+
+
+def test_no_batch_is_longer_than_the_longest_example():
+    lengths = np.array([5, 33], np.int32)
+    features = Features(np.arange(38, dtype=np.int32), lengths, lengths)
+    assert make_batch(features, np.array([1]))["input_ids"].shape == (1, 33)
+
+
+def test_padded_lengths_are_few_and_near():
+    lengths = np.arange(1, 513)
+    rounded = np.array([padded_length(length) for length in lengths.tolist()])
+    assert (rounded >= lengths).all()
+    assert (rounded < lengths * 1.125).all()
+    assert len(set(rounded.tolist())) == 56
+    assert [padded_length(length) for length in (16, 17, 32, 33, 128, 512)] == [
+        *(16, 18, 32, 36, 128, 512)
+    ]
+
+
+# Training
+
+
+def test_each_epoch_holds_each_example_once():
+    count, batch_size, epochs = 101, 8, 8  # 8 epochs of 101 examples are 101 batches
+    features = make_features(count)
+    batches = take(training_batches(features, batch_size, seed=5), count)
+    assert all(len(numbers(batch)) == batch_size for batch in batches)
+    counts = collections.Counter(itertools.chain.from_iterable(map(numbers, batches)))
+    assert counts == dict.fromkeys(range(count), epochs)
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(101, 8), (96, 8), (9, 8), (5, 8), (1, 3)])
+def test_epochs_together_drop_nothing(count, batch_size):
+    lengths = make_features(count).lengths
+    seen = collections.Counter()
+    for epoch in range(2 * batch_size):
+        plan = plan_epoch(lengths, batch_size, seed=5, epoch=epoch)
+        assert plan.shape[1] == batch_size
+        seen.update(plan.ravel().tolist())
+        # What is not seen yet of this epoch is less than a batch.
+        assert 0 <= (epoch + 1) * count - seen.total() < batch_size
+        assert all(seen[example] <= epoch + 1 for example in range(count))
+    assert seen == dict.fromkeys(range(count), 2 * batch_size)
+
+
+def test_examples_keep_their_tokens_and_labels():
+    features = make_features(53)
+    for batch in take(training_batches(features, 7, seed=5), 20):
+        for row, number in enumerate(numbers(batch)):
+            length = features.lengths[number]
+            start = features.starts[number]
+            assert batch["input_mask"][row].tolist() == (
+                [1] * length + [0] * (batch["input_mask"].shape[1] - length)
+            )
+            assert (
+                batch["input_ids"][row, :length].tolist()
+                == features.input_ids[start : start + length].tolist()
+            )
+            assert batch["segment_ids"][row].sum() == length - features.first_lengths[number]
+            assert batch["label_ids"][row] == features.labels["label_ids"][number]
+
+
+def test_order_depends_on_seed_and_epoch():
+    features = make_features(101)
+    first = take(training_batches(features, 8, seed=5), 40)
+    assert_equal_batches(first, take(training_batches(features, 8, seed=5), 40))
+    other_seed = take(training_batches(features, 8, seed=6), 40)
+    assert list(map(numbers, first)) != list(map(numbers, other_seed))
+    sets = [{frozenset(numbers(batch)) for batch in first[start : start + 12]} for start in (0, 13)]
+    assert len(sets[0] & sets[1]) < 6  # the epochs mix their batches anew
+
+
+def test_order_is_the_same_in_every_process():
+    plan = plan_epoch(np.arange(20) % 7, 4, seed=11, epoch=2)
+    expected = [[9, 3, 10, 17], [14, 7, 0, 15], [1, 8, 2, 16], [12, 5, 13, 6], [11, 18, 4, 19]]
+    assert plan.tolist() == expected
+
+
+@pytest.mark.parametrize("start_step", [1, 12, 13, 25, 40])
+def test_start_step_is_skipping(start_step):
+    features = make_features(101)
+    skipped = take(training_batches(features, 8, seed=5).skip(start_step), 15)
+    assert_equal_batches(
+        take(training_batches(features, 8, seed=5, start_step=start_step), 15), skipped
+    )
+
+
+def test_start_step_is_skipping_where_a_batch_holds_several_epochs():
+    features = make_features(3)
+    skipped = take(training_batches(features, 8, seed=5).skip(4), 9)
+    assert_equal_batches(take(training_batches(features, 8, seed=5, start_step=4), 9), skipped)
+
+
+def test_lengths_come_in_mixed_order():
+    features = make_features(800)
+    lengths = [batch["input_ids"].shape[1] for batch in take(training_batches(features, 8, 5), 100)]
+    assert lengths != sorted(lengths)
+    assert abs(np.mean(lengths[:50]) - np.mean(lengths[50:])) < 5
+
+
+def test_static_shapes_are_declared():
+    spec = training_batches(make_features(101), 8, seed=5).element_spec
+    assert spec["input_ids"] == tf.TensorSpec((8, None), tf.int32)
+    assert spec["label_ids"] == tf.TensorSpec((8,), tf.int32)
+
+
+def test_padding_of_real_texts_is_small():
+    examples = read("sst-2", shared_path("data/glue"), "train")[:20_000]
+    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
+    features = encode_examples(examples, ("0", "1"), tokenizer, 128)
+    plan = plan_epoch(features.lengths, 32, seed=5, epoch=0)
+    masks = [make_batch(features, examples)["input_mask"] for examples in plan]
+    assert sum(mask.size for mask in masks) < 1.08 * sum(mask.sum() for mask in masks)
+
+
+def test_two_replicas_share_the_batches_of_one():
+    script = """
+import itertools
+import numpy as np
+import tensorflow as tf
+from albert_tf.data.pipeline import evaluation_batches, training_batches
+from tests.data.test_pipeline import make_features
+
+device = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+features = make_features(101)
+evaluation, _ = evaluation_batches(features, 8)
+for dataset in (training_batches(features, 8, seed=5), evaluation):
+    whole = itertools.islice(dataset, 30)
+    for shared, batch in zip(strategy.experimental_distribute_dataset(dataset), whole):
+        for name in batch:
+            parts = strategy.experimental_local_results(shared[name])
+            assert abs(len(parts[0]) - len(parts[1])) < 2, parts
+            np.testing.assert_array_equal(np.concatenate(parts), batch[name])
+"""
+    root = pathlib.Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=root, timeout=200)
+
+
+def test_training_without_examples_is_refused():
+    with pytest.raises(InputError, match="no examples to train on"):
+        training_batches(make_features(0), 8, seed=5)
+
+
+# Evaluation
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(19, [8, 8, 3]), (16, [8, 8]), (5, [5])])
+def test_evaluation_holds_each_example_once_and_no_other(count, sizes):
+    dataset, order = evaluation_batches(make_features(count), 8)
+    batches = take(dataset, 100)
+    assert [len(numbers(batch)) for batch in batches] == sizes
+    assert len(dataset) == len(sizes)
+    rows = np.concatenate([batch["input_ids"][:, 1] for batch in batches])
+    assert (rows - 1000).tolist() == order.tolist()
+    assert (restore_order(rows, order) - 1000).tolist() == list(range(count))
+
+
+def test_evaluation_is_sorted_and_repeatable():
+    dataset, _ = evaluation_batches(make_features(101), 8)
+    batches = take(dataset, 100)
+    lengths = np.concatenate([batch["input_mask"].sum(axis=1) for batch in batches])
+    assert (np.diff(lengths) <= 0).all()
+    assert_equal_batches(batches, take(dataset, 100))
+
+
+def test_restore_order_takes_rows_of_any_shape():
+    order = np.array([2, 0, 1])
+    rows = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(restore_order(rows, order), rows[[1, 2, 0]])
+
+
+def test_evaluation_without_examples_is_refused():
+    with pytest.raises(InputError, match="no examples to evaluate on"):
+        evaluation_batches(make_features(0), 8)
+
+
+# Pre-training
+
+
+def parse(serialized):
+    return {"number": tf.strings.to_number(serialized, tf.int32)}
+
+
+@pytest.fixture
+def record_files(tmp_path):
+    """Files of 23, 5 and 13 records: 0, 1, ..., 40."""
+    paths, number = [], itertools.count()
+    for index, size in enumerate((23, 5, 13)):
+        paths.append(str(tmp_path / f"{index}.tfrecord"))
+        compression = "GZIP" if index == 1 else ""  # files of both kinds are read together
+        with tf.io.TFRecordWriter(paths[-1], compression) as writer:
+            for _ in range(size):
+                writer.write(str(next(number)).encode())
+    return paths
+
+
+def test_pretraining_holds_each_record_once_an_epoch(record_files):
+    dataset = pretraining_batches(RecordOrder(RecordFiles(record_files), 4, 10, 5), parse)
+    assert dataset.element_spec["number"].shape.rank == 1
+    read = np.stack([batch["number"] for batch in take(dataset, 41)])
+    assert read.shape == (41, 4)
+    epochs = read.ravel().reshape(4, 41)  # 41 batches of 4 are 4 epochs of 41
+    assert (np.sort(epochs, axis=1) == np.arange(41)).all()
+    assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
+
+
+def test_pretraining_mixes_the_files(record_files):
+    dataset = pretraining_batches(RecordOrder(RecordFiles(record_files), 12, 10, 5), parse)
+    (batch,) = take(dataset, 1)
+    assert len({np.searchsorted([23, 28], number, side="right") for number in batch["number"]}) == 3
+
+
+def test_pretraining_order_depends_on_the_seed(record_files):
+    def read(seed):
+        return take(
+            pretraining_batches(RecordOrder(RecordFiles(record_files), 4, 10, seed), parse), 30
+        )
+
+    first, again, other = read(5), read(5), read(6)
+    assert_equal_batches(first, again)
+    assert any((first[step]["number"] != other[step]["number"]).any() for step in range(30))
+
+
+def test_pretraining_start_step_is_skipping(record_files):
+    def make(**arguments):
+        return pretraining_batches(
+            RecordOrder(RecordFiles(record_files), 4, 10, 5), parse, **arguments
+        )
+
+    assert_equal_batches(take(make(start_step=17), 20), take(make(), 37)[17:])
+
+
+def test_pretraining_evaluation_reads_in_order_once(record_files):
+    batches = take(pretraining_evaluation_batches(RecordFiles(record_files), parse, 16), 100)
+    assert [len(batch["number"]) for batch in batches] == [16, 16, 9]
+    assert np.concatenate([batch["number"] for batch in batches]).tolist() == list(range(41))
+
+
+def test_pretraining_evaluation_in_batches_of_one_size(record_files):
+    def parse_row(serialized):
+        numbers = tf.strings.to_number(serialized, tf.int32)
+        return {"row": 1 + tf.stack([numbers, numbers], axis=1), "number": numbers}
+
+    dataset = pretraining_evaluation_batches(
+        RecordFiles(record_files), parse_row, 16, fixed_size=True
+    )
+    assert dataset.element_spec["row"].shape == (16, 2)
+    rows = np.concatenate([batch["row"] for batch in take(dataset, 100)])
+    assert rows.tolist() == [[n, n] for n in (*range(1, 42), *[0] * 7)]

@@ -1,0 +1,235 @@
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.checkpoints.tensor_files import find_checkpoint, variables_by_path
+from albert_tf.errors import InputError, StoppedError
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.training.checkpoint_manager import Checkpoints
+from tests.helpers import tiny_config
+
+
+@pytest.fixture
+def pretrainer():
+    return AlbertPretrainer(AlbertEncoder(tiny_config(sharing="attention"), seed=1), seed=2)
+
+
+def save(model, directory, step=7):
+    return Checkpoints(str(directory), variables_by_path(model.weights), 1).save(step)
+
+
+def test_only_the_newest_stay(tmp_path, pretrainer):
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    for step in (3, 5, 8):
+        checkpoints.save(step)
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
+        "ckpt-5.index",
+        "ckpt-8.index",
+    ]
+    # A later run goes on counting where this one stopped.
+    again = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    again.save(9)
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
+        "ckpt-8.index",
+        "ckpt-9.index",
+    ]
+
+
+def test_restores_all_or_nothing(tmp_path, pretrainer):
+    save(pretrainer, tmp_path)
+    other = AlbertPretrainer(AlbertEncoder(pretrainer.encoder.config, seed=3), seed=4)
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(other.weights), max_to_keep=1)
+    assert checkpoints.restore_latest()
+    for ours, theirs in zip(other.weights, pretrainer.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    wider = AlbertEncoder(tiny_config(sharing="attention", intermediate_size=81), seed=3)
+    before = wider.get_weights()
+    with pytest.raises(InputError, match="intermediate/kernel' has shape"):
+        Checkpoints(str(tmp_path), variables_by_path(wider.weights), 1).restore_latest()
+    for first, second in zip(before, wider.get_weights(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_nothing_to_restore(tmp_path, pretrainer):
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
+    assert not checkpoints.restore_latest()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "removed"])
+def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, capsys, damage):
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    bias = pretrainer.masked_lm_head.output_bias
+    for step in (1, 2):
+        bias.assign(np.full(bias.shape, step, np.float32))
+        checkpoints.save(step)
+    data = tmp_path / "ckpt-2.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    if damage == "cut":
+        data.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 1
+        data.write_bytes(content)
+    else:
+        data.unlink()
+    again = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    assert again.restore_latest()
+    np.testing.assert_array_equal(bias, 1.0)
+    assert capsys.readouterr().err.startswith(f"warning: {tmp_path}/ckpt-2: ")
+
+    for path in tmp_path.glob("ckpt-1.data*"):
+        path.write_bytes(b"")
+    with pytest.raises(InputError, match="ckpt-1: the checkpoint is damaged"):
+        again.restore_latest()
+
+
+def test_some_of_the_older_ones_stay_for_ever(tmp_path, pretrainer):
+    variables = variables_by_path(pretrainer.weights)
+    # A millisecond is less than any two checkpoints are apart.
+    checkpoints = Checkpoints(str(tmp_path), variables, 1, keep_every_n_hours=1e-3 / 3600)
+    for step in (3, 5, 8):
+        checkpoints.save(step)
+        time.sleep(0.01)
+    assert len(list(tmp_path.glob("*.index"))) == 3
+
+
+def test_newer_checkpoints_are_removed_where_the_run_goes_back(tmp_path, pretrainer):
+    variables = variables_by_path(pretrainer.weights)
+    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=4)
+    bias = pretrainer.masked_lm_head.output_bias
+    for step in (3, 5, 8, 13):
+        bias.assign(np.full(bias.shape, step, np.float32))
+        checkpoints.save(step)
+    prefix = checkpoints.go_back(before=8)
+    np.testing.assert_array_equal(bias, 5.0)
+    checkpoints.remove_after(prefix)
+    assert checkpoints.latest == str(tmp_path / "ckpt-5")
+    checkpoints.save(8)
+    again = Checkpoints(str(tmp_path), variables, max_to_keep=4)
+    assert again.latest == str(tmp_path / "ckpt-8")
+    assert {path.name for path in tmp_path.glob("*.index")} == {
+        *("ckpt-3.index", "ckpt-5.index", "ckpt-8.index")
+    }
+    with pytest.raises(InputError, match="no checkpoint is left to go back to"):
+        again.go_back(before=3)
+
+
+@pytest.mark.parametrize("limit", [10_000, 80_000])
+def test_full_disk_ends_with_one_line_and_keeps_the_checkpoint_before(tmp_path, pretrainer, limit):
+    """Files may have no more than some bytes, in a process of its own."""
+    save(pretrainer, tmp_path, step=7)
+    program = f"""
+import resource, signal
+from albert_tf.errors import StoppedError
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from tests.helpers import tiny_config
+from tests.training.test_checkpoint_manager import save
+model = AlbertPretrainer(AlbertEncoder(tiny_config(sharing="attention"), seed=3), seed=4)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+try:
+    save(model, {str(tmp_path)!r}, step=8)
+except StoppedError as error:
+    print(error)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
+    )
+    assert f"{tmp_path}/ckpt-8: cannot be written: " in process.stdout, process.stderr
+    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
+    assert checkpoints.latest == str(tmp_path / "ckpt-7")
+    assert checkpoints.restore_latest()
+
+
+def test_what_changes_while_it_is_written_is_not_in_it(tmp_path, pretrainer, monkeypatch):
+    may_write = threading.Event()
+    save = tf.train.CheckpointManager.save
+
+    def save_late(*arguments, **options):
+        may_write.wait()
+        return save(*arguments, **options)
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", save_late)
+    variables = variables_by_path(pretrainer.weights)
+    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=1)
+    before = [weight.numpy().copy() for weight in pretrainer.weights]
+    checkpoints.start_saving(3)
+    for weight in pretrainer.weights:
+        weight.assign(weight + 1.0)
+    assert checkpoints.latest is None
+    may_write.set()
+    checkpoints.wait()
+    assert checkpoints.latest == str(tmp_path / "ckpt-3")
+    assert checkpoints.restore_latest()
+    for weight, value in zip(pretrainer.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
+def refused_write(tmp_path, model):
+    (tmp_path / "file").write_text("")
+    folder = str(tmp_path / "file" / "run")
+    checkpoints = Checkpoints(folder, variables_by_path(model.weights), max_to_keep=1)
+    checkpoints.start_saving(3)
+    return checkpoints
+
+
+def test_write_that_fails_is_heard_at_the_next_one(tmp_path, pretrainer):
+    checkpoints = refused_write(tmp_path, pretrainer)
+    with pytest.raises(StoppedError, match=r"run/ckpt-3: cannot be written: "):
+        checkpoints.start_saving(4)
+
+
+def test_write_that_has_failed_is_heard_without_waiting(tmp_path, pretrainer):
+    checkpoints = refused_write(tmp_path, pretrainer)
+
+    def check_again_and_again():
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            checkpoints.check()
+            time.sleep(0.01)
+
+    with pytest.raises(StoppedError, match=r"run/ckpt-3: cannot be written: "):
+        check_again_and_again()
+
+
+@pytest.mark.parametrize("note", ["", "no note", None], ids=["empty", "damaged", "missing"])
+def test_checkpoints_are_found_without_the_note_of_them(tmp_path, pretrainer, capsys, note):
+    variables = variables_by_path(pretrainer.weights)
+    bias = pretrainer.masked_lm_head.output_bias
+    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=2)
+    for step in (8, 13):
+        bias.assign(np.full(bias.shape, step, np.float32))
+        checkpoints.save(step)
+    (tmp_path / "checkpoint").unlink()
+    if note is not None:
+        (tmp_path / "checkpoint").write_text(note)
+    bias.assign(np.zeros(bias.shape, np.float32))
+    again = Checkpoints(str(tmp_path), variables, max_to_keep=2)
+    assert again.restore_latest()
+    np.testing.assert_array_equal(bias, 13.0)
+    warning = f"warning: {tmp_path}/checkpoint: missing or damaged; the newest of the 2 checkpoints"
+    assert warning in capsys.readouterr().err
+    assert find_checkpoint(str(tmp_path)) == str(tmp_path / "ckpt-13")
+
+    # From the next one on, all is as it was.
+    again.save(21)
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
+        "ckpt-13.index",
+        "ckpt-21.index",
+    ]
+    assert again.restore_latest()
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_files_of_a_step_do_not_depend_on_what_was_saved_before(tmp_path, pretrainer):
+    variables = variables_by_path(pretrainer.weights)
+    whole = Checkpoints(str(tmp_path / "whole"), variables, max_to_keep=1)
+    for step in (3, 5, 8):
+        whole.save(step)
+    Checkpoints(str(tmp_path / "parts"), variables, max_to_keep=1).save(8)
+    for name in ("ckpt-8.index", "ckpt-8.data-00000-of-00001"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
