@@ -98,8 +98,11 @@ def test_config_gives_an_equal_layer(name):
 def test_mixed_precision_stays_near_full(name):
     make, inputs, _ = LAYERS[name]
     full, mixed = make(), make(dtype="mixed_bfloat16")
-    for ours, theirs in zip(outputs_of(full, inputs), outputs_of(mixed, inputs), strict=True):
-        assert np.abs(np.asarray(theirs, np.float32) - ours).max() < 0.1
+    exact = [np.asarray(output) for output in outputs_of(full, inputs)]
+    scale = max(np.abs(output).max() for output in exact)
+    for ours, theirs in zip(exact, outputs_of(mixed, inputs), strict=True):
+        # bfloat16's numbers are 0.8 % apart; where they are rounded differs between processors.
+        assert np.abs(np.asarray(theirs, np.float32) - ours).max() < 0.02 * scale
     assert {str(weight.dtype) for weight in mixed.weights} == {"float32"}
 
 

@@ -132,8 +132,9 @@ def test_mixed_precision_computes_in_16_bits_near_32():
     inputs = random_inputs()
     output = mixed(inputs)["sequence_output"]
     assert output.dtype.name == "bfloat16"
-    expected = full(inputs)["sequence_output"]
-    assert np.abs(np.asarray(output, np.float32) - expected).max() < 0.1
+    expected = np.asarray(full(inputs)["sequence_output"])
+    # bfloat16's numbers are 0.8 % apart, and each of five layers rounds.
+    assert np.abs(np.asarray(output, np.float32) - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_too_long_a_sequence_is_refused():
