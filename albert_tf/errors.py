@@ -19,6 +19,9 @@ class InputError(ValueError):
         exit_code: exit status of the command line.
     """
 
+    # AutoGraph raises an error again, and in its own class only where this is the constructor.
+    __init__ = Exception.__init__
+
     exit_code = 1
 
 

@@ -137,11 +137,28 @@ class ConditionalSpanHead(keras.layers.Layer):
     def _score_no_answer(self, sequence_output, start_logits, training):
         """Returns the logit of there being no answer, float32 (B,)."""
         weights = ops.cast(ops.softmax(start_logits), sequence_output.dtype)
-        mean = ops.sum(weights[..., None] * sequence_output, axis=1)  # (B, H)
+        # Not `weights[..., None]`, which LiteRT has no operator for.
+        mean = ops.sum(ops.expand_dims(weights, -1) * sequence_output, axis=1)  # (B, H)
         states = ops.concatenate([mean, sequence_output[:, 0]], axis=-1)  # (B, 2 * H)
         hidden = ops.tanh(self.answer_hidden(states))
         logits = self.answer_logits(self.answer_dropout(hidden, training=training))
         return ops.cast(logits[:, 0], "float32")
+
+    def compute_output_shape(self, sequence_output_shape):
+        """Returns the shapes of the outputs where no starts are given."""
+        batch_size = sequence_output_shape[0]
+        starts = batch_size, self.start_n_top
+        ends = batch_size, self.start_n_top * self.end_n_top
+        return {
+            "cls_logits": (batch_size,),
+            "start_top_log_probs": starts,
+            "start_top_index": starts,
+            "end_top_log_probs": ends,
+            "end_top_index": ends,
+        }
+
+    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the arguments of the constructor."""

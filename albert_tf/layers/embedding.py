@@ -62,7 +62,7 @@ class FactorizedEmbedding(keras.layers.Layer):
                 hidden_size, initializer_range, self._seeds, "projection", self
             )
 
-    def build(self, input_shape=None):
+    def build(self, input_ids_shape):
         """Makes the three tables (V, E), (positions, E), (segments, E) and the layers' variables."""
         self.word_embeddings = self._add_table("word_embeddings", self.vocab_size)
         self.position_embeddings = self._add_table(
@@ -86,21 +86,15 @@ class FactorizedEmbedding(keras.layers.Layer):
 
         Args:
             input_ids: int (B, S), in [0, V).
-            segment_ids: int (B, S), in [0, type_vocab_size).
+            segment_ids: int (B, S), in [0, type_vocab_size); S is at most `max_position_embeddings`.
             training: whether dropout is active.
 
         Returns:
             `embedding_output` (B, S, E) after layer norm and dropout, and the first hidden states
             (B, S, H).
-
-        Raises:
-            ValueError: S is known and greater than `max_position_embeddings`.
         """
-        if input_ids.shape[1] is not None and input_ids.shape[1] > self.max_position_embeddings:
-            raise ValueError(
-                f"sequence length {input_ids.shape[1]} is greater than "
-                f"max_position_embeddings {self.max_position_embeddings}"
-            )
+        # TensorFlow looks up by indices of some integer dtypes alone.
+        input_ids, segment_ids = ops.cast(input_ids, "int32"), ops.cast(segment_ids, "int32")
         length = ops.shape(input_ids)[1]
         embeddings = (
             self._look_up(self.word_embeddings, input_ids)
@@ -116,6 +110,10 @@ class FactorizedEmbedding(keras.layers.Layer):
         if self.use_one_hot:
             return ops.matmul(ops.one_hot(ids, table.shape[0], dtype=self.compute_dtype), table)
         return ops.take(table, ids, axis=0)
+
+    def compute_output_shape(self, input_ids_shape):
+        """Returns the shapes of both outputs, (B, S, E) and (B, S, H)."""
+        return (*input_ids_shape, self.embedding_size), (*input_ids_shape, self.hidden_size)
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -45,6 +45,10 @@ class EncoderLayer(keras.layers.Layer):
         )
         return self.feed_forward(hidden_states, training=training)
 
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the next hidden states, which is that of the hidden states."""
+        return input_shape
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         return {

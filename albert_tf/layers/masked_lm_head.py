@@ -63,14 +63,23 @@ class MaskedLMHead(keras.layers.Layer):
             logits, float32 (B, M, V).
         """
         _, length, hidden_size = ops.shape(sequence_output)
+        # As they come, integers of 8 or 16 bits might not reach B * S.
+        positions = ops.cast(positions, "int32")
         count = ops.shape(positions)[1]
-        rows = ops.arange(ops.shape(positions)[0], dtype=positions.dtype)[:, None] * length
+        rows = ops.arange(ops.shape(positions)[0], dtype="int32")[:, None] * length
         flat = ops.reshape(sequence_output, (-1, hidden_size))  # (B * S, H)
         gathered = ops.take(flat, ops.reshape(positions + rows, (-1,)), axis=0)  # (B * M, H)
         transformed = self.layer_norm(self._activate(self.transform(gathered)))  # (B * M, E)
         logits = ops.matmul(transformed, ops.transpose(word_embeddings))
         logits = ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
         return ops.reshape(logits, (-1, count, self.vocab_size))  # (B, M, V)
+
+    def compute_output_shape(self, sequence_output_shape):
+        """Returns (B, M, V); M is not known."""
+        return sequence_output_shape[0], None, self.vocab_size
+
+    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -39,6 +39,10 @@ class Pooler(keras.layers.Layer):
         """Maps `sequence_output` (B, S, H) to (B, H)."""
         return ops.tanh(self.dense(sequence_output[:, 0]))
 
+    def compute_output_shape(self, sequence_output_shape):
+        """Returns (B, H)."""
+        return sequence_output_shape[0], self.hidden_size
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         return {
@@ -88,6 +92,13 @@ class PooledClassificationHead(keras.layers.Layer):
         """Maps `pooled_output` (B, H) to float32 logits (B, num_classes)."""
         dropped = self.input_dropout(pooled_output, training=training)
         return ops.cast(self.dense(dropped), "float32")
+
+    def compute_output_shape(self, pooled_output_shape):
+        """Returns (B, num_classes)."""
+        return pooled_output_shape[0], self.num_classes
+
+    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -32,6 +32,13 @@ class SpanHead(keras.layers.Layer):
         logits = ops.cast(self.dense(sequence_output), "float32")  # (B, S, 2)
         return logits[..., 0], logits[..., 1]
 
+    def compute_output_shape(self, sequence_output_shape):
+        """Returns (B, S) twice."""
+        return sequence_output_shape[:2], sequence_output_shape[:2]
+
+    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         return {

@@ -10,8 +10,8 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-# All that batches of albert_tf hold beside ids, mask and segments. A model ignores what it has no use for, so
-# that a batch can be passed whole, with its labels.
+# What batches of albert_tf hold beside ids, mask and segments. A model ignores those that it does not
+# use, so a batch can be passed whole, with its labels.
 _FEATURES = frozenset(
     {
         "end_positions",
@@ -94,7 +94,7 @@ class BaseModel(keras.Model, abc.ABC):
     def _build_layers(self) -> None:
         """Makes the variables of all layers."""
 
-    @tf.autograph.experimental.do_not_convert  # A converted function replaces errors by its own.
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, inputs, *args, **kwargs):
         """Checks the inputs and calls the model.
 
@@ -130,16 +130,19 @@ class BaseModel(keras.Model, abc.ABC):
 
     def _check_array(self, name: str, value, axes: str, sizes: dict[str, int]) -> None:
         """Checks one input, and adds the sizes of its axes to those of the inputs before it."""
-        dtypes = _NUMBERS if name == "input_mask" else _INTEGERS
+        # Keras builds metrics under a strategy with a mean of the replicas' inputs, which is float.
+        is_cast = name == "input_mask" or tf.distribute.has_strategy()
+        dtypes = _NUMBERS if is_cast else _INTEGERS
         shape = _static_shape(value, len(axes))
+        known = {axis: size for axis, size in zip(axes, shape, strict=False) if size is not None}
         if (
             not _dtype(value).startswith(dtypes)
             or len(shape) != len(axes)
-            or any(size not in (None, sizes.get(axis, size)) for axis, size in zip(axes, shape))
+            or any(size != sizes.get(axis, size) for axis, size in known.items())
         ):
             letters = ", ".join(f"{axis}={sizes[axis]}" if axis in sizes else axis for axis in axes)
             raise self._error(f"{name}: expected int ({letters}), received {_describe(value)}")
-        sizes.update((axis, size) for axis, size in zip(axes, shape) if size is not None)
+        sizes |= known
 
     def _error(self, message: str) -> InputError:
         return InputError(f"{type(self).__name__}: {message}")
@@ -163,20 +166,33 @@ class BaseModel(keras.Model, abc.ABC):
     def export(
         self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
     ):
-        """Exports the model as `keras.Model.export` does, before or after its first call.
+        """Exports the model as `keras.Model.export` does; it need not have been called.
 
-        Without `input_signature` the exported model takes int32 inputs, by name, of any batch size and
-        length: those of `input_shapes`.
+        Unless `input_signature` says otherwise, the exported model takes the inputs of `input_shapes` by
+        name, int32, of any batch size and length. Its outputs have names, too: `logits` where the model
+        returns one tensor. Lists of outputs are left out, because a signature has no place for them.
         """
-        if input_signature is None:
-            # Keras would take the dtype of the policy, which is a float.
-            input_signature = [
-                {
-                    name: keras.InputSpec(dtype="int32", shape=shape, name=name)
-                    for name, shape in sorted(self.input_shapes.items())
-                }
-            ]
-        super().export(filepath, format, verbose, input_signature, **kwargs)
+        (specs,) = input_signature or [self._input_specs()]
+        # Sorted, as TensorFlow sorts them: OpenVINO's exporter names the inputs in this order.
+        signature = {
+            name: keras.InputSpec(dtype=spec.dtype, shape=spec.shape, name=name)
+            for name, spec in sorted(specs.items())
+        }
+        inputs = {
+            name: keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=name)
+            for name, spec in signature.items()
+        }
+        outputs = self(inputs)
+        if not isinstance(outputs, dict):
+            outputs = {"logits": outputs}
+        outputs = {name: x for name, x in outputs.items() if not isinstance(x, list)}
+        keras.Model(inputs, outputs).export(filepath, format, verbose, [signature], **kwargs)
+
+    def _input_specs(self) -> dict[str, keras.InputSpec]:
+        return {
+            name: keras.InputSpec(dtype=self.input_dtype, shape=shape)
+            for name, shape in self.input_shapes.items()
+        }
 
 
 def _dtype(value) -> str:

@@ -44,7 +44,7 @@ class AlbertClassifier(EncoderWithHeads):
             name="head",
             dtype=self.dtype_policy,
         )
-        self.build()
+        self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
         self.head.build((None, hidden_size))

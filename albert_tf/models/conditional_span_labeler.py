@@ -1,11 +1,14 @@
 """The encoder with a head for questions that may have no answer."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import keras
 
+from albert_tf.errors import InputError
 from albert_tf.layers import ConditionalSpanHead, make_p_mask
 from albert_tf.layers.common import SeedStream
+from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
@@ -21,6 +24,12 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         dropout: rate before the logit of answerability; the original's 0.1.
         seed: of the head's starting values and dropout.
     """
+
+    INPUTS: ClassVar = {
+        **AlbertEncoder.INPUTS,
+        "segment_ids": Input("BS", required=True),
+        "start_positions": Input("B", exported=False),
+    }
 
     def __init__(
         self,
@@ -49,7 +58,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
             name="conditional_span_head",
             dtype=self.dtype_policy,
         )
-        self.build()
+        self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
         self.conditional_span_head.build((None, None, hidden_size))
@@ -65,6 +74,8 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         Returns:
             those of `ConditionalSpanHead.call`.
         """
+        if training and "start_positions" not in inputs:
+            raise InputError("start_positions is missing; training needs it")
         encoded = self.encoder(inputs, training=training)
         return self.conditional_span_head(
             encoded["sequence_output"],

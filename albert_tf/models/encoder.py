@@ -1,6 +1,7 @@
 """The ALBERT encoder: the factorized embedding and the loop that reuses the block."""
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -15,6 +16,7 @@ from albert_tf.layers import (
     Unpadding,
 )
 from albert_tf.layers.common import SeedStream
+from albert_tf.models.base_model import BaseModel, Input
 from albert_tf.models.rematerialization import rematerialize
 
 # BERT's: what is added to the attention score of a position that is masked out.
@@ -22,7 +24,7 @@ _MASKED_SCORE = -10000.0
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertEncoder(keras.Model):
+class AlbertEncoder(BaseModel):
     """Ids to hidden states.
 
     Args:
@@ -34,6 +36,13 @@ class AlbertEncoder(keras.Model):
         use_one_hot_embeddings: whether embeddings are looked up by products, which suits TPUs.
         seed: of starting values and dropout; None draws it from the operating system.
     """
+
+    INPUTS: ClassVar = {
+        "input_ids": Input("BS", required=True),
+        "input_mask": Input("BS"),
+        "segment_ids": Input("BS"),
+        "token_positions": Input("T", exported=False),
+    }
 
     def __init__(
         self,
@@ -79,7 +88,7 @@ class AlbertEncoder(keras.Model):
                 dtype=self.dtype_policy,
             )
         # All shapes are known, so the variables exist before the first call.
-        self.build()
+        self.build(self.input_shapes)
 
     def _make_blocks(self, seeds: SeedStream) -> tuple[list[EncoderLayer], list[int]]:
         """Makes each distinct block once.
@@ -139,17 +148,13 @@ class AlbertEncoder(keras.Model):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
-        if self.built:
-            return
-        self.embedding.build()
+    def _build_layers(self) -> None:
+        self.embedding.build((None, None))
         hidden_shape = (None, None, self.config.hidden_size)
         for block in self.blocks:
             block.build(hidden_shape)
         if self.pooler is not None:
             self.pooler.build(hidden_shape)
-        self.built = True
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Encodes a batch.
@@ -177,7 +182,8 @@ class AlbertEncoder(keras.Model):
         if segment_ids is None:
             segment_ids = ops.zeros_like(input_ids)
         attention_bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
-        attention_bias = attention_bias[:, None, None, :]  # (B, 1, 1, S)
+        # Not by indexing with None, which LiteRT has no operator for.
+        attention_bias = ops.expand_dims(attention_bias, (1, 2))  # (B, 1, 1, S)
 
         embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
         shape = ops.shape(hidden_states)

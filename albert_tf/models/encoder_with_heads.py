@@ -1,14 +1,16 @@
-"""What all models that put heads on the encoder have in common: building and the way into a file."""
+"""What all models that put heads on the encoder have in common: its inputs and the way into a file."""
 
 import abc
 
 import keras
 
+from albert_tf.config import AlbertConfig
+from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 
 
-class EncoderWithHeads(keras.Model, abc.ABC):
-    """An encoder with heads; a subclass makes them and ends its constructor with `self.build()`.
+class EncoderWithHeads(BaseModel):
+    """An encoder with heads, which a subclass makes.
 
     Args:
         encoder: the encoder.
@@ -16,6 +18,8 @@ class EncoderWithHeads(keras.Model, abc.ABC):
         name: of the model.
         **kwargs: those of `keras.Model`.
     """
+
+    INPUTS = AlbertEncoder.INPUTS
 
     def __init__(self, encoder: AlbertEncoder, seed: int | None, name: str, **kwargs):
         super().__init__(name=name, **kwargs)
@@ -26,12 +30,13 @@ class EncoderWithHeads(keras.Model, abc.ABC):
     def _build_heads(self, hidden_size: int) -> None:
         """Makes the heads' variables; their inputs have width H."""
 
-    def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
-        if self.built:
-            return
-        self._build_heads(self.encoder.config.hidden_size)
-        self.built = True
+    @property
+    def config(self) -> AlbertConfig:
+        """The encoder's config."""
+        return self.encoder.config
+
+    def _build_layers(self) -> None:
+        self._build_heads(self.config.hidden_size)
 
     def get_config(self):
         """Returns the arguments of the constructor; a subclass adds its own."""

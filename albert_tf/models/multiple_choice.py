@@ -1,12 +1,14 @@
 """The encoder with a head that chooses one of several texts."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import keras
 from keras import ops
 
 from albert_tf.layers import PooledClassificationHead
 from albert_tf.layers.common import SeedStream
+from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
@@ -20,6 +22,13 @@ class AlbertMultipleChoice(EncoderWithHeads):
         dropout: rate on the pooled output; the original's 0.1 for RACE.
         seed: of the head's starting values and dropout.
     """
+
+    INPUTS: ClassVar = {
+        "input_ids": Input("BCS", required=True),
+        "input_mask": Input("BCS"),
+        "segment_ids": Input("BCS"),
+        "token_positions": Input("T", exported=False),
+    }
 
     def __init__(
         self,
@@ -42,7 +51,7 @@ class AlbertMultipleChoice(EncoderWithHeads):
             name="head",
             dtype=self.dtype_policy,
         )
-        self.build()
+        self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
         self.head.build((None, hidden_size))

@@ -1,11 +1,13 @@
 """The encoder with the heads of pre-training: masked LM and sentence order."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import keras
 
 from albert_tf.layers import MaskedLMHead, PooledClassificationHead
 from albert_tf.layers.common import SeedStream
+from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
@@ -19,6 +21,11 @@ class AlbertPretrainer(EncoderWithHeads):
         sentence_head: whether there is a head for the sentence objective (order or next sentence).
         seed: of the heads' starting values.
     """
+
+    INPUTS: ClassVar = {
+        **AlbertEncoder.INPUTS,
+        "masked_lm_positions": Input("BM", required=True),
+    }
 
     def __init__(
         self,
@@ -53,7 +60,7 @@ class AlbertPretrainer(EncoderWithHeads):
                 name="sentence_order_head",
                 dtype=self.dtype_policy,
             )
-        self.build()
+        self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
         self.masked_lm_head.build((None, None, hidden_size))

@@ -33,7 +33,7 @@ class AlbertSpanLabeler(EncoderWithHeads):
             name="span_head",
             dtype=self.dtype_policy,
         )
-        self.build()
+        self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
         self.span_head.build((None, None, hidden_size))

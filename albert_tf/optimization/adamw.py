@@ -66,9 +66,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None):
         """Updates the variables with their gradients.
 
-        An embedding's gradient may hold rows alone (`tf.IndexedSlices`), some of them several times. It
-        becomes a dense tensor here, before it is unscaled, accumulated or clipped, because its norm is not
-        that of its rows, and because both moments of all rows decay in each update.
+        An embedding's gradient is sparse (`tf.IndexedSlices`) and may hold a row several times. It is
+        made dense before it is unscaled, accumulated and clipped: its norm is not that of its slices, and
+        the moments of all rows decay in each update.
 
         Args:
             grads: a gradient for each variable, None where there is none.
