@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf import files, gfile
+from albert_tf.data.pretraining import beam as beam_pipeline
+from albert_tf.data.pretraining import shards as two_passes
 from albert_tf.data.pretraining.chunks import MadeData, PretrainingDataRule
 from albert_tf.data.pretraining.corpus import (
     CorpusReader,
@@ -17,8 +19,6 @@ from albert_tf.data.pretraining.corpus import (
     find_files,
     name_files,
 )
-from albert_tf.data.pretraining.instances import beam as beam_pipeline
-from albert_tf.data.pretraining.instances import shards as two_passes
 from albert_tf.data.pretraining.segments import SegmentRule
 from albert_tf.data.pretraining.statistics import PretrainingDataStats, stats_file_of
 from albert_tf.errors import FlagError, InputError, name_place

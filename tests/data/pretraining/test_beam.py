@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.pretraining import beam as beam_pipeline
+from albert_tf.data.pretraining import shards as two_passes
 from albert_tf.data.pretraining.chunks import PretrainingDataRule
 from albert_tf.data.pretraining.corpus import CorpusRule, find_files
-from albert_tf.data.pretraining.instances import beam as beam_pipeline
-from albert_tf.data.pretraining.instances import shards as two_passes
 from albert_tf.data.pretraining.masking import MaskingRule
 from albert_tf.data.pretraining.segments import SegmentRule
 from albert_tf.data.records import list_records

@@ -5,9 +5,9 @@ import pathlib
 import numpy as np
 import pytest
 
+from albert_tf.data.pretraining import shards as two_passes
 from albert_tf.data.pretraining.chunks import PretrainingDataRule
 from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule
-from albert_tf.data.pretraining.instances import shards as two_passes
 from albert_tf.data.pretraining.masking import MaskingRule
 from albert_tf.data.pretraining.segments import SegmentRule
 from albert_tf.data.pretraining.shards import make_runs, write_shards

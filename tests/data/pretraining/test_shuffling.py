@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.pretraining.instances import shuffling
+from albert_tf.data.pretraining import shuffling
 from albert_tf.data.pretraining.shuffling import BinSizes, RunWriter, read_sorted
 
 

@@ -11,8 +11,8 @@ from albert_tf.data.pipeline import (
     restore_order,
     training_batches,
 )
+from albert_tf.data.squad import window_records as squad_records
 from albert_tf.data.squad.questions import Answer, SquadExample
-from albert_tf.data.squad.questions import window_records as squad_records
 from albert_tf.data.squad.window_arrays import read_features, read_windows
 from albert_tf.data.squad.window_records import name_shards, squad_record, write_windows
 from albert_tf.data.squad.windows import WindowMaker, WindowRule
