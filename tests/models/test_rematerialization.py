@@ -46,7 +46,7 @@ def test_gradients_are_those_without_and_dropout_goes_on(run, sharing):
         gradients[remat] = steps[1][1]
     # A second step drops other units, the same ones with and without.
     assert abs(losses[True][0] - losses[True][1]) > 1e-2
-    np.testing.assert_allclose(losses[True], losses[False], rtol=1e-6)
+    np.testing.assert_allclose(losses[True], losses[False], rtol=1e-5)
     assert_gradients_agree(gradients[True], gradients[False])
 
 
@@ -121,7 +121,7 @@ def test_one_hot_look_ups_give_the_same():
     ]
     inputs = random_inputs()
     outputs = [loss_and_gradients(encoder, inputs) for encoder in encoders]
-    np.testing.assert_allclose(outputs[1][0], outputs[0][0], rtol=1e-6)
+    np.testing.assert_allclose(outputs[1][0], outputs[0][0], rtol=1e-5)
     assert_gradients_agree(outputs[1][1], outputs[0][1])
 
 
