@@ -17,7 +17,7 @@ test-all: lint
 test-parity: .venv-parity/installed
 	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
 		tests/conversion/test_hugging_face_reader.py tests/benchmarks/test_pretraining_curves.py \
-		tests/export/test_openvino.py tests/benchmarks/test_serving.py
+		tests/models/test_base_model.py tests/export/test_openvino.py tests/benchmarks/test_serving.py
 
 test-hub: .venv-hub/installed
 	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py tests/export/test_tensorflow_hub.py
