@@ -16,8 +16,9 @@ test-all: lint
 # The slow tests that compare with the libraries of others, each in an environment of its own.
 test-parity: .venv-parity/installed
 	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
-		tests/conversion/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py tests/benchmarks/test_pretraining_curves.py \
-		tests/export/test_openvino.py tests/benchmarks/test_serving.py
+		tests/conversion/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py \
+		tests/benchmarks/test_pretraining.py tests/benchmarks/test_pretraining_curves.py \
+		tests/models/test_base_model.py tests/export/test_openvino.py tests/benchmarks/test_serving.py
 
 test-hub: .venv-hub/installed
 	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py tests/export/test_tensorflow_hub.py

@@ -8,16 +8,20 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import command_line
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder
+from albert_tf.tokenization import train_vocabulary
+from albert_tf.training.checkpoints import Checkpoints, variables_by_path
 from tests.end_to_end.test_exact_resume import assert_same_end
 from tests.helpers import tiny_config
 from tests.tasks.animals import write_data
 from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
+from tests.tokenization.conftest import make_sentences
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = {
@@ -58,6 +62,20 @@ def finish(process):
     if not command_line.has_nvidia_gpu():
         assert "failed call to cuInit" not in err
     return process.returncode, out, (err.splitlines() or [""])[-1]
+
+
+def test_python_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train_vocabulary(make_sentences(), "vocabulary.model", vocab_size=250)
+    encoder = AlbertEncoder(tiny_config(vocab_size=250), seed=1)
+    encoder.config.to_json_file("albert_config.json")
+    Checkpoints("pretrained/best", variables_by_path(encoder.weights), 1).save(7)
+    section = (ROOT / "README.md").read_text("utf-8").partition("## In Python")[2]
+    code = section.partition("```python")[2].partition("```")[0]
+    names = {}
+    exec(code, names)
+    expected = encoder(names["inputs"])["sequence_output"]
+    np.testing.assert_array_equal(names["encoder"](names["inputs"])["sequence_output"], expected)
 
 
 @pytest.mark.parametrize(("script", "flag"), SCRIPTS.items())
