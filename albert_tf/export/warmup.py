@@ -7,6 +7,7 @@ The first run of a graph optimizes it and fills caches. The server reads
 
 import importlib.util
 import os
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 # The server refuses a model with more of them.
 _MAX_REQUESTS = 1000
+_MAX_REASON_LENGTH = 300
 
 _SAMPLE_BATCH_SIZES = (1, 8)
 _SAMPLE_LENGTH = 8  # no model has fewer positions
@@ -107,7 +109,8 @@ def _prediction_log(signature: Callable, inputs: dict[str, Any]):
         tensors = {name: tf.constant(inputs[name], spec.dtype) for name, spec in specs.items()}
         outputs = signature(**tensors)
     except (TypeError, ValueError, tf.errors.OpError) as error:
-        raise InputError(f"a warm-up request is not answered: {files.reason(error)}") from error
+        reason = textwrap.shorten(str(error), _MAX_REASON_LENGTH, placeholder=" ...")
+        raise InputError(f"a warm-up request is not answered: {reason}") from error
     request, response = predict_pb2.PredictRequest(), predict_pb2.PredictResponse()
     request.model_spec.signature_name = response.model_spec.signature_name = "serving_default"
     for protos, values in ((request.inputs, tensors), (response.outputs, outputs)):

@@ -13,10 +13,11 @@ import pytest
 import tensorflow as tf
 
 import command_line
+from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder
 from albert_tf.tokenization import train_vocabulary
-from albert_tf.training.checkpoints import Checkpoints, variables_by_path
+from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.end_to_end.test_exact_resume import assert_same_end
 from tests.helpers import tiny_config
 from tests.tasks.animals import write_data
@@ -70,7 +71,7 @@ def test_python_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
     encoder = AlbertEncoder(tiny_config(vocab_size=250), seed=1)
     encoder.config.to_json_file("albert_config.json")
     Checkpoints("pretrained/best", variables_by_path(encoder.weights), 1).save(7)
-    section = (ROOT / "README.md").read_text("utf-8").partition("## In Python")[2]
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Use it in Python")[2]
     code = section.partition("```python")[2].partition("```")[0]
     names = {}
     exec(code, names)
