@@ -1,5 +1,6 @@
 """Evaluation and prediction on any number of replicas: what needs no optimizer."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -78,7 +79,7 @@ class Evaluator:
 
     def _evaluation_step(self, batch: Batch) -> Means:
         def evaluate(part):
-            return self._loss.metrics(part, self.model(part, training=False))
+            return self._loss.metrics(part, self._call_model(part, training=False))
 
         return self._reduce(self.strategy.run(evaluate, args=(batch,)))
 
@@ -97,9 +98,16 @@ class Evaluator:
             yield tf.nest.map_structure(lambda output: output.numpy(), step(batch))
 
     def _prediction_step(self, batch: Batch) -> Any:
-        outputs = self.strategy.run(lambda part: self.model(part, training=False), args=(batch,))
+        predict = functools.partial(self._call_model, training=False)
+        outputs = self.strategy.run(predict, args=(batch,))
         local_results = self.strategy.experimental_local_results
         return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
+
+    def _call_model(self, batch: Batch, training: bool) -> Any:
+        """Calls the model on its own inputs; labels and other features stay behind."""
+        names = getattr(self.model, "INPUTS", batch)
+        inputs = {name: batch[name] for name in names if name in batch}
+        return self.model(inputs, training=training)
 
     def _distribute(self, batches: tf.data.Dataset) -> Batches:
         """Splits each batch over the replicas; one CPU device takes it as it is.

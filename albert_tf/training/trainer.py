@@ -169,7 +169,7 @@ class Trainer(Evaluator):
         """Returns what part number `index` of a replica's batch adds to gradients and means."""
         self._seed_dropout(replica_id, index)
         with tf.GradientTape() as tape:
-            means = self._loss.metrics(part, self.model(part, training=True))
+            means = self._loss.metrics(part, self._call_model(part, training=True))
             loss = self._loss.total(means, weights)
         gradients = tape.gradient(loss, self._variables)
         # A variable that the loss does not reach has no gradient and must not decay either. Dense,

@@ -76,10 +76,10 @@ def labels_and_losses(name, batch_size):
     return classes, from_logits
 
 
-def assert_same_kernels(model, other):
-    """Compares the weights but the biases: the gradients of some are 0, but for rounding."""
+def assert_same_kernels(model, other, without_gradient=()):
+    """Compares all weights except biases and those named: LAMB scales a rounding error up."""
     for weight, expected in zip(model.weights, other.weights, strict=True):
-        if "bias" not in weight.path:
+        if "bias" not in weight.path and weight.path not in without_gradient:
             np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-4, err_msg=weight.path)
 
 
@@ -102,7 +102,15 @@ def test_keras_fit_equals_updates_with_dense_gradients(name):
         gradients = tape.gradient(loss, expected.trainable_variables)
         dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
         optimizer.apply(dense, expected.trainable_variables)
-    assert_same_kernels(fitted, expected)
+    # The last layer norm's offset shifts the logits of all positions alike, so a span's loss has no
+    # gradient there.
+    shifts = [
+        variable.path
+        for variable, gradient in zip(expected.trainable_variables, dense, strict=True)
+        if "beta" in variable.path and np.abs(gradient).max() < 1e-6
+    ]
+    assert len(shifts) == name.endswith("span_labeler")
+    assert_same_kernels(fitted, expected, without_gradient=shifts)
 
 
 def test_keras_fit_learns_the_same_eagerly_and_compiled():
@@ -176,9 +184,8 @@ def _export_openvino(model, folder):
     path = str(folder / "model.xml")
     model.export(path, format="openvino", verbose=False)
     compiled = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return lambda inputs: {
-        output.get_any_name(): values for output, values in compiled(inputs).items()
-    }
+    names = [output.get_any_name() for output in compiled.outputs]
+    return lambda inputs: dict(zip(names, compiled(inputs).values(), strict=True))
 
 
 def _export_litert(model, folder):

@@ -20,7 +20,7 @@ class LossOfSomeBatches(PretrainingLoss):
     def metrics(self, batch, outputs):
         means = super().metrics(batch, outputs)
         total, weight = means["masked_lm_loss"]
-        return means | {"masked_lm_loss": Mean(total * batch["label_ids"][0], weight)}
+        return means | {"masked_lm_loss": Mean(total * batch["factor"][0], weight)}
 
 
 def batches_with_spikes(spikes, left_out=()):
@@ -29,7 +29,7 @@ def batches_with_spikes(spikes, left_out=()):
     def mark(number, batch):
         is_spike = tf.reduce_any(number == tf.constant(spikes, tf.int64))
         rows = tf.shape(batch["input_ids"])[:1]
-        return batch | {"label_ids": tf.fill(rows, tf.where(is_spike, 10.0, 1.0))}
+        return batch | {"factor": tf.fill(rows, tf.where(is_spike, 10.0, 1.0))}
 
     def is_kept(number, _):
         return tf.reduce_all(number != tf.constant(left_out, tf.int64))
