@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.squad.conventions import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
 from albert_tf.evaluation import squad_metrics, squad_thresholds
 from albert_tf.evaluation.squad_metrics import GoldAnswers
 from albert_tf.evaluation.squad_spans import ScoredSpans
@@ -23,9 +24,6 @@ from albert_tf.evaluation.squad_spans import ScoredSpans
 PREDICTIONS_FILE = "predictions.json"
 NBEST_FILE = "nbest_predictions.json"
 NULL_ODDS_FILE = "null_odds.json"
-
-# The original's null score of a question that has no window.
-_NO_WINDOW_SCORE = 1e6
 
 
 class ScoredAnswer(NamedTuple):
@@ -46,7 +44,7 @@ class ScoredAnswer(NamedTuple):
 
 # What the original answers where no span is valid; in SQuAD 1.1 an empty answer is never right.
 _NO_SPAN_V1 = ScoredAnswer("empty", 1.0, 0.0, 0.0)
-_NO_SPAN_V2 = ScoredAnswer("", 1.0, -1e6, -1e6)
+_NO_SPAN_V2 = ScoredAnswer("", 1.0, NO_SPAN_LOG_PROB, NO_SPAN_LOG_PROB)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +136,7 @@ def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict
     """Returns the lowest null score of each question; for the simple head, less its best answer's."""
     lowest = np.full(len(nbest), np.inf)
     np.minimum.at(lowest, spans.null_examples, spans.null_scores)
-    lowest[np.isinf(lowest)] = _NO_WINDOW_SCORE
+    lowest[np.isinf(lowest)] = NO_WINDOW_SCORE
     odds = dict(zip(nbest, lowest.tolist(), strict=True))
     if spans.null_is_span:
         for name, (best, *_) in nbest.items():

@@ -7,12 +7,10 @@ from albert_tf.export.models import (
     export_question_answering,
     export_regressor,
 )
-from albert_tf.export.question_answering import AnswerRule
 from albert_tf.export.reusable import export_reusable
 from albert_tf.export.writing import ExportDetails
 
 __all__ = [
-    "AnswerRule",
     "ExportDetails",
     "ExportedModel",
     "export_classifier",

@@ -4,8 +4,9 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
+from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export.assets import json_asset
-from albert_tf.export.question_answering import AnswerRule, AnswerTextModel
+from albert_tf.export.question_answering import AnswerTextModel
 from albert_tf.export.signatures import (
     ChoiceTextModel,
     IdsModel,
@@ -131,7 +132,7 @@ def export_question_answering(
     model: AlbertSpanLabeler | AlbertConditionalSpanLabeler,
     tokenizer: AlbertTokenizer,
     export_dir: str,
-    rule: AnswerRule,
+    config: AnswerConfig,
     details: ExportDetails = SAVED_MODELS,
 ) -> dict[str, str]:
     """Writes SavedModels that take `question` and `context`, or the ids of windows.
@@ -140,7 +141,7 @@ def export_question_answering(
         model: the model.
         tokenizer: what the model was trained with.
         export_dir: folder of the models' folders.
-        rule: of the text model; it is in `assets/answer_rule.json` of both.
+        config: of the text model; it is in `assets/answer_rule.json` of both.
         details: the form, and what goes along.
 
     Returns:
@@ -149,10 +150,10 @@ def export_question_answering(
     Raises:
         InputError: the model has no such form, or the file system refuses.
     """
-    make_text_model = functools.partial(AnswerTextModel, tokenizer=tokenizer, rule=rule)
-    rule_asset = {_RULE_FILE: json_asset(dataclasses.asdict(rule))}
+    make_text_model = functools.partial(AnswerTextModel, tokenizer=tokenizer, config=config)
+    rule_asset = {_RULE_FILE: json_asset(dataclasses.asdict(config))}
     details = dataclasses.replace(details, assets={**details.assets, **rule_asset})
-    exported = Exportable(model, all_outputs, make_text_model, rule.max_seq_length)
+    exported = Exportable(model, all_outputs, make_text_model, config.max_seq_length)
     return exported.write(tokenizer, export_dir, details)
 
 

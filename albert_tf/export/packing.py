@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.packing import choice_lengths, pair_lengths
+
 
 def pack_inputs(
     ids_a: tf.RaggedTensor,
@@ -28,8 +30,7 @@ def pack_inputs(
     length_a = tf.cast(ids_a.row_lengths(), tf.int32)
     length_b = tf.zeros_like(length_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
     budget = tf.where(length_b > 0, max_seq_length - 3, max_seq_length - 2)
-    kept_b = tf.minimum(length_b, tf.maximum(budget // 2, budget - length_a))
-    kept_a = tf.minimum(length_a, budget - kept_b)
+    kept_a, kept_b = pair_lengths(length_a, length_b, budget, tf.minimum, tf.maximum)
     ids_a = _range(ids_a, tf.zeros_like(kept_a), kept_a)
     if ids_b is not None:
         ids_b = _range(ids_b, tf.zeros_like(kept_b), kept_b)
@@ -61,8 +62,7 @@ def pack_choices(
     """
     length_a = tf.cast(ids_a.row_lengths(), tf.int32)
     length_b = tf.cast(ids_b.row_lengths(), tf.int32)
-    kept_b = tf.minimum(length_b, max_qa_length)
-    kept_a = tf.minimum(length_a, max_seq_length - 3 - kept_b)
+    kept_a, kept_b = choice_lengths(length_a, length_b, max_seq_length, max_qa_length, tf.minimum)
     return _join(
         _range(ids_a, tf.zeros_like(kept_a), kept_a),
         _range(ids_b, length_b - kept_b, length_b),

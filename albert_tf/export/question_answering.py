@@ -1,12 +1,12 @@
 """An exported model that answers questions: strings in, strings out."""
 
-import dataclasses
 import math
 import sys
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export.checks import check_rows
 from albert_tf.export.signatures import IdsModel
 from albert_tf.export.spans import find_best_spans
@@ -17,42 +17,20 @@ from albert_tf.tokenization.in_graph import GraphTokenizer
 _WHITE_SPACE = np.array([c for c in range(sys.maxunicode + 1) if chr(c).isspace()], np.int32)
 
 
-@dataclasses.dataclass(frozen=True)
-class AnswerRule:
-    """How passages are cut and answers chosen; it is in the SavedModels as `assets/answer_rule.json`.
-
-    Attributes:
-        max_seq_length: tokens of a window at most, the special ones included.
-        doc_stride: tokens from the start of a window's passage to that of the next.
-        max_query_length: tokens of a question at most.
-        n_best_size: of a simple head, how many starts and ends are tried.
-        max_answer_length: tokens of an answer at most.
-        null_threshold: the null score above which a question is unanswered; None where each one has an
-            answer.
-    """
-
-    max_seq_length: int
-    doc_stride: int
-    max_query_length: int
-    n_best_size: int
-    max_answer_length: int
-    null_threshold: float | None
-
-
 class AnswerTextModel(tf.Module):
     """Questions and contexts in, answers out; needs TensorFlow Text's operators as well.
 
     Args:
         ids_model: of an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler`.
         tokenizer: what the model was trained with.
-        rule: how to cut and to choose.
+        config: how to cut and to choose.
     """
 
-    def __init__(self, ids_model: IdsModel, tokenizer: AlbertTokenizer, rule: AnswerRule):
+    def __init__(self, ids_model: IdsModel, tokenizer: AlbertTokenizer, config: AnswerConfig):
         super().__init__()
         self.ids_model = ids_model
         self.graph_tokenizer = GraphTokenizer(tokenizer)
-        self._rule = rule
+        self._config = config
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         self.signature = self.predict.get_concrete_function(
             question=tf.TensorSpec((None,), tf.string, "question"),
@@ -71,24 +49,22 @@ class AnswerTextModel(tf.Module):
             `null_score`, float32 (B,), which is compared with the threshold.
         """
         question, context = check_rows(question=question, context=context)
-        rule = self._rule
+        config = self._config
         passage = self.graph_tokenizer.tokenize_with_offsets(context)
         windows = cut_windows(
-            self.graph_tokenizer(question, max_ids=rule.max_query_length),
+            self.graph_tokenizer(question, max_ids=config.max_query_length),
             passage,
-            max_seq_length=rule.max_seq_length,
-            doc_stride=rule.doc_stride,
-            max_query_length=rule.max_query_length,
+            config=config,
             **self._special_ids,
         )
         best = find_best_spans(
             windows,
             self.ids_model.predict_without_padding(**windows.inputs),
             passage.ids.row_lengths(),
-            rule.n_best_size,
-            rule.max_answer_length,
+            config.n_best_size,
+            config.max_answer_length,
         )
-        threshold = math.inf if rule.null_threshold is None else rule.null_threshold
+        threshold = math.inf if config.null_threshold is None else config.null_threshold
         is_null = best.null_scores > tf.constant(threshold, tf.float64)
         answer, start, end = _cut_out(
             context,

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.packing import BLANK
 from albert_tf.export.checks import check_ids, check_rows
 from albert_tf.export.packing import pack_choices, pack_inputs
 from albert_tf.export.slices import map_slices
@@ -219,7 +220,7 @@ class ChoiceTextModel(tf.Module):
 
 def _join_choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
     """Puts each option into the blanks of its question, or after it, as training does; string (n,)."""
-    parts = tf.strings.split(questions, "_")
+    parts = tf.strings.split(questions, BLANK)
     gaps = tf.cast(parts.row_lengths(), tf.int32) - 1
     # An option follows each part but the last.
     follows = tf.ragged.range(parts.row_lengths()).flat_values < tf.cast(

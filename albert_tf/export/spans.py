@@ -10,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.squad.conventions import (
+    NO_SPAN_LOG_PROB,
+    NO_WINDOW_SCORE,
+    PADDING_LOGIT,
+)
 from albert_tf.export.windows import GraphWindows
 
 _IMPOSSIBLE = np.float64("-inf")
-# Below every logit that a model gives.
-_OF_PADDING = np.float32(-1e30)
-
-# Those of `albert_tf.evaluation.squad_answers`: of a passage without a token, and without a valid span.
-_NO_WINDOW_SCORE = np.float64(1e6)
-_NO_SPAN_SCORE = np.float64(-2e6)
 
 
 class BestSpans(NamedTuple):
@@ -94,9 +93,9 @@ def find_best_spans(
     end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
     scores = tf.gather(of_windows, best)
     is_found = scores > _IMPOSSIBLE
-    scores = tf.where(is_found, scores, _NO_SPAN_SCORE)
+    scores = tf.where(is_found, scores, np.float64(2 * NO_SPAN_LOG_PROB))
     lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
-    null_scores = tf.where(passage_lengths > 0, lowest, _NO_WINDOW_SCORE)
+    null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
     first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
     after = tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1)
     return BestSpans(
@@ -113,7 +112,7 @@ def _simple(
     mask = windows.inputs["input_mask"] > 0
     count = tf.minimum(n_best_size, tf.shape(mask)[1])
     start_logits, end_logits = (
-        tf.where(mask, outputs[name], _OF_PADDING) for name in ("start_logits", "end_logits")
+        tf.where(mask, outputs[name], PADDING_LOGIT) for name in ("start_logits", "end_logits")
     )
     start_scores, starts = tf.math.top_k(start_logits, count)
     end_scores, ends = tf.math.top_k(end_logits, count)

@@ -5,10 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.squad.conventions import WINDOW_LENGTH_WEIGHT, WindowConfig
 from albert_tf.tokenization.in_graph import TokensWithOffsets
-
-# Those of `albert_tf.data.squad.windows`.
-_LENGTH_WEIGHT = 0.01
 
 
 class GraphWindows(NamedTuple):
@@ -50,9 +48,7 @@ def cut_windows(
     passage: TokensWithOffsets,
     cls_id: int,
     sep_id: int,
-    max_seq_length: int,
-    doc_stride: int,
-    max_query_length: int,
+    config: WindowConfig,
 ) -> GraphWindows:
     """Cuts passages into windows `[CLS] question [SEP] part of the passage [SEP]`.
 
@@ -63,13 +59,12 @@ def cut_windows(
         passage: of each question.
         cls_id: id of [CLS].
         sep_id: id of [SEP].
-        max_seq_length: tokens of a window at most.
-        doc_stride: tokens from the start of a window's passage to that of the next.
-        max_query_length: tokens of a question at most.
+        config: how to cut.
     """
-    question_ids = question_ids[:, :max_query_length]
+    question_ids = question_ids[:, : config.max_query_length]
     question_lengths = question_ids.row_lengths()
-    cut = _cut(passage.ids.row_lengths(), max_seq_length - question_lengths - 3, doc_stride)
+    sizes = config.max_seq_length - question_lengths - 3
+    cut = _cut(passage.ids.row_lengths(), sizes, config.doc_stride)
     examples = tf.repeat(tf.range(question_ids.nrows()), cut.counts)  # (W,)
     numbers = tf.ragged.range(cut.counts).values  # (W,)
 
@@ -129,7 +124,7 @@ def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
     begins = windows * steps
     ends = tf.minimum(begins + sizes, lengths)
     context = tf.minimum(tokens - begins, ends - 1 - tokens)
-    score = tf.cast(context, tf.float64) + _LENGTH_WEIGHT * tf.cast(ends - begins, tf.float64)
+    score = tf.cast(context, tf.float64) + WINDOW_LENGTH_WEIGHT * tf.cast(ends - begins, tf.float64)
     is_window = (windows >= 0) & (windows < counts) & (context >= 0)
     best = tf.argmax(tf.where(is_window, score, np.float64("-inf")), axis=1)
     return tf.gather(windows, best, batch_dims=1)

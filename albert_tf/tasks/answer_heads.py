@@ -6,6 +6,7 @@ from typing import Protocol
 import keras
 import numpy as np
 
+from albert_tf.data.squad.conventions import PADDING_LOGIT
 from albert_tf.evaluation.squad_spans import (
     PassageWindows,
     ScoredSpans,
@@ -16,9 +17,6 @@ from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertEncoder, AlbertSpanLabeler
 from albert_tf.tasks.question_answering_options import QuestionAnsweringOptions
 from albert_tf.training.evaluator import Loss
-
-# Below every logit that a model gives.
-_OF_PADDING = np.float32(-1e30)
 
 
 class AnswerHead(Protocol):
@@ -55,9 +53,8 @@ class _Simple:
 
     def spans(self, options, windows, lengths, outputs) -> ScoredSpans:
         mask = np.arange(lengths.max()) < lengths[:, None]
-        # How much padding a window has depends on its batch; the answers must not.
         logits = {
-            name: np.where(mask, values[:, : lengths.max()], _OF_PADDING)
+            name: np.where(mask, values[:, : lengths.max()], np.float32(PADDING_LOGIT))
             for name, values in outputs.items()
         }
         return simple_spans(windows, logits, options.n_best_size, options.max_answer_length)

@@ -11,6 +11,7 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.pipeline import evaluation_batches
+from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_arrays import SquadWindows
 from albert_tf.errors import InputError
@@ -25,7 +26,7 @@ from albert_tf.evaluation.squad_plots import draw_squad_plots
 from albert_tf.evaluation.squad_score import gold_answers, score_predictions_file
 from albert_tf.evaluation.squad_spans import PassageWindows, ScoredSpans, concatenate_spans
 from albert_tf.evaluation.squad_thresholds import with_margin
-from albert_tf.export import AnswerRule, export_question_answering
+from albert_tf.export import export_question_answering
 from albert_tf.export.assets import json_asset
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import to_json_dict
@@ -199,7 +200,7 @@ class _Run:
     def export(self, metrics: Mapping[str, float]) -> None:
         """Writes SavedModels that answer questions."""
         options, threshold = self.options, self._find_threshold()
-        rule = AnswerRule(
+        config = AnswerConfig(
             max_seq_length=options.max_seq_length,
             doc_stride=options.doc_stride,
             max_query_length=options.max_query_length,
@@ -214,7 +215,7 @@ class _Run:
             self.evaluator.model,
             self.tokenizer,
             options.export_dir,
-            rule,
+            config,
             export_details(options, self.tokenizer, metrics, assets),
         )
         print("\n".join(f"exported {path}" for path in paths.values()))

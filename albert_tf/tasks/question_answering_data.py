@@ -115,13 +115,13 @@ def _make_shards(
 ) -> list[str]:
     # Files that are there are taken as they are, so their names tell what they were made of.
     content = hashlib.sha256(tokenizer.serialized_model)
-    for part in (tokenizer.lower_case, options.window_rule, with_offsets, *examples):
+    for part in (tokenizer.lower_case, options.window_config, with_offsets, *examples):
         content.update(repr(part).encode())
     prefix = os.path.join(options.features_dir, f"{name}-{content.hexdigest()[:16]}")
     shards = name_shards(prefix, len(examples))
     files.make_directory(options.features_dir, "features_dir")
     num_workers = options.num_workers or os.cpu_count()
     write_windows(
-        examples, tokenizer, options.window_rule, with_offsets, shards, num_workers=num_workers
+        examples, tokenizer, options.window_config, with_offsets, shards, num_workers=num_workers
     )
     return shards

@@ -4,8 +4,8 @@ import dataclasses
 import os
 from typing import Literal
 
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import read_squad
-from albert_tf.data.squad.windows import WindowRule
 from albert_tf.errors import FlagError
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill
@@ -127,9 +127,9 @@ class QuestionAnsweringOptions(FineTuningOptions):
             )
 
     @property
-    def window_rule(self) -> WindowRule:
+    def window_config(self) -> WindowConfig:
         """How questions and passages are cut."""
-        return WindowRule(self.max_seq_length, self.doc_stride, self.max_query_length)
+        return WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
 
     @property
     def has_predict_set(self) -> bool:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 
 import command_line
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample, read_squad
 from albert_tf.data.squad.window_arrays import read_features
 from albert_tf.data.squad.window_records import name_shards, write_windows
-from albert_tf.data.squad.windows import WindowRule
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
 
@@ -37,7 +37,7 @@ def repeat(examples: Sequence[SquadExample], count: int) -> list[SquadExample]:
 def _main(options: ConversionOptions) -> None:
     examples = repeat(read_squad(options.input_file), options.num_questions)
     tokenizer = AlbertTokenizer(options.spm_model_file)
-    rule = WindowRule()
+    rule = WindowConfig()
     with tempfile.TemporaryDirectory() as folder:
         shards = name_shards(f"{folder}/windows", len(examples))
         start = time.monotonic()

@@ -146,12 +146,13 @@ def rows(results: Rounds, num_windows: int) -> Iterator[list[str]]:
 def make_features(input_file: str, spm_model_file: str, num_windows: int) -> "Features":
     """Returns windows drawn from the whole file, so that they are as long as its windows are."""
     from albert_tf.data.fine_tuning.features import Features
+    from albert_tf.data.squad.conventions import WindowConfig
     from albert_tf.data.squad.questions import read_squad
-    from albert_tf.data.squad.windows import WindowMaker, WindowRule
+    from albert_tf.data.squad.windows import WindowMaker
     from albert_tf.tokenization import AlbertTokenizer
 
     tokenizer = AlbertTokenizer(spm_model_file)
-    windows = list(WindowMaker(tokenizer, WindowRule())(read_squad(input_file)))
+    windows = list(WindowMaker(tokenizer, WindowConfig())(read_squad(input_file)))
     drawn = np.random.default_rng(1).permutation(len(windows))[:num_windows]
     windows = [windows[index] for index in drawn]
     return Features(

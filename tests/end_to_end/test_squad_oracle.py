@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import read_squad
-from albert_tf.data.squad.windows import WindowMaker, WindowRule
+from albert_tf.data.squad.windows import WindowMaker
 from albert_tf.evaluation.squad_answers import evaluate_answers, find_null_threshold, rank_answers
 from albert_tf.evaluation.squad_metrics import score_answers_v1
 from albert_tf.evaluation.squad_score import gold_answers
@@ -87,7 +88,7 @@ def is_within_tokens(example, window):
 def test_oracle(name, head):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     model = shared_path("data/sentencepiece/30k-clean.model")
-    make_windows = WindowMaker(AlbertTokenizer(str(model), lower_case=True), WindowRule(LENGTH))
+    make_windows = WindowMaker(AlbertTokenizer(str(model), lower_case=True), WindowConfig(LENGTH))
     windows = list(make_windows(examples))
     answers = rank_answers(
         [example.id for example in examples],

@@ -7,8 +7,8 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import encode_choices
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
+from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export import (
-    AnswerRule,
     ExportDetails,
     export_classifier,
     export_multiple_choice,
@@ -27,7 +27,7 @@ from tests.export.runtimes import run_examples, run_in_session, run_loaded, seri
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
 from tests.helpers import random_inputs, tiny_config
 
-RULE = AnswerRule(
+RULE = AnswerConfig(
     max_seq_length=MAX_SEQ_LENGTH,
     doc_stride=5,
     max_query_length=7,

@@ -8,14 +8,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.export import AnswerRule, export_question_answering
+from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.export import export_question_answering
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertEncoder, AlbertSpanLabeler
 from tests.export.runtimes import run_in_session
 from tests.export.samples import VOCAB_SIZE, WORDS
 from tests.export.strategies import SHORT_TEXTS
 from tests.helpers import random_inputs, tiny_config
 
-RULE = AnswerRule(23, 5, 7, 20, 4, None)
+RULE = AnswerConfig(23, 5, 7, 20, 4, None)
 HEADS = {"simple": AlbertSpanLabeler, "conditional": AlbertConditionalSpanLabeler}
 
 
@@ -101,7 +102,7 @@ def test_threshold_decides_what_is_unanswered(tokenizer, tmp_path):
     outputs = ask(load(paths["text"]), *pairs)
     low, high = np.sort(outputs["null_score"])[[2, 3]]
     threshold = float(low + high) / 2
-    rule = AnswerRule(23, 5, 7, 20, 4, threshold)
+    rule = AnswerConfig(23, 5, 7, 20, 4, threshold)
     paths = export_question_answering(model, tokenizer, str(tmp_path), rule)
     with_threshold = ask(load(paths["text"]), *pairs)
     kept = outputs["null_score"] <= threshold
@@ -110,7 +111,7 @@ def test_threshold_decides_what_is_unanswered(tokenizer, tmp_path):
     np.testing.assert_array_equal(with_threshold["score"], outputs["score"])
     for path in paths.values():
         saved = json.loads(pathlib.Path(path, "assets", "answer_rule.json").read_text())
-        assert AnswerRule(**saved) == rule
+        assert AnswerConfig(**saved) == rule
 
 
 def assert_answered(answer, *pairs):

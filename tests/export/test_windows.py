@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
-from albert_tf.data.squad.windows import WindowMaker, WindowRule
+from albert_tf.data.squad.windows import WindowMaker
 from albert_tf.export.windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer
@@ -13,7 +14,7 @@ from tests.data.squad_file import WordTokenizer
 CLS, SEP = WordTokenizer.cls_id, WordTokenizer.sep_id
 
 
-def in_graph(examples, rule):
+def in_graph(examples, config):
     """Cuts what the tokenizer of training gives."""
     tokenizer = WordTokenizer()
     tokens = [tokenizer.encode_with_offsets(example.context) for example in examples]
@@ -31,16 +32,14 @@ def in_graph(examples, rule):
         TokensWithOffsets(*ragged),
         CLS,
         SEP,
-        rule.max_seq_length,
-        rule.doc_stride,
-        rule.max_query_length,
+        config,
     )
 
 
 @pytest.mark.parametrize(
-    "rule", [WindowRule(23, 5, 6), WindowRule(13, 1, 6), WindowRule(17, 90, 2)]
+    "config", [WindowConfig(23, 5, 6), WindowConfig(13, 1, 6), WindowConfig(17, 90, 2)]
 )
-def test_same_windows_as_in_training(rule):
+def test_same_windows_as_in_training(config):
     rng = np.random.default_rng(7)
     examples = [
         SquadExample(
@@ -50,8 +49,8 @@ def test_same_windows_as_in_training(rule):
         )
         for index, length in enumerate([1, 2, 7, 8, 9, 13, 14, 15, 40, *rng.integers(1, 70, 12)])
     ]
-    expected = list(WindowMaker(WordTokenizer(), rule)(examples))
-    windows = in_graph(examples, rule)
+    expected = list(WindowMaker(WordTokenizer(), config)(examples))
+    windows = in_graph(examples, config)
     assert windows.examples.numpy().tolist() == [window.example_index for window in expected]
     for row, window in enumerate(expected):
         length = len(window.input_ids)
@@ -74,7 +73,7 @@ def test_same_windows_as_in_training(rule):
 
 def test_empty_passages_have_a_window_without_any_of_it():
     examples = [SquadExample("a", "who ?", ""), SquadExample("b", "", " ")]
-    windows = in_graph(examples, WindowRule(13, 5, 6))
+    windows = in_graph(examples, WindowConfig(13, 5, 6))
     assert windows.inputs["input_ids"].numpy().tolist() == [
         [CLS, *WordTokenizer().encode_batch(["who ?"])[0], SEP, SEP],
         [CLS, SEP, SEP, 0, 0],

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import read_squad
-from albert_tf.data.squad.windows import Window, WindowMaker, WindowRule
+from albert_tf.data.squad.windows import Window, WindowMaker
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
 from tests.parity.difference import Difference, count_unequal
 
-_RULE = WindowRule(max_seq_length=96, doc_stride=32, max_query_length=16)
+_RULE = WindowConfig(max_seq_length=96, doc_stride=32, max_query_length=16)
 
 _LABELS = {"start_position", "end_position", "is_impossible"}
 _OFFSETS = ("tok_start_to_orig_index", "tok_end_to_orig_index")
@@ -42,7 +43,7 @@ class GoldenSet:
 
     features: str
     questions: str
-    rule: WindowRule = _RULE
+    rule: WindowConfig = _RULE
     lower_case: bool = True
     given_up: tuple[int, ...] = ()
     compare_first_offsets: bool = True
@@ -63,10 +64,10 @@ GOLDEN_SETS = {
         GoldenSet("v2_train_features", "v2_train_input"),
         GoldenSet("quirks_eval_features", **_QUIRKS),
         GoldenSet("quirks_train_features", **_QUIRKS),
-        GoldenSet("quirks_train_features_24_7_5", rule=WindowRule(24, 7, 5), **_QUIRKS),
+        GoldenSet("quirks_train_features_24_7_5", rule=WindowConfig(24, 7, 5), **_QUIRKS),
         GoldenSet(
             "quirks_eval_features_64_48_12_cased",
-            rule=WindowRule(64, 48, 12),
+            rule=WindowConfig(64, 48, 12),
             lower_case=False,
             **_QUIRKS,
         ),

@@ -11,8 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from albert_tf.data.fine_tuning.packing import (
+    check_max_seq_length,
+    choice_lengths,
+    join_choice,
+    pair_lengths,
+)
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores
-from albert_tf.errors import FlagError
 from albert_tf.tokenization import Tokenizer
 
 # Bounds the memory for Python's lists of ids, which take ten times that of the arrays.
@@ -84,9 +89,8 @@ def encode_examples(
     """
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
-        if not length_b:
-            return min(length_a, max_seq_length - 2), 0
-        return pair_lengths(length_a, length_b, max_seq_length - 3)
+        special_tokens = 3 if length_b else 2
+        return pair_lengths(length_a, length_b, max_seq_length - special_tokens)
 
     check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
     pairs = ((example.text_a, example.text_b or "") for example in examples)
@@ -118,8 +122,7 @@ def encode_choices(
     check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
-        length_b = min(length_b, max_qa_length)
-        return min(length_a, max_seq_length - 3 - length_b), length_b
+        return choice_lengths(length_a, length_b, max_seq_length, max_qa_length)
 
     pairs = (
         (example.text_a, join_choice(example.text_b or "", choice))
@@ -130,38 +133,6 @@ def encode_choices(
         _encode_pairs(pairs, tokenizer, cut, keep_end_of_b=True), _label_ids(examples, labels)
     )
     return dataclasses.replace(features, num_choices=len(labels))
-
-
-def join_choice(question: str, choice: str) -> str:
-    """Returns question and choice as one text: the choice in each blank, `_`, or after the question."""
-    return question.replace("_", choice) if "_" in question else f"{question} {choice}"
-
-
-def pair_lengths(length_a: int, length_b: int, budget: int) -> tuple[int, int]:
-    """Returns how much of each of two texts stays when both have to fit.
-
-    The closed form of the original's rule: drop the last token of the longer text, of the second
-    where they are equal, until both fit.
-
-    Args:
-        length_a: tokens of the first text.
-        length_b: tokens of the second text.
-        budget: tokens of both together, at most.
-    """
-    kept_b = min(length_b, max(budget // 2, budget - length_a))
-    return min(length_a, budget - kept_b), kept_b
-
-
-def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None:
-    """Checks that a sequence has room for the least that makes sense.
-
-    Raises:
-        FlagError: it has none; `what_for` says what `least` tokens are for.
-    """
-    if max_seq_length < least:
-        raise FlagError(
-            f"--max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
-        )
 
 
 def _encode_pairs(

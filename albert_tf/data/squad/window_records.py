@@ -14,8 +14,9 @@ import numpy as np
 from albert_tf import gfile
 from albert_tf.data.record_spec import Feature, RecordSpec
 from albert_tf.data.record_writing import write_records
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
-from albert_tf.data.squad.windows import Window, WindowMaker, WindowRule
+from albert_tf.data.squad.windows import Window, WindowMaker
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
 from albert_tf.tokenization import AlbertTokenizer
@@ -64,7 +65,7 @@ def name_shards(prefix: str, num_examples: int) -> list[str]:
 def write_windows(
     examples: Sequence[SquadExample],
     tokenizer: AlbertTokenizer,
-    rule: WindowRule,
+    rule: WindowConfig,
     with_offsets: bool,
     shards: Sequence[str],
     num_workers: int,
@@ -107,7 +108,7 @@ def _deal(examples: Sequence[SquadExample], paths: Sequence[str]) -> Iterator[_S
 class _ShardWriter:
     """Writes shards, and returns how many examples each has."""
 
-    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowRule, with_offsets: bool):
+    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowConfig, with_offsets: bool):
         self._make_windows = WindowMaker(tokenizer, rule)
         self._spec = squad_record(rule.max_seq_length, with_offsets)
         self._length = rule.max_seq_length

@@ -5,53 +5,15 @@ overlap. Every token of the passage knows the characters that it comes from, so 
 cut from the passage as it was written.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.features import check_max_seq_length
+from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WINDOW_LENGTH_WEIGHT, WindowConfig
 from albert_tf.data.squad.questions import SquadExample
-from albert_tf.errors import FlagError
 from albert_tf.tokenization import AlbertTokenizer
-
-# What the position of an answer is where the data do not tell one.
-UNKNOWN_POSITION = -1
-
-# Of two windows with the same least context on either side of a token, the longer one is better for it,
-# by this much a token (the original's `_check_is_max_context`).
-_LENGTH_WEIGHT = 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class WindowRule:
-    """How questions and passages are cut.
-
-    Attributes:
-        max_seq_length: tokens of a window at most, the special ones included.
-        doc_stride: tokens from the start of one window's part of the passage to the start of the next.
-        max_query_length: tokens of a question at most; it keeps its front.
-
-    Raises:
-        FlagError: one of them is too small.
-    """
-
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
-
-    def __post_init__(self):
-        for name in ("doc_stride", "max_query_length"):
-            value = getattr(self, name)
-            if value < 1:
-                raise FlagError(f"--{name}={value}: expected at least 1")
-        check_max_seq_length(
-            self.max_seq_length,
-            self.max_query_length + 4,
-            f"[CLS] --max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
-        )
 
 
 class Window(NamedTuple):
@@ -112,7 +74,7 @@ class WindowMaker:
         rule: how to cut.
     """
 
-    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowRule):
+    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowConfig):
         self.rule = rule
         self._tokenizer = tokenizer
         self._cls = np.array([tokenizer.cls_id], np.int32)
@@ -204,7 +166,7 @@ def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     # Not all windows and all tokens at once: a passage may be as long as a book.
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         left = np.arange(end - start)
-        scores = np.minimum(left, left[::-1]) + _LENGTH_WEIGHT * (end - start)
+        scores = np.minimum(left, left[::-1]) + WINDOW_LENGTH_WEIGHT * (end - start)
         better = start + np.flatnonzero(scores > best_scores[start:end])
         best[better] = number
         best_scores[better] = scores[better - start]

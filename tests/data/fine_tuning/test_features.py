@@ -6,9 +6,8 @@ import pytest
 from albert_tf.data.fine_tuning.features import (
     encode_choices,
     encode_examples,
-    join_choice,
-    pair_lengths,
 )
+from albert_tf.data.fine_tuning.packing import join_choice, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import FlagError

@@ -5,11 +5,10 @@ import collections
 import numpy as np
 import pytest
 
+from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WindowConfig
 from albert_tf.data.squad.questions import Answer, SquadExample, read_squad
 from albert_tf.data.squad.windows import (
-    UNKNOWN_POSITION,
     WindowMaker,
-    WindowRule,
     cut_passage,
     find_max_context,
 )
@@ -21,7 +20,7 @@ from tests.parity.windows import GOLDEN_SETS, compare_windows, make_windows
 
 # 9 words; the rule leaves room for 4 of them beside a question of 2.
 PASSAGE = " The  first ship left\tin May , later ones followed "
-RULE = WindowRule(max_seq_length=9, doc_stride=3, max_query_length=2)
+RULE = WindowConfig(max_seq_length=9, doc_stride=3, max_query_length=2)
 
 
 def official_tokenizer(lower_case=True):
@@ -130,7 +129,7 @@ def test_layout_and_offsets_of_windows():
 
 def test_a_long_question_keeps_its_front():
     question = "word " * 1000
-    (window,) = make("ship", question=question, rule=WindowRule(384, 128, 64))
+    (window,) = make("ship", question=question, rule=WindowConfig(384, 128, 64))
     assert window.question_length == 66
     assert window.input_ids[1:65].tolist() == spell("word") * 64
 
@@ -152,7 +151,7 @@ def test_an_empty_question_leaves_its_room_to_the_passage():
     ],
 )
 def test_an_answer_is_made_of_the_pieces_that_hold_it(text, found):
-    (window,) = make(text, rule=WindowRule(64, 32, 8))
+    (window,) = make(text, rule=WindowConfig(64, 32, 8))
     span = window.token_starts[window.start_position], window.token_ends[window.end_position]
     assert PASSAGE[slice(*span)].strip() == found
 
@@ -174,8 +173,8 @@ def test_labels_of_questions_without_an_answer():
 )
 def test_too_small_sizes_are_refused(sizes, message):
     with pytest.raises(FlagError, match=message):
-        WindowRule(*sizes)
-    assert WindowRule(68, 1, 64).max_seq_length == 68
+        WindowConfig(*sizes)
+    assert WindowConfig(68, 1, 64).max_seq_length == 68
 
 
 # Real questions. The published vocabulary is English: of other scripts a piece can hold more than the
@@ -202,7 +201,7 @@ INSIDE_PIECES = {
 def test_real_answers_lead_to_tokens_and_back(name):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     windows = collections.defaultdict(list)
-    for window in WindowMaker(official_tokenizer(), WindowRule())(examples):
+    for window in WindowMaker(official_tokenizer(), WindowConfig())(examples):
         if not window.is_impossible:
             windows[window.example_index].append(window)
     answerable = [index for index, one in enumerate(examples) if not one.is_impossible]

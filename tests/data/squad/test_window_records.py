@@ -12,15 +12,16 @@ from albert_tf.data.pipeline import (
     training_batches,
 )
 from albert_tf.data.squad import window_records as squad_records
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import Answer, SquadExample
 from albert_tf.data.squad.window_arrays import read_features, read_windows
 from albert_tf.data.squad.window_records import name_shards, squad_record, write_windows
-from albert_tf.data.squad.windows import WindowMaker, WindowRule
+from albert_tf.data.squad.windows import WindowMaker
 from albert_tf.errors import InputError
 from albert_tf.layers import make_p_mask
 from tests.data.squad_file import WordTokenizer
 
-RULE = WindowRule(max_seq_length=13, doc_stride=4, max_query_length=3)
+RULE = WindowConfig(max_seq_length=13, doc_stride=4, max_query_length=3)
 
 
 def make_examples(count):
