@@ -6,6 +6,7 @@ Reading reports a user's mistakes with file and line. Writing goes to a name tha
 
 import contextlib
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -72,6 +73,18 @@ def read_chunks(path: str) -> Iterator[bytes]:
     with explain_unreadable(path), gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
+
+
+def sha256(path: str) -> str:
+    """Returns the SHA-256 of a file's content, in hexadecimal.
+
+    Raises:
+        InputError: the file does not exist or cannot be read.
+    """
+    digest = hashlib.sha256()
+    for chunk in read_chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:

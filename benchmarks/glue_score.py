@@ -17,7 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.evaluation.glue_score import glue_score, task_score
 from albert_tf.options import option
 from albert_tf.tasks.common import RESULTS_FILE
-from albert_tf.tasks.kinds import HEAD_FILE
+from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE
 from albert_tf.tasks.trials import TRIALS_FILE, trial_folder
 from benchmarks.harness import markdown_table
 
@@ -57,7 +57,7 @@ def _read_folder(directory: str) -> tuple[str, Mapping[str, float]]:
         name, _ = _read_folder(trial_folder(directory, 0))
         summary = files.read_json(trials)["summary"]
         return name, {metric: values["median"] for metric, values in summary.items()}
-    head = files.read_json(os.path.join(directory, HEAD_FILE))
+    head = files.read_json(os.path.join(directory, LABEL_METADATA_FILE))
     return head["task_name"], files.read_json(os.path.join(directory, RESULTS_FILE))
 
 

@@ -31,7 +31,8 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.evaluation.glue_metrics import compute_metrics
 from albert_tf.options import option
 from albert_tf.tasks import classification
-from albert_tf.tasks.common import OPTIONS_FILE, RESULTS_FILE
+from albert_tf.tasks.common import RESULTS_FILE
+from albert_tf.tasks.trained_folder import OPTIONS_FILE
 from albert_tf.tasks.training_options import check_range
 from albert_tf.training import best_checkpoint
 from benchmarks.glue_tasks import check_tasks

@@ -130,34 +130,7 @@ def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
     )
 
 
-def average_spans(models: Sequence[ScoredSpans]) -> ScoredSpans:
-    """Returns the spans of several models of one kind, as those of one.
-
-    A span has the mean of the scores that it has in the models that found it, a question that of its
-    lowest null score in each model. That is the original's way to add up results.
-    """
-    spans = concatenate_spans(models)
-    keys = np.stack([spans.windows, spans.starts, spans.ends], axis=1)
-    _, firsts, groups = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    groups = groups.ravel()  # NumPy 2.0 gives it two axes
-    counts = np.bincount(groups)
-
-    null_examples, null_groups = np.unique(spans.null_examples, return_inverse=True)
-    lowest = np.full((len(models), len(null_examples)), np.inf)
-    of_model = np.repeat(np.arange(len(models)), [len(model.null_scores) for model in models])
-    np.minimum.at(lowest, (of_model, null_groups), spans.null_scores)
-    return dataclasses.replace(
-        spans,
-        **{name: getattr(spans, name)[firsts] for name in _SPAN_ARRAYS},
-        start_scores=np.bincount(groups, spans.start_scores) / counts,
-        end_scores=np.bincount(groups, spans.end_scores) / counts,
-        null_examples=null_examples,
-        null_scores=lowest.mean(axis=0),
-    )
-
-
 _ARRAYS = [field.name for field in dataclasses.fields(ScoredSpans) if field.type is np.ndarray]
-_SPAN_ARRAYS = ["examples", "windows", "starts", "ends", "start_offsets", "end_offsets"]
 
 
 def _best_positions(logits: np.ndarray, count: int) -> np.ndarray:

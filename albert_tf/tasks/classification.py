@@ -43,8 +43,9 @@ from albert_tf.tasks.fine_tuning import (
     make_fine_tuner,
     prepare_folder,
 )
-from albert_tf.tasks.kinds import HEAD_FILE, KINDS, Head, find_head
+from albert_tf.tasks.kinds import KINDS
 from albert_tf.tasks.line_prediction import check_lines, predict_lines
+from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE, LabelMetadata, find_label_metadata
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.trials import run_trials
 from albert_tf.tokenization import Tokenizer, load_tokenizer
@@ -178,7 +179,7 @@ class _Run:
     def export(self, tokenizer: Tokenizer, metrics: Mapping[str, float]) -> None:
         """Writes SavedModels of the model as it is."""
         head = self.data.head
-        assets = {HEAD_FILE: json_asset(dataclasses.asdict(head))}
+        assets = {LABEL_METADATA_FILE: json_asset(dataclasses.asdict(head))}
         details = export_details(self.options, tokenizer, metrics, assets)
         paths = self.kind.export(self.evaluator.model, head, tokenizer, self.options, details)
         print("\n".join(f"exported {path}" for path in paths.values()))
@@ -233,7 +234,7 @@ class _Run:
         return os.path.join(self.options.output_dir, f"{name}.tsv")
 
 
-def _check_init_labels(options: ClassificationOptions, head: Head) -> None:
+def _check_init_labels(options: ClassificationOptions, head: LabelMetadata) -> None:
     """Checks that the head that training starts from, where it is known, is of the task's classes.
 
     Raises:
@@ -241,7 +242,7 @@ def _check_init_labels(options: ClassificationOptions, head: Head) -> None:
     """
     if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
         return
-    noted = find_head(options.init_checkpoint)
+    noted = find_label_metadata(options.init_checkpoint)
     labels = noted.labels if noted else stored_labels(options.init_checkpoint)
     # Another number is reported with the head's shape.
     if labels != head.labels and len(labels) == len(head.labels):

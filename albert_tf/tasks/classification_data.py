@@ -17,8 +17,8 @@ from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification_options import ClassificationOptions
 from albert_tf.tasks.common import has_checkpoint, name_remedy
-from albert_tf.tasks.fine_tuning_options import read_folder
-from albert_tf.tasks.kinds import HEAD_FILE, KINDS, Head
+from albert_tf.tasks.kinds import KINDS
+from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE, LabelMetadata, read_folder
 from albert_tf.tokenization import Tokenizer
 
 
@@ -47,7 +47,7 @@ class Data:
     """
 
     task: Task
-    head: Head
+    head: LabelMetadata
     sets: Mapping[str, list[Set]]
 
 
@@ -105,10 +105,10 @@ def _read_split(options: ClassificationOptions, task: Task, split: str) -> dict[
 
 def _make_head(
     options: ClassificationOptions, task: Task, examples: Mapping[str, Mapping[str, list[Example]]]
-) -> Head:
+) -> LabelMetadata:
     pairs = _are_pairs(examples["train"][""]) if options.do_train else read_head(options).pairs
     labels = () if isinstance(task.labels, Scores) else tuple(task.labels)
-    return Head(task.model_task, task.kind, labels, pairs)
+    return LabelMetadata(task.model_task, task.kind, labels, pairs)
 
 
 def _are_pairs(examples: Sequence[Example]) -> bool:
@@ -154,24 +154,26 @@ def _texts(example: Example) -> tuple:
     return example.text_a, example.text_b, example.choices
 
 
-def read_head(options: ClassificationOptions) -> Head:
+def read_head(options: ClassificationOptions) -> LabelMetadata:
     """Returns what the head of the model means that is there.
 
     Raises:
         InputError: the folder holds no classifier.
     """
-    path = os.path.join(options.model_dir, HEAD_FILE)
+    path = os.path.join(options.model_dir, LABEL_METADATA_FILE)
     if not tf.io.gfile.exists(path):
-        raise InputError(f"{options.model_flag}: holds no classifier: no {HEAD_FILE}")
-    return Head.from_json_file(path)
+        raise InputError(f"{options.model_flag}: holds no classifier: no {LABEL_METADATA_FILE}")
+    return LabelMetadata.from_json_file(path)
 
 
-def write_head(options: ClassificationOptions, head: Head) -> None:
+def write_head(options: ClassificationOptions, head: LabelMetadata) -> None:
     """Notes what the head means beside the checkpoints."""
-    files.write_json(os.path.join(options.output_dir, HEAD_FILE), dataclasses.asdict(head))
+    files.write_json(
+        os.path.join(options.output_dir, LABEL_METADATA_FILE), dataclasses.asdict(head)
+    )
 
 
-def check_head(options: ClassificationOptions, head: Head) -> None:
+def check_head(options: ClassificationOptions, head: LabelMetadata) -> None:
     """Checks that the model that is there is of this task.
 
     Raises:
@@ -193,7 +195,7 @@ def check_head(options: ClassificationOptions, head: Head) -> None:
 
 def _lacks_description(options: ClassificationOptions) -> bool:
     """Returns whether the note on the head is missing in a folder of this task."""
-    path = os.path.join(options.output_dir, HEAD_FILE)
+    path = os.path.join(options.output_dir, LABEL_METADATA_FILE)
     if tf.io.gfile.exists(path):
         return False
     if read_folder(options.output_dir, ("task_name",)).get("task_name") != options.task_name:
@@ -202,6 +204,6 @@ def _lacks_description(options: ClassificationOptions) -> bool:
     return True
 
 
-def _shown(head: Head, name: str):
+def _shown(head: LabelMetadata, name: str):
     value = getattr(head, name)
     return list(value) if isinstance(value, tuple) else value

@@ -10,8 +10,9 @@ from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill, read_folder
+from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill
 from albert_tf.tasks.recipes import PAPER
+from albert_tf.tasks.trained_folder import read_folder
 from albert_tf.tasks.training_options import check_range
 from albert_tf.training import best_checkpoint
 

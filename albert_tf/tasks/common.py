@@ -17,6 +17,12 @@ from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
+from albert_tf.tasks.trained_folder import (
+    VOCABULARY_SHA256,
+    options_path,
+    read_options,
+    write_options,
+)
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
@@ -29,9 +35,6 @@ from albert_tf.training import (
 )
 from albert_tf.training.evaluator import Loss
 
-OPTIONS_FILE = "config.json"
-# A key of that file beside the options: SHA-256 of the vocabulary.
-VOCABULARY_SHA256 = "vocabulary_sha256"
 RESULTS_FILE = "eval_results.json"
 _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
@@ -106,7 +109,8 @@ def check_output_dir(
     if not has_checkpoint(options):
         return
     _check_config(options, config)
-    started_with = _read_description(options, OPTIONS_FILE, read_options)
+    path = options_path(options.output_dir)
+    started_with = _read_description(options, path, read_options)
     if started_with is None:
         return
     _check_options(options, started_with, fixed_options)
@@ -115,13 +119,12 @@ def check_output_dir(
 
 
 def _read_description(
-    options: TrainingOptions, name: str, read: Callable[[str], Any]
+    options: TrainingOptions, path: str, read: Callable[[str], Any]
 ) -> Any | None:
-    """Returns what a file says of the run that a folder's checkpoints are of.
+    """Reads a file that describes a folder's checkpoints.
 
-    None where it is missing and `--do_train` writes it anew: the user has removed a damaged one.
+    Returns None if it is missing and `--do_train` writes it again: the user has removed a damaged file.
     """
-    path = os.path.join(options.output_dir, name)
     if options.do_train and not tf.io.gfile.exists(path):
         print(f"warning: {path}: missing; written anew as the flags say", file=sys.stderr)
         return None
@@ -141,25 +144,14 @@ def name_remedy() -> Iterator[None]:
         ) from error
 
 
-def read_options(path: str) -> Mapping[str, Any]:
-    """Returns the options that a run wrote.
-
-    Raises:
-        InputError: the file cannot be read, or is not as a run writes it.
-    """
-    options = files.read_json(path)
-    if not isinstance(options, Mapping):
-        raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
-    return options
-
-
 def has_checkpoint(options: TrainingOptions) -> bool:
     """Returns whether the output folder holds a checkpoint."""
     return latest_checkpoint(options.output_dir) is not None
 
 
 def _check_config(options: TrainingOptions, config: AlbertConfig) -> None:
-    found = _read_description(options, CONFIG_FILE, AlbertConfig.from_json_file)
+    path = os.path.join(options.output_dir, CONFIG_FILE)
+    found = _read_description(options, path, AlbertConfig.from_json_file)
     there = (found or config).to_dict()
     for name, value in config.to_dict().items():
         if there[name] != value:
@@ -237,8 +229,7 @@ def start_or_resume(
         resume(trainer, options.output_dir)
         if trainer.is_chief:
             config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
-            path = os.path.join(options.output_dir, OPTIONS_FILE)
-            files.write_json(path, {**to_json_dict(options), **noted})
+            write_options(options.output_dir, {**to_json_dict(options), **noted})
         yield
 
 

@@ -28,8 +28,13 @@ from albert_tf.tasks.conversion_targets import (
     Companions,
     LoadedEncoder,
 )
-from albert_tf.tasks.fine_tuning_options import folder_of, read_folder
-from albert_tf.tasks.kinds import HEAD_FILE, Head, find_head
+from albert_tf.tasks.trained_folder import (
+    LABEL_METADATA_FILE,
+    LabelMetadata,
+    find_label_metadata,
+    folder_of,
+    read_folder,
+)
 from albert_tf.tokenization import load_tokenizer
 from albert_tf.tokenization.hugging_face import (
     SENTENCEPIECE_FILE,
@@ -161,7 +166,7 @@ def _find_companions(options: ConversionOptions) -> Companions:
     return Companions(config, tokenizer)
 
 
-def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Head | None:
+def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMetadata | None:
     """Returns what the outputs of a classifier mean, where that is known.
 
     Raises:
@@ -169,11 +174,11 @@ def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Head | 
     """
     if not isinstance(model, AlbertClassifier):
         return None
-    if head := find_head(checkpoint):
+    if head := find_label_metadata(checkpoint):
         if (len(head.labels) or 1) != model.num_classes:
             raise InputError(
-                f"{checkpoint}: its head has {model.num_classes} outputs; {HEAD_FILE} beside it has "
-                f"{len(head.labels)} labels"
+                f"{checkpoint}: its head has {model.num_classes} outputs; {LABEL_METADATA_FILE} "
+                f"beside it has {len(head.labels)} labels"
             )
         return head
     if report.problem_type == "multi_label_classification":
@@ -184,9 +189,9 @@ def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Head | 
     theirs = report.kind_name == "hugging_face"
     # To `transformers`, a single output without a problem type is a regression.
     if theirs and (report.problem_type == "regression" or model.num_classes == 1):
-        return Head(OWN_TASK.name, "regression", (), pairs=True)
+        return LabelMetadata(OWN_TASK.name, "regression", (), pairs=True)
     if report.labels:
-        return Head(OWN_TASK.name, "classification", report.labels, pairs=True)
+        return LabelMetadata(OWN_TASK.name, "classification", report.labels, pairs=True)
     return None
 
 

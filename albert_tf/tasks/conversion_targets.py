@@ -27,11 +27,11 @@ from albert_tf.conversion import (
 )
 from albert_tf.conversion.hugging_face_config import ProblemType
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.data.fine_tuning.task import Kind
+from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.tasks.kinds import HEAD_FILE, Head
+from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE, LabelMetadata
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.hugging_face import (
     check_hugging_face_files,
@@ -41,7 +41,7 @@ from albert_tf.tokenization.hugging_face import (
 from albert_tf.training.checkpoint_manager import save_checkpoint
 
 _FLAG = "output_checkpoint"
-_PROBLEM_TYPES: Mapping[Kind, ProblemType] = {
+_PROBLEM_TYPES: Mapping[TaskKind, ProblemType] = {
     "classification": "single_label_classification",
     "regression": "regression",
 }
@@ -64,7 +64,7 @@ class Companions:
 
     config: AlbertConfig
     tokenizer: Tokenizer | None = None
-    head: Head | None = None
+    head: LabelMetadata | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,7 +260,7 @@ def _contents(companions: Companions) -> dict[str, bytes]:
         name = vocabulary_name(tokenizer)
         contents[name] = files.read_bytes(tokenizer.vocabulary_file)
     if companions.head:
-        contents[HEAD_FILE] = files.to_json(dataclasses.asdict(companions.head)).encode()
+        contents[LABEL_METADATA_FILE] = files.to_json(dataclasses.asdict(companions.head)).encode()
     return contents
 
 

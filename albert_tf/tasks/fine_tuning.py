@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import math
 import os
 import sys
@@ -24,17 +23,20 @@ from albert_tf.export.assets import json_asset
 from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
-    OPTIONS_FILE,
-    VOCABULARY_SHA256,
     check_output_dir,
     has_checkpoint,
     make_evaluator,
     make_plan,
-    read_options,
     start_or_resume,
 )
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions
 from albert_tf.tasks.learning_curve import draw_learning_curve
+from albert_tf.tasks.trained_folder import (
+    OPTIONS_FILE,
+    VOCABULARY_SHA256,
+    options_path,
+    read_options,
+)
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
@@ -85,14 +87,14 @@ def check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: To
 
 def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str | None:
     """Returns the SHA-256 of the vocabulary that the folder's model was trained with."""
-    path = os.path.join(options.model_dir, OPTIONS_FILE)
+    path = options_path(options.model_dir)
     noted = read_options(path).get(VOCABULARY_SHA256) if tf.io.gfile.exists(path) else None
     copy = os.path.join(options.model_dir, tokenizer.file_name)
     if noted or not tf.io.gfile.exists(copy):
         return noted
     # Earlier versions recorded no checksum, models exported in Python have no run options, and users may
     # have removed a damaged file.
-    return hashlib.sha256(files.read_bytes(copy)).hexdigest()
+    return files.sha256(copy)
 
 
 def make_fine_tuner(

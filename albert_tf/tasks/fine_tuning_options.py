@@ -5,29 +5,17 @@ of the trained folder; else a default. So a trained folder is all that predictio
 """
 
 import dataclasses
-import hashlib
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
-import tensorflow as tf
-
-from albert_tf import files
-from albert_tf.config import CONFIG_FILE
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError
 from albert_tf.export import assets
 from albert_tf.export.writing import Form, Weights
 from albert_tf.options import option
-from albert_tf.tasks.common import (
-    OPTIONS_FILE,
-    VOCABULARY_SHA256,
-    name_remedy,
-    read_options,
-)
+from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.recipes import Recipe
+from albert_tf.tasks.trained_folder import read_folder
 from albert_tf.tasks.training_options import TrainingOptions, check_range
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from albert_tf.training.plan import BEST_DIR
 
 _DEFAULTS = {
     "do_lower_case": True,
@@ -253,62 +241,3 @@ def _describe(options: FineTuningOptions, recipe: Recipe) -> str:
     names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")
     given = {name: getattr(options, name) for name in names}
     return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-
-
-def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
-    """Returns what the folder of a model says of the options; nothing where it is none.
-
-    Args:
-        model_dir: a folder as `FineTuningOptions.model_dir`.
-        names: of options, besides config and vocabulary, whose files the folder holds.
-
-    Raises:
-        InputError: a file is damaged, or the vocabulary is not the model's.
-    """
-    path = os.path.join(model_dir, OPTIONS_FILE)
-    if not tf.io.gfile.exists(path):
-        return {}
-    saved = read_options(path)
-    values: dict[str, Any] = {name: saved.get(name) for name in names}
-    there = {
-        "albert_config_file": CONFIG_FILE,
-        "spm_model_file": AlbertTokenizer.file_name,
-        "vocab_file": WordPieceTokenizer.file_name,
-    }
-    for name, file in there.items():
-        path = os.path.join(model_dir, file)
-        values[name] = path if tf.io.gfile.exists(path) else None
-    for name in ("spm_model_file", "vocab_file"):
-        if values[name]:
-            _check_vocabulary(values[name], saved.get(VOCABULARY_SHA256))
-    return values
-
-
-def folder_of(checkpoint: str) -> str:
-    """Returns the folder with the files that say what a checkpoint is.
-
-    That is its own folder or, of the best checkpoint of a training, the one above.
-
-    Args:
-        checkpoint: its prefix or folder.
-    """
-    is_folder = tf.io.gfile.isdir(checkpoint)
-    folder = checkpoint.rstrip("/") if is_folder else os.path.dirname(checkpoint)
-    has_config = tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE))
-    if os.path.basename(folder) == BEST_DIR and not has_config:
-        return os.path.dirname(folder)
-    return folder
-
-
-def _check_vocabulary(path: str, expected: str | None) -> None:
-    """Checks a model's copy of its vocabulary, where the model says which it has to be.
-
-    Raises:
-        InputError: the file is another.
-    """
-    received = hashlib.sha256(files.read_bytes(path)).hexdigest()
-    if expected not in (None, received):
-        raise InputError(
-            f"{path}: has the SHA-256 {received}; {OPTIONS_FILE} beside it says {expected}: it is "
-            "damaged or another vocabulary; put the one of the training there"
-        )

@@ -4,20 +4,16 @@ A kind decides the head, the loss, the features, what is predicted of the logits
 what is exported; nothing else asks for it.
 """
 
-import dataclasses
-import os
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
-from albert_tf.data.fine_tuning.task import Kind
-from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores
-from albert_tf.errors import InputError
+from albert_tf.data.fine_tuning.task import TaskKind
+from albert_tf.data.fine_tuning.tsv import Example, Labels
 from albert_tf.export import (
     ExportDetails,
     export_classifier,
@@ -27,68 +23,18 @@ from albert_tf.export import (
 from albert_tf.losses import ClassificationLoss, RegressionLoss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
 from albert_tf.tasks.classification_options import ClassificationOptions
-from albert_tf.tasks.fine_tuning_options import folder_of
+from albert_tf.tasks.trained_folder import LabelMetadata
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training.evaluator import Loss
 
-HEAD_FILE = "task.json"
 
-
-@dataclasses.dataclass(frozen=True)
-class Head:
-    """What the head of a run's checkpoints means; noted beside them.
-
-    Attributes:
-        task_name: what it was trained on.
-        kind: classification, regression or multiple choice.
-        labels: names of the classes, or letters of the choices; none of a regression.
-        pairs: whether an example may have two texts.
-    """
-
-    task_name: str
-    kind: Kind
-    labels: tuple[str, ...]
-    pairs: bool
-
-    @classmethod
-    def from_json_file(cls, path: str) -> Self:
-        """Reads what `write_head` wrote.
-
-        Raises:
-            InputError: the file cannot be read, or holds something else.
-        """
-        values = files.read_json(path)
-        try:
-            return cls(**{**values, "labels": tuple(values["labels"])})
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: not as --do_train writes it: {error}") from error
-
-    @property
-    def accepted_labels(self) -> Labels:
-        """The labels that an example may have."""
-        return Scores() if self.kind == "regression" else self.labels
-
-
-def find_head(checkpoint: str) -> Head | None:
-    """Returns what the head of a checkpoint means, where a file beside it says so.
-
-    Args:
-        checkpoint: its prefix or folder.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path = os.path.join(folder_of(checkpoint), HEAD_FILE)
-    return Head.from_json_file(path) if tf.io.gfile.exists(path) else None
-
-
-class TaskKind(Protocol):
+class KindRules(Protocol):
     """What a kind of task decides."""
 
     loss: Loss
 
     def make_model(
-        self, head: Head, encoder: AlbertEncoder, dropout: float, seed: int, dtype: str
+        self, head: LabelMetadata, encoder: AlbertEncoder, dropout: float, seed: int, dtype: str
     ) -> keras.Model:
         """Makes the model, with a head that starts anew."""
 
@@ -110,22 +56,22 @@ class TaskKind(Protocol):
     def mean_loss(self, outputs: np.ndarray, label_ids: np.ndarray) -> float:
         """Returns the loss of outputs (n, k), given the labels (n,)."""
 
-    def names(self, predictions: np.ndarray, head: Head) -> list[str]:
+    def names(self, predictions: np.ndarray, head: LabelMetadata) -> list[str]:
         """Returns predictions (n,) in words."""
 
-    def output_columns(self, head: Head) -> list[str]:
+    def output_columns(self, head: LabelMetadata) -> list[str]:
         """Returns the names of the columns of outputs, where they say more than the prediction."""
 
-    def example_of_line(self, fields: Sequence[str], head: Head) -> Example | None:
+    def example_of_line(self, fields: Sequence[str], head: LabelMetadata) -> Example | None:
         """Makes an example of a line's fields; None where there are too few or too many."""
 
-    def line_format(self, head: Head) -> str:
+    def line_format(self, head: LabelMetadata) -> str:
         """Returns what the fields of a line are, in words."""
 
     def export(
         self,
         model: keras.Model,
-        head: Head,
+        head: LabelMetadata,
         tokenizer: Tokenizer,
         options: ClassificationOptions,
         details: ExportDetails,
@@ -254,7 +200,7 @@ class _MultipleChoice(_ClassesKind):
         )
 
 
-KINDS: Mapping[Kind, TaskKind] = {
+KINDS: Mapping[TaskKind, KindRules] = {
     "classification": _Classification(),
     "regression": _Regression(),
     "multiple_choice": _MultipleChoice(),

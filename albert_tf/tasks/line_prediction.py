@@ -12,7 +12,8 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification_options import ClassificationOptions
-from albert_tf.tasks.kinds import KINDS, Head
+from albert_tf.tasks.kinds import KINDS
+from albert_tf.tasks.trained_folder import LabelMetadata
 from albert_tf.tokenization import Tokenizer
 
 STANDARD_INPUT = "-"
@@ -30,7 +31,7 @@ def check_lines(options: ClassificationOptions) -> None:
 
 
 def predict_lines(
-    options: ClassificationOptions, head: Head, model: keras.Model, tokenizer: Tokenizer
+    options: ClassificationOptions, head: LabelMetadata, model: keras.Model, tokenizer: Tokenizer
 ) -> None:
     """Answers each line of `--predict_file` with one on standard output, before it reads the next.
 
@@ -80,7 +81,7 @@ def _lines(path: str) -> Iterator[tuple[str, str]]:
         yield f"{name}, line {number}", line
 
 
-def _read_example(place: str, line: str, head: Head) -> Example:
+def _read_example(place: str, line: str, head: LabelMetadata) -> Example:
     kind = KINDS[head.kind]
     files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
     fields = line.split("\t")

@@ -10,11 +10,12 @@ from sklearn import metrics
 from albert_tf import files
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.tasks.kinds import KINDS, Head
+from albert_tf.tasks.kinds import KINDS
+from albert_tf.tasks.trained_folder import LabelMetadata
 
 
 def write_predictions(
-    path: str, head: Head, examples: Sequence[Example], outputs: np.ndarray
+    path: str, head: LabelMetadata, examples: Sequence[Example], outputs: np.ndarray
 ) -> None:
     """Writes a row for each example: id, label where there is one, prediction, probabilities.
 

@@ -107,7 +107,7 @@ def write_run(options, name, **results):
         "save_checkpoints_steps": 3,
         "random_seed": int(seed),
     }
-    (folder / "config.json").write_text(json.dumps(values))
+    (folder / "run_options.json").write_text(json.dumps(values))
     (folder / "eval_results.json").write_text(json.dumps(results))
 
 
@@ -175,7 +175,7 @@ def test_both_starts_have_a_search_and_as_many_seeds_as_asked_for(folder, tmp_pa
         assert len(result["scores"]) == 2
     starts = [
         json.loads(path.read_text())["init_checkpoint"]
-        for path in sorted((tmp_path / "sst-2").glob("*/*/config.json"))
+        for path in sorted((tmp_path / "sst-2").glob("*/*/run_options.json"))
     ]
     assert [start is not None for start in starts] == [True] * 4 + [False] * 4
 

@@ -5,7 +5,6 @@ import pytest
 
 from albert_tf.evaluation.squad_spans import (
     PassageWindows,
-    average_spans,
     concatenate_spans,
     conditional_spans,
     simple_spans,
@@ -147,33 +146,6 @@ def test_batches_give_the_spans_of_all(windows):
         np.testing.assert_array_equal(getattr(joined, name), values)
 
 
-def test_average_of_one_model_is_that_model(windows):
-    spans = simple_spans(windows, simple_outputs(), 6, 5)
-    average = average_spans([spans])
-    assert as_set(average) == as_set(spans)
-    assert average.null_examples.tolist() == [0, 1, 2]
-    scores = spans.null_scores
-    assert average.null_scores.tolist() == [min(scores[:2]), scores[2], min(scores[3:])]
-
-
-def test_average_is_over_the_models_that_found_a_span(windows):
-    models = [simple_spans(windows, simple_outputs(seed), 6, 9) for seed in range(3)]
-    found = {}
-    for model in models:
-        for *key, start, end in as_set(model):
-            found.setdefault(tuple(key), []).append((start, end))
-    average = average_spans(models)
-    received = {tuple(key): (start, end) for *key, start, end in as_set(average)}
-    assert len(average.starts) == len(received)
-    assert any(len(scores) > 1 for scores in found.values())
-    assert received.keys() == found.keys()
-    for key, scores in found.items():
-        assert received[key] == pytest.approx(np.mean(scores, axis=0))
-    nulls = [model.null_scores for model in models]
-    assert average.null_scores[1] == pytest.approx(np.mean([scores[2] for scores in nulls]))
-    assert average.null_scores[0] == pytest.approx(np.mean([min(scores[:2]) for scores in nulls]))
-
-
 def test_no_valid_span_gives_none(windows):
     hidden = PassageWindows(
         **{**vars(windows), "token_is_max_context": np.zeros((WINDOWS, LENGTH))}
@@ -181,4 +153,3 @@ def test_no_valid_span_gives_none(windows):
     spans = simple_spans(hidden, simple_outputs(), 6, 5)
     assert len(spans.starts) == 0
     assert len(spans.null_scores) == WINDOWS
-    assert len(average_spans([spans, spans]).starts) == 0

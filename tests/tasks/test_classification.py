@@ -188,7 +188,9 @@ def test_folder_of_another_kind_of_run_is_refused(data, tmp_path):
     encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2))
     Checkpoints(str(tmp_path), variables_by_path(encoder.weights), 1).save(1)
     encoder.config.to_json_file(str(tmp_path / "albert_config.json"))
-    (tmp_path / "config.json").write_text('{"optimizer": "adamw", "sentence_objective": "sop"}')
+    (tmp_path / "run_options.json").write_text(
+        '{"optimizer": "adamw", "sentence_objective": "sop"}'
+    )
     before = contents(tmp_path)
     with pytest.raises(InputError, match=r"--output_dir=.*: holds no classifier: no task\.json"):
         run(make_options(data, tmp_path))

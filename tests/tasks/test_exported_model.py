@@ -81,7 +81,7 @@ def test_assets_say_what_the_model_is(exported):
     for form in ("ids", "text"):
         assets = exported / form / "1" / "assets"
         assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]
-        config = json.loads((assets / "config.json").read_text())
+        config = json.loads((assets / "run_options.json").read_text())
         assert config["max_seq_length"] == 24
         vocabulary = (assets / "vocabulary.model").read_bytes()
         assert config["vocabulary_sha256"] == hashlib.sha256(vocabulary).hexdigest()

@@ -103,7 +103,7 @@ def test_learns_a_language_and_leaves_what_it_says(data, tmp_path):
     assert abs(first["masked_lm_loss"] - np.log(97)) < 0.3
     assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
     assert json.loads((tmp_path / "eval_results.json").read_text()) == metrics
-    assert json.loads((tmp_path / "config.json").read_text())["learning_rate"] == 0.02
+    assert json.loads((tmp_path / "run_options.json").read_text())["learning_rate"] == 0.02
     assert (tmp_path / "albert_config.json").exists()
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("ckpt-60")
     assert metrics["perplexity"] == pytest.approx(np.exp(metrics["masked_lm_loss"]))
@@ -184,10 +184,10 @@ def test_folder_of_another_model_is_refused(data, tmp_path):
 def test_run_goes_on_as_it_started_or_not_at_all(data, tmp_path, changes, message):
     options = make_options(data, tmp_path, num_train_steps=1)
     run(options)
-    before = (tmp_path / "config.json").read_text()
+    before = (tmp_path / "run_options.json").read_text()
     with pytest.raises(InputError, match=message):
         run(dataclasses.replace(options, **changes))
-    assert (tmp_path / "config.json").read_text() == before
+    assert (tmp_path / "run_options.json").read_text() == before
 
 
 def test_run_that_goes_on_with_other_batches_says_so(data, tmp_path, capsys):
@@ -205,7 +205,7 @@ def test_run_that_goes_on_with_other_batches_says_so(data, tmp_path, capsys):
 def test_folder_of_a_classifier_is_refused(data, tmp_path):
     options = make_options(data, tmp_path, num_train_steps=1)
     run(options)
-    (tmp_path / "config.json").write_text('{"optimizer": "lamb", "task_name": "tsv"}')
+    (tmp_path / "run_options.json").write_text('{"optimizer": "lamb", "task_name": "tsv"}')
     with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):
         run(options)
 

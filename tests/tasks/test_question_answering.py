@@ -46,7 +46,7 @@ def test_learns_evaluates_and_answers_as_its_exported_model(data, tmp_path, vers
     metrics = run(options)
     assert metrics["f1"] > 60
     assert read(out / "eval_results.json") == pytest.approx(metrics)
-    assert read(out / "config.json")["head"] == (
+    assert read(out / "run_options.json")["head"] == (
         head or {"v1": "simple"}.get(version, "conditional")
     )
     best = read(next((out / "best").glob("*.json")))

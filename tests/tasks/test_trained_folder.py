@@ -297,7 +297,7 @@ def test_missing_file_names_its_flag_before_anything_is_trained(data, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("name", "content"), [("config.json", "[]"), ("task.json", "{}")])
+@pytest.mark.parametrize(("name", "content"), [("run_options.json", "[]"), ("task.json", "{}")])
 def test_file_of_the_folder_that_is_none(classifier, name, content):
     (classifier / name).write_text(content)
     with pytest.raises(InputError, match=rf"classifier/{name}: .*as --do_train writes it"):
@@ -319,9 +319,7 @@ def test_vocabulary_with_a_flipped_bit_is_refused(data, classifier, tmp_path):
             spm_model_file=None,
         ),
     ):
-        message = (
-            r"classifier/vocabulary\.model: has the SHA-256 \w{64}; config\.json beside it says"
-        )
+        message = r"classifier/vocabulary\.model: has the SHA-256 \w{64}; run_options\.json next to"
         with pytest.raises(InputError, match=message):
             run(options)
     # A resumed training has the right one, and puts it there.
@@ -332,7 +330,7 @@ def test_vocabulary_with_a_flipped_bit_is_refused(data, classifier, tmp_path):
 def test_folder_of_a_version_without_checksums_is_compared_by_its_vocabulary(
     data, classifier, tmp_path
 ):
-    path = classifier / "config.json"
+    path = classifier / "run_options.json"
     values = json.loads(path.read_text())
     del values["vocabulary_sha256"]
     path.write_text(json.dumps(values))
@@ -384,7 +382,7 @@ def test_trained_head_of_another_order_is_refused(data, classifier, tmp_path):
         run(options)
 
 
-@pytest.mark.parametrize("name", ["config.json", "task.json", "albert_config.json"])
+@pytest.mark.parametrize("name", ["run_options.json", "task.json", "albert_config.json"])
 def test_damaged_description_does_not_keep_a_training_from_going_on(data, classifier, capsys, name):
     written = (classifier / name).read_bytes()
     (classifier / name).write_bytes(written[:9] + b"\0")
@@ -400,8 +398,37 @@ def test_damaged_description_does_not_keep_a_training_from_going_on(data, classi
     output, error = capsys.readouterr()
     assert "goes on at step 30" in output
     assert f"warning: {classifier}/{name}: missing; written anew as the flags say" in error
-    if name != "config.json":
+    if name != "run_options.json":
         assert (classifier / name).read_bytes() == written
+
+
+def test_folder_with_run_options_under_their_former_name(data, classifier, tmp_path, capsys):
+    (classifier / "run_options.json").rename(classifier / "config.json")
+    asked = {"dev_file": pair_files(data)["dev_file"], "do_eval": True}
+    metrics = run(ClassificationOptions(output_dir=str(classifier), **asked))
+    run(ClassificationOptions(output_dir=str(classifier), export_dir=str(tmp_path / "exported")))
+    assets = tmp_path / "exported" / "ids" / "1" / "assets"
+    (assets / "run_options.json").rename(assets / "config.json")
+    exported = {"exported_model": str(assets.parent), "output_dir": str(tmp_path / "out")}
+    assert run(ClassificationOptions(**exported, **asked)) == pytest.approx(metrics, abs=1e-6)
+
+    other = make_options(data, classifier, **pair_files(data), num_train_steps=31, optimizer="lamb")
+    with pytest.raises(InputError, match="with optimizer adamw; --optimizer says lamb"):
+        run(other)
+    # A resumed training renames the file.
+    run(dataclasses.replace(other, optimizer="adamw"))
+    assert "goes on at step 30" in capsys.readouterr().out
+    assert (classifier / "run_options.json").exists()
+    assert not (classifier / "config.json").exists()
+
+
+def test_config_of_a_hugging_face_folder_is_kept_by_a_training_in_it(data, tmp_path):
+    write_theirs(tmp_path, ("animal", "plant"))
+    theirs = (tmp_path / "config.json").read_bytes()
+    files = {"dev_file": None, "do_eval": False}
+    run(make_options(data, tmp_path, **files, init_checkpoint=str(tmp_path), num_train_steps=1))
+    assert (tmp_path / "config.json").read_bytes() == theirs
+    assert (tmp_path / "run_options.json").exists()
 
 
 def test_second_training_in_a_folder_is_refused(data, classifier):

@@ -23,7 +23,7 @@ def test_median_best_and_spread_of_several_seeds(data, tmp_path, capsys):
     assert medians["loss"] == sorted(losses)[1]
     assert "accuracy: median" in capsys.readouterr().out
     seeds = [
-        json.loads((tmp_path / f"trial-{n}" / "config.json").read_text())["random_seed"]
+        json.loads((tmp_path / f"trial-{n}" / "run_options.json").read_text())["random_seed"]
         for n in range(3)
     ]
     assert seeds == [12345, 12346, 12347]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.task import Kind, Task
+from albert_tf.data.fine_tuning.task import Task, TaskKind
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import InputError
 from albert_tf.files import read_lines
@@ -15,14 +15,14 @@ OWN_TASK = Task(name="tsv", metrics=("accuracy",))
 
 _CHOICE = "choice_"
 # What makes the row whole, by the kind that the files are of.
-_METRICS: dict[Kind, tuple[str, ...]] = {
+_METRICS: dict[TaskKind, tuple[str, ...]] = {
     "classification": ("accuracy",),
     "regression": ("pearson", "spearman"),
     "multiple_choice": ("accuracy",),
 }
 
 
-def complete_task(kind: Kind, labels: Labels) -> Task:
+def complete_task(kind: TaskKind, labels: Labels) -> Task:
     """Returns the row of the user's own task.
 
     Args:

@@ -9,7 +9,7 @@ from albert_tf import gfile
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import InputError
 
-Kind = Literal["classification", "regression", "multiple_choice"]
+TaskKind = Literal["classification", "regression", "multiple_choice"]
 
 
 class Source(Protocol):
@@ -89,7 +89,7 @@ class Task:
 
     name: str
     metrics: tuple[str, ...]
-    kind: Kind = "classification"
+    kind: TaskKind = "classification"
     more_metrics: tuple[str, ...] = ()
     labels: tuple[str, ...] | Scores | None = None
     sets: Mapping[str, Mapping[str, Source]] = dataclasses.field(default_factory=dict)

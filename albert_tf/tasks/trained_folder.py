@@ -1,0 +1,156 @@
+"""The files that describe the checkpoints of a trained folder; exported models carry them as assets.
+
+`run_options.json` holds the options of the run, `task.json` the meaning of the head's outputs. With the
+encoder's config and the vocabulary they are all that evaluation, prediction and export need.
+"""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import CONFIG_FILE
+from albert_tf.data.fine_tuning.task import TaskKind
+from albert_tf.data.fine_tuning.tsv import Labels, Scores
+from albert_tf.errors import InputError
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
+from albert_tf.training.plan import BEST_DIR
+
+OPTIONS_FILE = "run_options.json"
+# A key of that file beside the options: SHA-256 of the vocabulary.
+VOCABULARY_SHA256 = "vocabulary_sha256"
+LABEL_METADATA_FILE = "task.json"
+
+# The former name of the run options, which is also that of a file in Hugging Face folders.
+_OLD_OPTIONS_FILE = "config.json"
+# An option of every run, which Hugging Face's file does not have.
+_ANY_OPTION = "output_dir"
+
+_MODEL_FILES = {
+    "albert_config_file": CONFIG_FILE,
+    "spm_model_file": AlbertTokenizer.file_name,
+    "vocab_file": WordPieceTokenizer.file_name,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelMetadata:
+    """The meaning of a head's outputs, stored next to the checkpoints.
+
+    Attributes:
+        task_name: task that the model was trained on.
+        kind: classification, regression or multiple choice.
+        labels: names of the classes, or letters of the choices; empty for a regression.
+        pairs: whether an example may have two texts.
+    """
+
+    task_name: str
+    kind: TaskKind
+    labels: tuple[str, ...]
+    pairs: bool
+
+    @classmethod
+    def from_json_file(cls, path: str) -> Self:
+        """Reads the file that training wrote.
+
+        Raises:
+            InputError: the file cannot be read or has other keys.
+        """
+        values = files.read_json(path)
+        try:
+            return cls(**{**values, "labels": tuple(values["labels"])})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path}: not as --do_train writes it: {error}") from error
+
+    @property
+    def accepted_labels(self) -> Labels:
+        """The labels that an example may have."""
+        return Scores() if self.kind == "regression" else self.labels
+
+
+def find_label_metadata(checkpoint: str) -> LabelMetadata | None:
+    """Returns the label metadata next to a checkpoint, given by prefix or folder; None if there is none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = os.path.join(folder_of(checkpoint), LABEL_METADATA_FILE)
+    return LabelMetadata.from_json_file(path) if tf.io.gfile.exists(path) else None
+
+
+def folder_of(checkpoint: str) -> str:
+    """Returns the folder whose files describe a checkpoint, given by prefix or folder.
+
+    It is the checkpoint's own folder or, for the best checkpoint of a training, the parent.
+    """
+    is_folder = tf.io.gfile.isdir(checkpoint)
+    folder = checkpoint.rstrip("/") if is_folder else os.path.dirname(checkpoint)
+    has_config = tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE))
+    if os.path.basename(folder) == BEST_DIR and not has_config:
+        return os.path.dirname(folder)
+    return folder
+
+
+def options_path(folder: str) -> str:
+    """Returns the path of a folder's run options: under their former name if only that one exists."""
+    path, old_path = (os.path.join(folder, name) for name in (OPTIONS_FILE, _OLD_OPTIONS_FILE))
+    exists = tf.io.gfile.exists
+    return old_path if not exists(path) and exists(old_path) else path
+
+
+def read_options(path: str) -> Mapping[str, Any]:
+    """Returns the options that a run wrote.
+
+    Raises:
+        InputError: the file cannot be read or does not hold an object.
+    """
+    options = files.read_json(path)
+    if not isinstance(options, Mapping):
+        raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
+    return options
+
+
+def write_options(folder: str, options: Mapping[str, Any]) -> None:
+    """Writes the options of a run, and removes a file of the former name that holds run options."""
+    files.write_json(os.path.join(folder, OPTIONS_FILE), options)
+    old_path = os.path.join(folder, _OLD_OPTIONS_FILE)
+    with contextlib.suppress(InputError):
+        if tf.io.gfile.exists(old_path) and _ANY_OPTION in read_options(old_path):
+            files.remove(old_path)
+
+
+def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
+    """Returns the options that a trained folder or the assets of an exported model determine.
+
+    Args:
+        model_dir: the folder. The result is empty if it holds no run options.
+        names: options to return besides those that name the config and the vocabulary.
+
+    Raises:
+        InputError: a file is damaged, or the vocabulary is not the model's.
+    """
+    path = options_path(model_dir)
+    if not tf.io.gfile.exists(path):
+        return {}
+    saved = read_options(path)
+    values: dict[str, Any] = {name: saved.get(name) for name in names}
+    for name, file in _MODEL_FILES.items():
+        model_file = os.path.join(model_dir, file)
+        values[name] = model_file if tf.io.gfile.exists(model_file) else None
+    for name in ("spm_model_file", "vocab_file"):
+        if values[name]:
+            _check_vocabulary(values[name], saved.get(VOCABULARY_SHA256), os.path.basename(path))
+    return values
+
+
+def _check_vocabulary(path: str, expected: str | None, options_file: str) -> None:
+    received = files.sha256(path)
+    if expected not in (None, received):
+        raise InputError(
+            f"{path}: has the SHA-256 {received}; {options_file} next to it says {expected}: the file "
+            "is damaged or another vocabulary; copy the vocabulary of the training there"
+        )
