@@ -1,0 +1,1 @@
+"""The paper's ablations at a scale that two cores can train."""

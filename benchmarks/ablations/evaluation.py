@@ -1,0 +1,179 @@
+"""Evaluates a pre-trained model: masked LM, sentence pairs, similarity of layers, BLiMP.
+
+A process of its own, as each model's graphs take memory:
+
+    python -m benchmarks.ablations.evaluation --model_dir=run --spm_model_file=vocabulary.model \
+        --records_dir=records --objective=sop --output_file=evaluation.json
+"""
+
+import collections
+import dataclasses
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import command_line
+
+with command_line.quiet_start():
+    import numpy as np
+    import tensorflow as tf
+    from sklearn.linear_model import LogisticRegression
+
+    import albert_tf
+    from albert_tf import files
+    from albert_tf.data.record_spec import pretraining_record
+    from albert_tf.evaluation.pseudo_likelihood import pseudo_log_likelihoods
+from albert_tf.options import option
+from benchmarks.ablations.arms import OBJECTIVES
+
+_BATCH_SIZE = 64
+_PAIRS = ("sop", "nsp")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """The options of the evaluation."""
+
+    model_dir: str = option("Folder that run_pretraining.py trained.")
+    spm_model_file: str = option("SentencePiece model of its vocabulary.")
+    records_dir: str = option("Folder with train-NAME and held_out-NAME.tfrecord by objective.")
+    objective: str = option("Sentence objective of the model.")
+    output_file: str = option("JSON file to write.")
+    max_seq_length: int = option("Pieces in a sequence.")
+    max_predictions_per_seq: int = option("Most masked pieces in a sequence.")
+    eval_sequences: int = option("Held-out sequences to evaluate on.")
+    probe_sequences: int = option("Training sequences to fit a linear probe to; 0: no probe.", 0)
+    blimp_file: str | None = option("BLiMP's minimal pairs, JSON lines, compressed.", None)
+    blimp_pairs: int = option("Pairs of each paradigm.", 50)
+
+
+class Model:
+    """A pre-trained model and what is computed of a batch."""
+
+    def __init__(self, model_dir: str, objective: str):
+        config = albert_tf.AlbertConfig.from_json_file(
+            os.path.join(model_dir, "albert_config.json")
+        )
+        self.pretrainer = albert_tf.AlbertPretrainer(
+            albert_tf.AlbertEncoder(config), sentence_head=objective != "none"
+        )
+        best = os.path.join(model_dir, "best")
+        albert_tf.load_checkpoint(self.pretrainer, best).check_complete()
+
+    @tf.function(reduce_retracing=True)
+    def predict(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns sums of the masked LM, the pair's labels and representation, and layer distances."""
+        encoder = self.pretrainer.encoder
+        encoded = encoder(batch)
+        logits = self.pretrainer.masked_lm_head(
+            encoded["sequence_output"],
+            batch["masked_lm_positions"],
+            encoder.embedding.word_embeddings,
+        )
+        ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
+        correct = tf.cast(tf.argmax(logits, -1, ids.dtype) == ids, tf.float32)
+        _, hidden = encoder.embedding(batch["input_ids"], batch["segment_ids"])
+        states = tf.stack([hidden, *encoded["encoder_outputs"]])  # (L + 1, B, S, H)
+        tokens = tf.cast(batch["input_mask"], tf.float32)
+        cosines = tf.reduce_sum(_normalize(states[1:]) * _normalize(states[:-1]), -1)
+        outputs = {
+            "count": tf.reduce_sum(weights),
+            "loss": tf.reduce_sum(weights * losses),
+            "correct": tf.reduce_sum(weights * correct),
+            "tokens": tf.reduce_sum(tokens),
+            # (L,)
+            "distance": tf.reduce_sum(tokens * tf.norm(states[1:] - states[:-1], axis=-1), (1, 2)),
+            "angle": tf.reduce_sum(tokens * tf.acos(tf.clip_by_value(cosines, -1, 1)), (1, 2)),
+            "labels": batch["next_sentence_labels"][:, 0],
+            "pooled": encoded["pooled_output"],
+        }
+        if (head := self.pretrainer.sentence_order_head) is not None:
+            outputs["sentence"] = tf.argmax(head(encoded["pooled_output"]), -1)
+        return outputs
+
+
+def _normalize(states: tf.Tensor) -> tf.Tensor:
+    return tf.math.l2_normalize(states, axis=-1)
+
+
+def evaluate(options: EvaluationOptions) -> dict[str, Any]:
+    """Returns the metrics of a model."""
+    model = Model(options.model_dir, options.objective)
+    held_out = {
+        name: _predict(model, options, f"held_out-{name}", options.eval_sequences)
+        for name in OBJECTIVES
+    }
+    own = held_out[options.objective]
+    metrics: dict[str, Any] = {
+        "parameters": model.pretrainer.encoder.count_params(),
+        "masked_lm_loss": float(own["loss"] / own["count"]),
+        "masked_lm_accuracy": float(own["correct"] / own["count"]),
+        # The same masks for all arms.
+        "masked_lm_accuracy_by_records": {
+            name: float(outputs["correct"] / outputs["count"]) for name, outputs in held_out.items()
+        },
+        "layer_distances": (held_out["sop"]["distance"] / held_out["sop"]["tokens"]).tolist(),
+        "layer_degrees": np.degrees(held_out["sop"]["angle"] / held_out["sop"]["tokens"]).tolist(),
+    }
+    for name in _PAIRS:
+        outputs = held_out[name]
+        if name == options.objective:
+            predictions = outputs["sentence"]
+        elif options.probe_sequences:
+            train = _predict(model, options, f"train-{name}", options.probe_sequences)
+            probe = LogisticRegression(max_iter=1000).fit(train["pooled"], train["labels"])
+            predictions = probe.predict(outputs["pooled"])
+        else:
+            continue
+        metrics[f"{name}_accuracy"] = float(np.mean(predictions == outputs["labels"]))
+    if options.blimp_file:
+        metrics["blimp"] = _score_blimp(model, options)
+    return metrics
+
+
+def _predict(
+    model: Model, options: EvaluationOptions, records: str, count: int
+) -> dict[str, np.ndarray]:
+    """Returns the outputs for the first records of a file: sums, and arrays (count, ...) of rows."""
+    spec = pretraining_record(options.max_seq_length, options.max_predictions_per_seq)
+    path = os.path.join(options.records_dir, f"{records}.tfrecord")
+    dataset = tf.data.TFRecordDataset(path).take(count).batch(_BATCH_SIZE).map(spec.parse)
+    collected = collections.defaultdict(list)
+    for batch in dataset:
+        for name, output in model.predict(batch).items():
+            collected[name].append(output.numpy())
+    rows = ("labels", "pooled", "sentence")
+    return {
+        name: np.concatenate(outputs) if name in rows else np.sum(outputs, axis=0)
+        for name, outputs in collected.items()
+    }
+
+
+def _score_blimp(model: Model, options: EvaluationOptions) -> float:
+    """Returns the share of pairs whose good sentence has the higher score; ties count as wrong."""
+    pairs = list(read_blimp(options.blimp_file, options.blimp_pairs))
+    tokenizer = albert_tf.AlbertTokenizer(options.spm_model_file)
+    texts = [text for pair in pairs for text in pair]
+    scores = pseudo_log_likelihoods(model.pretrainer, tokenizer, texts).reshape(-1, 2)
+    return float(np.mean(scores[:, 0] > scores[:, 1]))
+
+
+def read_blimp(path: str, pairs: int) -> Iterator[tuple[str, str]]:
+    """Yields the good and the bad sentence of the first pairs of each paradigm."""
+    seen = collections.Counter()
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in map(json.loads, file):
+            seen[line["UID"]] += 1
+            if seen[line["UID"]] <= pairs:
+                yield line["sentence_good"], line["sentence_bad"]
+
+
+def _main(options: EvaluationOptions) -> None:
+    files.write_json(options.output_file, evaluate(options))
+
+
+if __name__ == "__main__":
+    command_line.run(EvaluationOptions, _main)

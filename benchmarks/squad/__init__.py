@@ -1,1 +1,0 @@
-"""How fast SQuAD becomes windows, and windows become answers."""

@@ -1,1 +1,0 @@
-"""A classifier on LiteRT, what phones run, beside its SavedModel."""
