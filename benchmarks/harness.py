@@ -219,6 +219,19 @@ def median(rounds: Sequence[Round], of: str = "seconds") -> float:
     return statistics.median(getattr(one, of) for one in rounds)
 
 
+def timing_cells(results: Rounds, name: str, reference: str) -> list[str]:
+    """Returns a candidate's milliseconds, ratio to a reference, CPU milliseconds and peak memory."""
+    milliseconds, cpu_milliseconds = (
+        1000 * median(results[name], of) for of in ("seconds", "cpu_seconds")
+    )
+    return [
+        f"{milliseconds:,.{0 if milliseconds >= 100 else 1}f}",
+        f"{ratio(results, name, reference):.2f}" if reference in results else "",
+        f"{cpu_milliseconds:,.{0 if milliseconds >= 100 else 1}f}",
+        f"{results[name][-1].peak_mib:,.0f}",
+    ]
+
+
 # How often it counts, and a step, which waits for its own result.
 Timer = tuple[float, Callable[[], Any]]
 
