@@ -4,19 +4,18 @@ Usage:
     python -m benchmarks.parameters
 
 The paper (Lan et al. 2020, https://arxiv.org/abs/1909.11942) does not say what it counts. One rule gives
-all but two of its figures: the encoder without heads, with its pooler where layers share weights,
-and without the pooler where no two layers do, as in BERT. A figure that ours does not round to has a
-line of explanation in `_DEPARTURES`; without one the command fails.
+all but two of its figures: the encoder without heads, with its pooler if layers share weights, and
+without the pooler if they share none, as in BERT. `_DEPARTURES` explains the other two; the command fails
+if any other figure differs.
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping
 
 import keras
 
 import command_line
 from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from benchmarks.harness import markdown_table
 
@@ -30,17 +29,12 @@ _SIZES = {
     "bert_large": 334,
     "bert_xlarge": 1270,
 }
-# Table 3, in millions: E -> what the layers of the base size share -> figure.
-_EMBEDDING_SIZES = {
-    64: {"none": 87, "all": 10},
-    128: {"none": 89, "all": 12},
-    256: {"none": 93, "all": 16},
-    768: {"none": 108, "all": 31},
-}
-# Table 4, in millions, likewise.
-_SHARING = {
-    768: {"all": 31, "attention": 83, "ffn": 57, "none": 108},
-    128: {"all": 12, "attention": 64, "ffn": 38, "none": 89},
+# Tables 3 and 4, in millions: what the layers of the base size share -> E -> figure.
+_VARIANTS = {
+    "all": {64: 10, 128: 12, 256: 16, 768: 31},
+    "attention": {128: 64, 768: 83},
+    "ffn": {128: 38, 768: 57},
+    "none": {64: 87, 128: 89, 256: 93, 768: 108},
 }
 _DEPARTURES = {
     "xlarge": "the published weights are 58.7M, too, or 59.0M with the pre-training heads; the paper "
@@ -56,7 +50,7 @@ _HEADER = (
 
 @dataclasses.dataclass(frozen=True)
 class ParameterCount:
-    """Parameters of a model, each shared one counted once.
+    """Parameters of a model's parts, each shared one counted once.
 
     Attributes:
         embedding: of the tables, their layer norm and the projection.
@@ -74,13 +68,18 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """Of all parts."""
+        """Parameters of all parts."""
         return self.embedding + self.blocks + self.pooler + self.heads
 
     @property
     def in_paper(self) -> int:
         """What the paper counts."""
         return self.embedding + self.blocks + (self.pooler if self.shares else 0)
+
+    def agrees(self, figure: int) -> bool:
+        """Returns whether the count rounds to the paper's figure in millions, of at most three digits."""
+        unit = 10 if figure >= 1000 else 1
+        return round(self.in_paper / 1e6 / unit) * unit == figure
 
 
 def count_parameters(config: AlbertConfig) -> ParameterCount:
@@ -100,72 +99,6 @@ def count_parameters(config: AlbertConfig) -> ParameterCount:
     )
 
 
-def agrees(count: ParameterCount, figure: int) -> bool:
-    """Returns whether a count rounds to a figure of the paper, which has three digits or fewer.
-
-    Args:
-        count: of our model.
-        figure: in millions.
-    """
-    unit = 10 if figure >= 1000 else 1
-    return round(count.in_paper / 1e6 / unit) * unit == figure
-
-
-def preset_rows() -> Iterator[tuple[str, ParameterCount, int]]:
-    """Yields name, count and the paper's figure in millions of every preset."""
-    for name in PRESETS:
-        yield name, count_parameters(AlbertConfig.from_preset(name)), _SIZES[_size(name)]
-
-
-def variant_rows(
-    figures: Mapping[int, Mapping[str, int]],
-) -> Iterator[tuple[str, ParameterCount, int]]:
-    """Yields name, count and the paper's figure in millions of variants of the base size.
-
-    Args:
-        figures: embedding size -> `AlbertConfig.sharing` -> figure.
-    """
-    for embedding_size, figure_of in figures.items():
-        for sharing, figure in figure_of.items():
-            config = AlbertConfig.from_preset(
-                "base_v2", embedding_size=embedding_size, sharing=sharing
-            )
-            yield f"E={embedding_size}, {sharing} shared", count_parameters(config), figure
-
-
-def report() -> bool:
-    """Prints all tables and returns whether every figure is the paper's or explained."""
-    bert_large = count_parameters(AlbertConfig.from_preset("bert_large"))
-    tables = {
-        "Sizes (the paper's table 1)": list(preset_rows()),
-        "Embedding sizes (table 3)": list(variant_rows(_EMBEDDING_SIZES)),
-        "What layers share (table 4)": list(variant_rows(_SHARING)),
-    }
-    for title, rows in tables.items():
-        print(f"{title}\n")
-        print(markdown_table(_HEADER, [_cells(*row, bert_large) for row in rows]), end="\n\n")
-
-    rows = itertools.chain.from_iterable(tables.values())
-    differing = {_size(name): figure for name, count, figure in rows if not agrees(count, figure)}
-    for size, figure in differing.items():
-        print(f"{size}: {_DEPARTURES.get(size, f'does not round to {figure}M, unexplained')}")
-    return differing.keys() <= _DEPARTURES.keys()
-
-
-def _size(preset: str) -> str:
-    return preset.removesuffix("_v1").removesuffix("_v2")
-
-
-def _cells(name: str, count: ParameterCount, figure: int, bert_large: ParameterCount) -> list[str]:
-    parts = (count.embedding, count.blocks, count.pooler, count.heads, count.total, count.in_paper)
-    return [
-        name,
-        *(f"{part:,}" for part in parts),
-        f"{figure}M" if agrees(count, figure) else f"{figure}M (!)",
-        f"{count.in_paper / bert_large.in_paper:.3f}",
-    ]
-
-
 @dataclasses.dataclass(frozen=True)
 class _NoOptions:
     """The command has no flags."""
@@ -173,8 +106,30 @@ class _NoOptions:
 
 def _main(options: _NoOptions) -> None:
     del options
-    if not report():
-        raise SystemExit(1)
+    figures = {name: (_SIZES[_size(name)], AlbertConfig.from_preset(name)) for name in PRESETS}
+    for sharing, figure_of in _VARIANTS.items():
+        for size, figure in figure_of.items():
+            config = AlbertConfig.from_preset("base_v2", embedding_size=size, sharing=sharing)
+            figures[f"base, E={size}, {sharing} shared"] = figure, config
+    counts = {name: count_parameters(config) for name, (_, config) in figures.items()}
+    rows, differing = [], {}
+    for name, count in counts.items():
+        figure, _ = figures[name]
+        if not count.agrees(figure):
+            differing[_size(name)] = f"does not round to {figure}M, unexplained"
+        parts = (count.embedding, count.blocks, count.pooler, count.heads, count.total)
+        cells = [f"{part:,}" for part in (*parts, count.in_paper)]
+        cells.append(f"{figure}M" if count.agrees(figure) else f"{figure}M (!)")
+        rows.append([name, *cells, f"{count.in_paper / counts['bert_large'].in_paper:.3f}"])
+    print(markdown_table(_HEADER, rows), end="\n\n")
+    for size, fault in differing.items():
+        print(f"{size}: {_DEPARTURES.get(size, fault)}")
+    if unexplained := differing.keys() - _DEPARTURES.keys():
+        raise InputError(f"not the paper's figure: {', '.join(unexplained)}")
+
+
+def _size(preset: str) -> str:
+    return preset.removesuffix("_v1").removesuffix("_v2")
 
 
 if __name__ == "__main__":

@@ -32,12 +32,18 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.options import option
-from benchmarks.harness import check_candidates, markdown_table, median, processor, take_turns
-from benchmarks.pretraining.candidates import CANDIDATES, Workload
+from benchmarks.harness import (
+    check_candidates,
+    check_choices,
+    markdown_table,
+    median,
+    processor,
+    take_turns,
+)
+from benchmarks.pretraining.candidates import CANDIDATES, OURS, Workload
 
 _ROOT = pathlib.Path(__file__).parents[1]
 
-OURS = "albert_tf"
 # Program -> candidates of `benchmarks.pretraining` that run it -> flags that run it so.
 PROGRAMS = {
     OURS: {"albert_tf": [], "albert_tf --jit_compile": ["--jit_compile"]},
@@ -125,10 +131,8 @@ class PretrainingCurvesOptions:
     dupe_factor: int = option("Copies of the text, each with other segments and masks.", 5)
 
     def __post_init__(self):
-        for flag, known in (("models", SETTINGS), ("programs", PROGRAMS)):
-            for name in getattr(self, flag):
-                if name not in known:
-                    raise FlagError(f"--{flag}: received '{name}'; expected {' or '.join(known)}")
+        check_choices("models", self.models, SETTINGS)
+        check_choices("programs", self.programs, PROGRAMS)
         if OURS not in self.programs:
             raise FlagError(f"--programs: expected {OURS} among them")
         if self.minutes <= 0:

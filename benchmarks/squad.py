@@ -84,14 +84,14 @@ def convert(input_file: str, spm_model_file: str, num_questions: str, num_worker
 
     Runs in a process of its own, so that its memory and that of its workers can be seen.
     """
+    from albert_tf.data.squad.conventions import WindowConfig
     from albert_tf.data.squad.questions import read_squad
     from albert_tf.data.squad.window_arrays import read_features
     from albert_tf.data.squad.window_records import name_shards, write_windows
-    from albert_tf.data.squad.windows import WindowRule
     from albert_tf.tokenization import AlbertTokenizer
 
     examples = repeat(read_squad(input_file), int(num_questions))
-    tokenizer, rule = AlbertTokenizer(spm_model_file), WindowRule()
+    tokenizer, rule = AlbertTokenizer(spm_model_file), WindowConfig()
     with tempfile.TemporaryDirectory() as folder:
         shards = name_shards(f"{folder}/windows", len(examples))
         start = time.monotonic()
@@ -189,12 +189,13 @@ def _exact_batches(features: "Features") -> Iterator[dict[str, np.ndarray]]:
 def _draw_windows(input_file: str, spm_model_file: str, num_windows: int) -> "Features":
     """Returns windows drawn from the whole file, so that they are as long as its windows are."""
     from albert_tf.data.fine_tuning.features import Features
+    from albert_tf.data.squad.conventions import WindowConfig
     from albert_tf.data.squad.questions import read_squad
-    from albert_tf.data.squad.windows import WindowMaker, WindowRule
+    from albert_tf.data.squad.windows import WindowMaker
     from albert_tf.tokenization import AlbertTokenizer
 
     tokenizer = AlbertTokenizer(spm_model_file)
-    windows = list(WindowMaker(tokenizer, WindowRule())(read_squad(input_file)))
+    windows = list(WindowMaker(tokenizer, WindowConfig())(read_squad(input_file)))
     drawn = np.random.default_rng(1).permutation(len(windows))[:num_windows]
     windows = [windows[index] for index in drawn]
     return Features(
@@ -262,7 +263,13 @@ def _main(options: SquadOptions) -> None:
     print(processor(), flush=True)
     conversion = measure_conversion(options)
     rows = [
-        [name, *(format(*cell).replace("nan", "") for cell in zip(row, _CONVERSION_STYLES, strict=True))]
+        [
+            name,
+            *(
+                format(*cell).replace("nan", "")
+                for cell in zip(row, _CONVERSION_STYLES, strict=True)
+            ),
+        ]
         for name, row in conversion.items()
     ]
     print(markdown_table(_CONVERSION_HEADER, rows), flush=True)

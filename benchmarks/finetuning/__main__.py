@@ -20,15 +20,16 @@ from collections.abc import Iterator, Mapping
 import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.glue import GLUE_TASKS
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.tasks.training_options import check_range
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import BATCHINGS, CANDIDATES, OURS, PADDED
-from benchmarks.glue_tasks import check_tasks
 from benchmarks.harness import (
     KERAS_POLICIES,
+    Round,
     Rounds,
     check_candidates,
     check_choices,
@@ -48,6 +49,12 @@ _HEADER = (
     *("padding", "batches", "peak MiB"),
 )
 _ACTIVITIES = ("training", "prediction")
+# The tasks with classes and one dev set.
+_TASKS = tuple(
+    task.name
+    for task in GLUE_TASKS
+    if task.kind == "classification" and list(task.sets.get("dev", ())) == [""]
+)
 
 Samples = Mapping[str, samples.Sample]
 
@@ -72,7 +79,7 @@ class FinetuningBenchmarkOptions:
     rounds: int = option("How often all candidates have their turn.", 3)
 
     def __post_init__(self):
-        check_tasks(self.tasks)
+        check_choices("tasks", map(str.lower, self.tasks), _TASKS)
         for name in ("train_batch_size", "eval_batch_size", "num_batches", "rounds"):
             check_range(self, name, 1)
         check_choices("activities", self.activities, _ACTIVITIES)
@@ -103,7 +110,7 @@ def measure(
     precision: str,
     sample_of: Samples,
     rounds: int,
-) -> dict[str, list]:
+) -> dict[str, list[Round]]:
     """Runs all candidates in turn and returns the rounds of each, in seconds of a sequence.
 
     Args:

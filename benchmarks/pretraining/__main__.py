@@ -30,6 +30,7 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option
 from benchmarks.harness import (
     KERAS_POLICIES,
+    Round,
     Rounds,
     check_candidates,
     check_choices,
@@ -98,7 +99,7 @@ class PretrainingBenchmarkOptions:
 
 def measure(
     workload: Workload, candidates: Sequence[str], rounds: int, steps: int
-) -> dict[str, list]:
+) -> dict[str, list[Round]]:
     """Runs candidates in turn and returns the rounds of each."""
     given = {"workload": dataclasses.asdict(workload)}
     arguments = dict.fromkeys(candidates, given)

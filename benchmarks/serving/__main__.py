@@ -203,7 +203,8 @@ def measure(
         The results of each candidate, and the rounds of the forward pass of each and of the products.
     """
     given = {"folder": folder, "precision": precision}
-    progress = Progress(f"answering in {precision}", "turns", (1 + 2 * rounds) * len(names))
+    turns = len(names) * rounds + (len(names) + 1) * (1 + rounds)
+    progress = Progress(f"answering in {precision}", "turns", turns)
     with contextlib.ExitStack() as stack, progress:
         workers, results = {}, {}
         for name in (*names, PRODUCTS):

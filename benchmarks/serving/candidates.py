@@ -3,6 +3,7 @@
 All read their model from one folder, which `models.write_folder` makes.
 """
 
+import functools
 import importlib
 import itertools
 import json
@@ -210,25 +211,26 @@ def start(
     texts = json.loads(pathlib.Path(folder, TEXTS).read_text())
     for module in imports:
         importlib.import_module(module)
+    load_predict = functools.cache(lambda: make_predict(folder, precision, **arguments))
     begin = time.perf_counter()
     if make_tokenizer is None:
         answer = albert_tf_answer(folder, precision)
     else:
-        predict = make_predict(folder, precision, **arguments)
-        answer = _tokenize_and_predict(make_tokenizer(folder), predict)
+        answer = _tokenize_and_predict(make_tokenizer(folder), load_predict())
     answer(texts[:1])
     started = [time.time() - psutil.Process().create_time(), time.perf_counter() - begin]
 
-    def forward(steps: int) -> harness.Round:
+    @functools.cache
+    def time_forward() -> Callable[[int], harness.Round]:
         config = json.loads(pathlib.Path(folder, CONFIG).read_text())
-        predict, inputs = make_predict(folder, precision, **arguments), _full_inputs(config)
-        return harness.timed(lambda: predict(inputs))(steps)
+        predict, inputs = load_predict(), _full_inputs(config)
+        return harness.timed(lambda: predict(inputs))
 
     questions = {
         "start": lambda: started,
         "answer": lambda batch_size: _answer_all(answer, texts, batch_size),
         "time": lambda batch_size: _time_all(answer, texts, batch_size),
-        "forward": forward,
+        "forward": lambda steps: time_forward()(steps),
     }
     return lambda question: questions[question[0]](*question[1:])
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from benchmarks.parameters import ParameterCount, agrees
+from benchmarks.parameters import ParameterCount
 
 
 # In a process of its own: the counted models leave variables without values behind.
@@ -41,4 +41,4 @@ def test_every_figure_is_the_papers_or_explained():
 )
 def test_figures_are_rounded_to_their_digits(blocks, pooler, shares, figure, expected):
     count = ParameterCount(embedding=0, blocks=blocks, pooler=pooler, heads=10**9, shares=shares)
-    assert agrees(count, figure) == expected
+    assert count.agrees(figure) == expected
