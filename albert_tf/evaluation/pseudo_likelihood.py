@@ -38,7 +38,7 @@ def pseudo_log_likelihoods(
         if len(ids) > longest:
             raise InputError(f"'{text}': {len(ids)} pieces; expected at most {longest}")
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def log_probabilities(inputs, pieces):
         logits = model(inputs, training=False)["masked_lm_logits"][:, 0]  # (B, V)
         return tf.gather(tf.nn.log_softmax(logits), pieces, batch_dims=1)  # (B,)

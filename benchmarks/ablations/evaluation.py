@@ -62,7 +62,7 @@ class Model:
         best = os.path.join(model_dir, "best")
         albert_tf.load_checkpoint(self.pretrainer, best).check_complete()
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def predict(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns sums of the masked LM, the pair's labels and representation, and layer distances."""
         encoder = self.pretrainer.encoder
@@ -90,7 +90,8 @@ class Model:
             "labels": batch["next_sentence_labels"][:, 0],
             "pooled": encoded["pooled_output"],
         }
-        if (head := self.pretrainer.sentence_order_head) is not None:
+        head = self.pretrainer.sentence_order_head
+        if head is not None:
             outputs["sentence"] = tf.argmax(head(encoded["pooled_output"]), -1)
         return outputs
 

@@ -1,8 +1,7 @@
 import pytest
 
-from benchmarks.tflite import __main__ as benchmark
-from benchmarks.tflite.__main__ import find_misses, write_files
-from benchmarks.tflite.candidates import CANDIDATES, SAVED_MODEL
+from benchmarks import tflite as benchmark
+from benchmarks.tflite import CANDIDATES, SAVED_MODEL, find_misses, write_files
 from tests.helpers import tiny_config
 
 S = 13

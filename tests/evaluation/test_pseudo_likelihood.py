@@ -20,28 +20,25 @@ class Letters:
 @pytest.fixture(scope="module")
 def model():
     # Large weights, so that probabilities differ.
-    config = tiny_config(max_position_embeddings=12, initializer_range=0.5)
+    config = tiny_config(num_hidden_layers=1, max_position_embeddings=12, initializer_range=0.5)
     return AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
 
 
 def score_by_hand(model, ids):
-    total = 0.0
-    for index, piece in enumerate(ids):
-        masked = [2, *ids, 3]
-        masked[1 + index] = 4
-        inputs = {
-            "input_ids": np.array([masked]),
-            "masked_lm_positions": np.array([[1 + index]]),
-        }
-        total += tf.nn.log_softmax(model(inputs)["masked_lm_logits"][0, 0])[piece].numpy()
-    return total
+    count = len(ids)
+    masked = np.tile([2, *ids, 3], (count, 1))
+    positions = 1 + np.arange(count)[:, None]
+    np.put_along_axis(masked, positions, 4, axis=1)
+    inputs = {"input_ids": masked, "masked_lm_positions": positions}
+    log_probs = tf.nn.log_softmax(model(inputs)["masked_lm_logits"][:, 0])
+    return sum(log_probs[row, piece].numpy() for row, piece in enumerate(ids))
 
 
 def test_scores_are_those_of_one_masked_piece_at_a_time(model):
-    texts = ["abc", "zyxwvutsrq", "", "hello", "b"]
+    texts = ["abc", "zyxwvutsrq", "", "b"]
     scores = pseudo_log_likelihoods(model, Letters(), texts, batch_size=4)
-    expected = [score_by_hand(model, ids) for ids in Letters().encode_batch(texts)]
-    np.testing.assert_allclose(scores, expected, rtol=1e-4)
+    expected = [score_by_hand(model, ids) for ids in Letters().encode_batch(texts) if ids]
+    np.testing.assert_allclose(scores[[0, 1, 3]], expected, rtol=1e-4)
     assert scores[2] == 0
     assert len(set(scores)) == len(scores)
 
