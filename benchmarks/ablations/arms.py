@@ -37,17 +37,17 @@ class Recipe:
         fine_tuning_learning_rate: peak of its learning rate.
     """
 
-    num_train_steps: int = 3000
+    num_train_steps: int = 2500
     search_steps: int = 1500
-    learning_rates: tuple[float, ...] = (1e-3, 2e-3, 4e-3)
+    learning_rates: tuple[float, ...] = (1e-2, 5e-3, 2e-3)
     train_batch_size: int = 32
     vocab_size: int = 4000
     max_seq_length: int = 64
     max_predictions_per_seq: int = 10
     dupe_factor: int = 2
-    eval_sequences: int = 4096
+    eval_sequences: int = 2048
     probe_sequences: int = 4096
-    blimp_pairs: int = 50
+    blimp_pairs: int = 20
     fine_tuning_rows: int = 10_000
     fine_tuning_steps: int = 300
     fine_tuning_learning_rate: float = 3e-4
