@@ -8,12 +8,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from albert_tf.config import AlbertConfig
 
 Objective = Literal["sop", "nsp", "none"]
-OBJECTIVES = get_args(Objective)
+# The objectives that label pairs.
+PAIRS = ("sop", "nsp")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,6 +319,8 @@ TABLES: dict[int, Table] = {
     ),
 }
 
+# The arms that are evaluated on pairs of both kinds.
+CROSS_EVALUATED = TABLES[5].arms
 # The arms of figure 1, and what it shows.
 FIGURE_1 = (BASE, "E32 unshared")
 SMOOTHNESS = Claim("shared layers change the states more evenly", *FIGURE_1, "", ("evenness",))

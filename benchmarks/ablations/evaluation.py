@@ -26,10 +26,9 @@ with command_line.quiet_start():
     from albert_tf.data.record_spec import pretraining_record
     from albert_tf.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from albert_tf.options import option
-from benchmarks.ablations.arms import OBJECTIVES
+from benchmarks.ablations.arms import PAIRS
 
 _BATCH_SIZE = 64
-_PAIRS = ("sop", "nsp")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,33 +102,22 @@ def _normalize(states: tf.Tensor) -> tf.Tensor:
 def evaluate(options: EvaluationOptions) -> dict[str, Any]:
     """Returns the metrics of a model."""
     model = Model(options.model_dir, options.objective)
-    held_out = {
-        name: _predict(model, options, f"held_out-{name}", options.eval_sequences)
-        for name in OBJECTIVES
-    }
-    own = held_out[options.objective]
+    own = _predict(model, options, f"held_out-{options.objective}", options.eval_sequences)
     metrics: dict[str, Any] = {
         "parameters": model.pretrainer.encoder.count_params(),
         "masked_lm_loss": float(own["loss"] / own["count"]),
         "masked_lm_accuracy": float(own["correct"] / own["count"]),
-        # The same masks for all arms.
-        "masked_lm_accuracy_by_records": {
-            name: float(outputs["correct"] / outputs["count"]) for name, outputs in held_out.items()
-        },
-        "layer_distances": (held_out["sop"]["distance"] / held_out["sop"]["tokens"]).tolist(),
-        "layer_degrees": np.degrees(held_out["sop"]["angle"] / held_out["sop"]["tokens"]).tolist(),
+        "layer_distances": (own["distance"] / own["tokens"]).tolist(),
+        "layer_degrees": np.degrees(own["angle"] / own["tokens"]).tolist(),
     }
-    for name in _PAIRS:
-        outputs = held_out[name]
+    for name in PAIRS:
         if name == options.objective:
-            predictions = outputs["sentence"]
+            metrics[f"{name}_accuracy"] = float(np.mean(own["sentence"] == own["labels"]))
         elif options.probe_sequences:
+            held_out = _predict(model, options, f"held_out-{name}", options.eval_sequences)
             train = _predict(model, options, f"train-{name}", options.probe_sequences)
             probe = LogisticRegression(max_iter=1000).fit(train["pooled"], train["labels"])
-            predictions = probe.predict(outputs["pooled"])
-        else:
-            continue
-        metrics[f"{name}_accuracy"] = float(np.mean(predictions == outputs["labels"]))
+            metrics[f"{name}_accuracy"] = probe.score(held_out["pooled"], held_out["labels"])
     if options.blimp_file:
         metrics["blimp"] = _score_blimp(model, options)
     return metrics

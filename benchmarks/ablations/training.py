@@ -20,12 +20,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
-from benchmarks.ablations.arms import ARMS, FAMILIES, OBJECTIVES, TABLES, Recipe
+from benchmarks.ablations.arms import ARMS, CROSS_EVALUATED, FAMILIES, PAIRS, TABLES, Recipe
 from benchmarks.harness import processor
 from benchmarks.pretraining_curves import find_books
 
@@ -237,7 +237,7 @@ class Study:
 
     def __init__(self, work_dir: str, results: Results, recipe: Recipe, data: Data):
         self._work_dir = pathlib.Path(work_dir).resolve()
-        self._records_dir = self._work_dir / f"records-{recipe.vocab_size}"
+        self._records_dir = self._work_dir / f"records-{recipe.vocab_size}-{recipe.max_seq_length}"
         self._vocabulary = self._records_dir / "vocabulary.model"
         self._results = results
         self._recipe = recipe
@@ -260,7 +260,7 @@ class Study:
         running: dict[concurrent.futures.Future[None], Job] = {}
         with concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
             try:
-                self._make_data()
+                self._make_data({job.arm for job in pending})
                 while pending or running:
                     ready = (job for job in pending if self._is_ready(job))
                     for job in list(itertools.islice(ready, num_workers - len(running))):
@@ -282,11 +282,14 @@ class Study:
     def _is_ready(self, job: Job) -> bool:
         return all(need in self._results.lines for need in needs(job, self._recipe))
 
-    def _make_data(self) -> None:
-        """Makes the vocabulary, the records of each objective and the capped fine-tuning tasks."""
+    def _make_data(self, arms: Collection[str]) -> None:
+        """Makes the vocabulary, the records that arms need, and the capped fine-tuning tasks."""
         self._records_dir.mkdir(parents=True, exist_ok=True)
         books = dict(zip(("train", "held_out"), find_books(self._data.text), strict=True))
-        for part, objective in itertools.product(books, OBJECTIVES):
+        objectives = {ARMS[arm].objective for arm in arms}
+        if arms & set(CROSS_EVALUATED):
+            objectives |= set(PAIRS)
+        for part, objective in itertools.product(books, sorted(objectives)):
             self._make_records(part, objective, books[part])
         for folder, _ in TASKS.values():
             self._copy_task(folder)
@@ -417,7 +420,7 @@ class Study:
             f"--eval_sequences={recipe.eval_sequences}",
             f"--blimp_pairs={recipe.blimp_pairs}",
         ]
-        if job.arm in TABLES[5].arms:
+        if job.arm in CROSS_EVALUATED:
             command.append(f"--probe_sequences={recipe.probe_sequences}")
         if self._data.blimp_file:
             command.append(f"--blimp_file={os.path.abspath(self._data.blimp_file)}")
