@@ -3,7 +3,6 @@
 Usage:
     pip install -r requirements-benchmarks.txt
     python -m benchmarks.pretraining
-    python -m benchmarks.pretraining --profile --shapes=8x128 --precisions=fp32
 
 All candidates of a workload take turns, each in a process of its own; ratios are medians of the ratios
 within a round. The ceiling is the time of the matrix products alone, each timed at its own shape and
@@ -17,12 +16,9 @@ The command fails if the faster of our two ways, with and without XLA, is slower
 or takes more than 1.3 times the ceiling in fp32 or 2.5 times in bf16.
 """
 
-import collections
 import dataclasses
-import pathlib
 import re
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import command_line
 from albert_tf.config import AlbertConfig
@@ -39,16 +35,13 @@ from benchmarks.harness import (
     processor,
     ratio,
     take_turns,
-    time_step,
 )
 from benchmarks.pretraining.candidates import (
     CANDIDATES,
     OURS,
     OURS_COMPILED,
     PRODUCTS,
-    Step,
     Workload,
-    albert_tf_step,
 )
 
 # How many times as long as the products a step may take.
@@ -57,8 +50,6 @@ _HEADER = (
     *("", "ms", "times ours", "CPU ms", "sequences/s", "tokens/s"),
     *("GFLOP/s", "of the ceiling", "peak MiB"),
 )
-# Operators that run others, which are counted themselves.
-_CONTAINERS = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,10 +62,6 @@ class PretrainingBenchmarkOptions:
     candidates: tuple[str, ...] = option("Candidates to time.", tuple(CANDIDATES))
     rounds: int = option("Number of turns of each candidate.", 5)
     steps: int = option("Least number of steps of a turn.", 3)
-    profile: bool = option(
-        "Instead of timing candidates, show which kinds of operators our step spends its time in.",
-        False,
-    )
 
     def __post_init__(self):
         check_choices("precisions", self.precisions, KERAS_POLICIES)
@@ -145,71 +132,8 @@ def _cells(workload: Workload, results: Rounds, name: str, ceiling: str) -> list
     ]
 
 
-def profile(step: Step, steps: int) -> dict[str, tuple[float, float]]:
-    """Profiles a compiled step.
-
-    Two operators that run at once both count, so the sum is more than the step takes.
-
-    Returns:
-        Kind of operator -> seconds and calls per step, the longest first.
-    """
-    import tensorflow as tf
-
-    with tempfile.TemporaryDirectory() as folder:
-        with tf.profiler.experimental.Profile(folder):
-            for _ in range(steps):
-                step()
-        (path,) = pathlib.Path(folder).rglob("*.xplane.pb")
-        events = list(_operators(path.read_bytes()))
-    seconds, calls = collections.Counter(), collections.Counter()
-    for kind, duration in events:
-        seconds[kind] += duration / steps
-        calls[kind] += 1 / steps
-    return {kind: (duration, calls[kind]) for kind, duration in seconds.most_common()}
-
-
-def _operators(content: bytes) -> Iterator[tuple[str, float]]:
-    """Yields kind and seconds of each operator that the profiler saw on the host."""
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-    for plane in xplane_pb2.XSpace.FromString(content).planes:
-        for line in plane.lines:
-            for event in line.events:
-                # An operator is called `name:kind`; C++ scopes have `::` in their names.
-                name, _, kind = plane.event_metadata[event.metadata_id].name.partition(":")
-                if name and kind.lstrip("_").isidentifier() and kind not in _CONTAINERS:
-                    yield kind.removeprefix("_Mkl"), event.duration_ps / 1e12  # oneDNN's name
-
-
-def profile_table(operators: Mapping[str, tuple[float, float]], rows: int = 15) -> str:
-    """Returns a table of the kinds of operators that take longest, and of all others together."""
-    shown = list(operators.items())
-    if len(shown) > rows:
-        others = zip(*(of_kind for _, of_kind in shown[rows:]), strict=True)
-        shown = [*shown[:rows], ("others", tuple(map(sum, others)))]
-    total = sum(seconds for seconds, _ in operators.values())
-    cells = [
-        [kind, f"{1000 * seconds:.1f}", f"{100 * seconds / total:.1f} %", f"{calls:.0f}"]
-        for kind, (seconds, calls) in shown
-    ]
-    return markdown_table(["", "ms", "share", "calls"], cells)
-
-
-def _show_profile(workload: Workload, options: PretrainingBenchmarkOptions) -> None:
-    step = albert_tf_step(workload)
-    step()
-    step()
-    seconds, _ = min(time_step(step) for _ in range(options.steps))
-    print(f"{OURS}, {options.preset}, {workload}: {1000 * seconds:,.0f} ms per step\n")
-    print(profile_table(profile(step, options.steps)), end="\n\n", flush=True)
-
-
 def _main(options: PretrainingBenchmarkOptions) -> None:
     print(f"{processor()}\n")
-    if options.profile:
-        for workload in options.workloads():
-            _show_profile(workload, options)
-        return
     check_candidates(CANDIDATES, options.candidates)
     if not set(options.candidates) & set(PRODUCTS):
         raise FlagError(f"--candidates: expected one of {', '.join(PRODUCTS)} among them")
