@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
@@ -243,6 +243,7 @@ class Study:
         self._recipe = recipe
         self._data = data
         self._glue_dir = self._work_dir / f"glue-{recipe.fine_tuning_rows}"
+        self._making_data = threading.Lock()
         self._children = Children()
 
     def run(self, jobs: Sequence[Job], num_workers: int, deadline: float) -> None:
@@ -260,7 +261,6 @@ class Study:
         running: dict[concurrent.futures.Future[None], Job] = {}
         with concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
             try:
-                self._make_data({job.arm for job in pending})
                 while pending or running:
                     ready = (job for job in pending if self._is_ready(job))
                     for job in list(itertools.islice(ready, num_workers - len(running))):
@@ -282,17 +282,19 @@ class Study:
     def _is_ready(self, job: Job) -> bool:
         return all(need in self._results.lines for need in needs(job, self._recipe))
 
-    def _make_data(self, arms: Collection[str]) -> None:
-        """Makes the vocabulary, the records that arms need, and the capped fine-tuning tasks."""
+    def _make_data(self, job: Job) -> None:
+        """Makes what a job needs and earlier ones did not: vocabulary, records, capped tasks."""
+        arm = ARMS[job.arm]
+        objectives = {arm.objective}
+        if job.learning_rate is None:
+            for folder, _ in TASKS.values():
+                self._copy_task(folder)
+            if job.arm in CROSS_EVALUATED:
+                objectives |= set(PAIRS)
         self._records_dir.mkdir(parents=True, exist_ok=True)
         books = dict(zip(("train", "held_out"), find_books(self._data.text), strict=True))
-        objectives = {ARMS[arm].objective for arm in arms}
-        if arms & set(CROSS_EVALUATED):
-            objectives |= set(PAIRS)
         for part, objective in itertools.product(books, sorted(objectives)):
             self._make_records(part, objective, books[part])
-        for folder, _ in TASKS.values():
-            self._copy_task(folder)
 
     def _make_records(self, part: str, objective: str, books: Sequence[str]) -> None:
         recipe = self._recipe
@@ -329,6 +331,8 @@ class Study:
         # The time is up or another job failed: this one is not done, and has not failed.
         with contextlib.suppress(concurrent.futures.CancelledError):
             folder = self._folder(job)
+            with self._making_data:
+                self._make_data(job)
             line = self._pretrain(job)
             if not line["diverged"] and job.learning_rate is None:
                 line["processor"] = processor()
