@@ -23,7 +23,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -140,57 +140,10 @@ class PretrainingCurvesOptions:
 
 
 class Records(NamedTuple):
-    """Record files of one shape.
-
-    Attributes:
-        train: the file to train on.
-        held_out: the file to evaluate on.
-        eval_steps: batches of an evaluation.
-        max_seq_length: S.
-        max_predictions_per_seq: M.
-    """
+    """The record files to train and to evaluate on."""
 
     train: str
     held_out: str
-    eval_steps: int
-    max_seq_length: int
-    max_predictions_per_seq: int
-
-    def write_batches(self, path: pathlib.Path, count: int, batch_size: int) -> None:
-        """Writes the first batches that `run_pretraining.py` trains on."""
-        from albert_tf.data.pipeline import pretraining_batches
-        from albert_tf.data.record_files import RecordFiles
-        from albert_tf.data.record_order import RecordOrder
-
-        order = RecordOrder(RecordFiles([self.train]), batch_size, _SHUFFLE_BUFFER, _SEED)
-        _write(pretraining_batches(order, self._parse).take(count), count, path)
-
-    def write_evaluation_batches(self, path: pathlib.Path) -> None:
-        """Writes the batches that `run_pretraining.py` evaluates on."""
-        from albert_tf.data.pipeline import pretraining_evaluation_batches
-        from albert_tf.data.record_files import RecordFiles
-
-        records = RecordFiles([self.held_out])
-        batches = pretraining_evaluation_batches(records, self._parse, _EVAL_BATCH_SIZE)
-        _write(batches.take(self.eval_steps), self.eval_steps, path)
-
-    @property
-    def _parse(self):
-        from albert_tf.data.record_spec import pretraining_record
-
-        return pretraining_record(self.max_seq_length, self.max_predictions_per_seq).parse
-
-
-def _write(batches, count: int, path: pathlib.Path) -> None:
-    """Writes batches as one structured array (count,) with a field (B, ...) for each feature."""
-    array = None
-    for number, batch in enumerate(batches.as_numpy_iterator()):
-        if array is None:
-            dtype = np.dtype([(name, each.dtype, each.shape) for name, each in batch.items()])
-            array = np.lib.format.open_memmap(path, "w+", dtype, (count,))
-        for name, each in batch.items():
-            array[number][name] = each
-    array.flush()
 
 
 def find_books(folder: str) -> tuple[list[str], list[str]]:
@@ -216,7 +169,6 @@ def find_books(folder: str) -> tuple[list[str], list[str]]:
 
 def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Records:
     """Makes the records of both parts, and the vocabulary; keeps those of an earlier run."""
-    from albert_tf.data.pretraining.statistics import PretrainingDataStats
     from albert_tf.tasks import pretraining_data
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -238,15 +190,7 @@ def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Rec
         )
         if not os.path.exists(made[part].stats_file):
             pretraining_data.run(made[part])
-    counts = files.read_json(made["held_out"].stats_file)["counts"]
-    held_out = PretrainingDataStats.from_json_dict(counts).instances
-    return Records(
-        made["train"].output_file,
-        made["held_out"].output_file,
-        min(_MAX_EVAL_STEPS, held_out // _EVAL_BATCH_SIZE),
-        options.max_seq_length,
-        options.max_predictions_per_seq,
-    )
+    return Records(**{part: of_part.output_file for part, of_part in made.items()})
 
 
 def measure_speeds(setting: Setting, options: PretrainingCurvesOptions) -> dict[str, float]:
@@ -272,6 +216,7 @@ def train(
     num_train_steps: int,
     setting: Setting,
     records: Records,
+    options: PretrainingCurvesOptions,
     folder: pathlib.Path,
 ) -> list[dict[str, float]]:
     """Trains with one program and returns its held-out evaluations, each with its `step`.
@@ -282,6 +227,7 @@ def train(
         num_train_steps: number of updates.
         setting: the model and its recipe.
         records: the data.
+        options: says how long its sequences are.
         folder: holds what `prepare` wrote.
 
     Raises:
@@ -289,34 +235,27 @@ def train(
     """
     output_dir = folder / program.replace(" ", "_")
     output_dir.mkdir()
-    flags: dict[str, Any] = {
+    flags = {
         "init_checkpoint": folder / "initial",
         "output_dir": output_dir,
+        "input_file": records.train,
+        "eval_input_file": records.held_out,
+        "max_seq_length": options.max_seq_length,
+        "max_predictions_per_seq": options.max_predictions_per_seq,
+        "train_batch_size": setting.train_batch_size,
+        "eval_batch_size": _EVAL_BATCH_SIZE,
+        "max_eval_steps": _MAX_EVAL_STEPS,
         "learning_rate": setting.learning_rate,
         "num_train_steps": num_train_steps,
         "warmup_steps": round(_WARMUP_SHARE * num_train_steps),
         "save_checkpoints_steps": max(1, num_train_steps // _EVALUATIONS),
+        "shuffle_buffer": _SHUFFLE_BUFFER,
+        "random_seed": _SEED,
     }
+    script = ["-m", "benchmarks.torch_pretraining"]
     if program == OURS:
-        script = ["run_pretraining.py", "--do_train"]
-        flags |= {
-            "albert_config_file": folder / "albert_config.json",
-            "input_file": records.train,
-            "eval_input_file": records.held_out,
-            "eval_batch_size": _EVAL_BATCH_SIZE,
-            "max_eval_steps": records.eval_steps,
-            "max_seq_length": records.max_seq_length,
-            "max_predictions_per_seq": records.max_predictions_per_seq,
-            "optimizer": "lamb",
-            "train_batch_size": setting.train_batch_size,
-            "shuffle_buffer": _SHUFFLE_BUFFER,
-            "random_seed": _SEED,
-            "keep_checkpoint_max": 1,
-        }
-    else:
-        script = ["-m", "benchmarks.torch_pretraining"]
-        flags |= {"batches": folder / "batches.npy", "eval_batches": folder / "eval_batches.npy"}
-        records.write_batches(flags["batches"], num_train_steps, setting.train_batch_size)
+        script = ["run_pretraining.py", "--do_train", "--optimizer=lamb", "--keep_checkpoint_max=1"]
+        flags["albert_config_file"] = folder / "albert_config.json"
     command = [sys.executable, *script, *PROGRAMS[program][way]]
     command += [f"--{name}={value}" for name, value in flags.items()]
     if code := subprocess.run(command, cwd=_ROOT, check=False).returncode:
@@ -325,8 +264,8 @@ def train(
     return [line for line in map(json.loads, lines) if line.pop("split") == "eval"]
 
 
-def prepare(setting: Setting, records: Records, folder: pathlib.Path) -> None:
-    """Writes what all programs start from: config, weights, and batches to evaluate on."""
+def prepare(setting: Setting, folder: pathlib.Path) -> None:
+    """Writes what all programs start from: config and weights."""
     from albert_tf.conversion import save_hugging_face
     from albert_tf.models import AlbertEncoder, AlbertPretrainer
 
@@ -334,7 +273,6 @@ def prepare(setting: Setting, records: Records, folder: pathlib.Path) -> None:
     setting.config.to_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(setting.config, seed=_SEED), seed=_SEED + 1)
     save_hugging_face(model, str(folder / "initial"))
-    records.write_evaluation_batches(folder / "eval_batches.npy")
 
 
 def run_contest(
@@ -345,13 +283,13 @@ def run_contest(
     speeds = measure_speeds(setting, options)
     rows = [[name, way, f"{speed:.2f}"] for way, speed in speeds.items()]
     print(markdown_table(["model", "way", "updates/s"], rows, 2), flush=True)
-    prepare(setting, records, folder)
+    prepare(setting, folder)
     ways = {program: max(PROGRAMS[program], key=speeds.get) for program in options.programs}
     curves = {}
     for program, way in ways.items():
         steps = round(speeds[way] * 60 * options.minutes)
         print(f"{name}, {program}: {steps:,} updates", flush=True)
-        curves[program] = train(program, way, steps, setting, records, folder)
+        curves[program] = train(program, way, steps, setting, records, options, folder)
         for point in curves[program]:
             point["minutes"] = point["step"] / speeds[way] / 60
     results = {"processor": processor(), "speeds": speeds, "ways": ways, "curves": curves}

@@ -1,20 +1,27 @@
 """Pre-trains Hugging Face's `AlbertForPreTraining` in PyTorch as `run_pretraining.py` trains ours.
 
-A program for `benchmarks.pretraining_curves`, which writes its batches: the batches, in their order, that
-ours trains on. The optimizer is LAMB with our arithmetic, the learning rate our schedule. It writes a
-`metrics.jsonl` of the same form.
+A program for `benchmarks.pretraining_curves`. Its flags mean what those of `run_pretraining.py` mean,
+the batches come from the same pipeline in the same order, the optimizer is LAMB with our arithmetic, the
+learning rate our schedule, and `metrics.jsonl` has the same form.
 """
 
-import argparse
+import dataclasses
+import itertools
 import json
-import pathlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import torch
 import transformers
 
+import command_line
+from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.record_order import RecordOrder
+from albert_tf.data.record_spec import pretraining_record
+from albert_tf.options import option
 from benchmarks.harness import torch_inputs
 from benchmarks.pretraining.candidates import NO_LABEL, gathered_loss
 
@@ -22,7 +29,47 @@ _CLIP_NORM = 1.0
 # Variables without weight decay and trust ratio.
 _EXCLUDED = re.compile(r"layer_?norm|bias", re.IGNORECASE)
 
-Tensors = dict[str, torch.Tensor]
+Batch = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TorchPretrainingOptions:
+    """The options of this program."""
+
+    init_checkpoint: str = option("Hugging Face's folder with the weights to start from.")
+    output_dir: str = option("Folder for metrics.jsonl.")
+    input_file: str = option("TFRecord file to train on.")
+    eval_input_file: str = option("TFRecord file to evaluate on.")
+    max_seq_length: int = option("Tokens of a sequence.")
+    max_predictions_per_seq: int = option("Most pieces to predict in a sequence.")
+    train_batch_size: int = option("Sequences of an update.")
+    eval_batch_size: int = option("Sequences of an evaluation step.")
+    max_eval_steps: int = option("Evaluation steps.")
+    learning_rate: float = option("The peak of the learning rate.")
+    num_train_steps: int = option("Number of updates.")
+    warmup_steps: int = option("Updates until the learning rate is at its peak.")
+    save_checkpoints_steps: int = option("Updates between evaluations.")
+    shuffle_buffer: int = option("Records held to draw the next one from.")
+    random_seed: int = option("Decides the order of the data.")
+    compile: bool = option("Whether to use torch.compile.", False)
+    gathered: bool = option("Whether the head computes the masked positions only.", False)
+
+    def train_batches(self) -> Iterator[Batch]:
+        """Yields the batches to train on."""
+        files = RecordFiles([self.input_file])
+        order = RecordOrder(files, self.train_batch_size, self.shuffle_buffer, self.random_seed)
+        batches = pretraining_batches(order, self._record.parse).take(self.num_train_steps)
+        return batches.as_numpy_iterator()
+
+    def eval_batches(self) -> Iterator[Batch]:
+        """Yields the batches to evaluate on."""
+        files = RecordFiles([self.eval_input_file])
+        batches = pretraining_evaluation_batches(files, self._record.parse, self.eval_batch_size)
+        return batches.take(self.max_eval_steps).as_numpy_iterator()
+
+    @property
+    def _record(self):
+        return pretraining_record(self.max_seq_length, self.max_predictions_per_seq)
 
 
 class Lamb:
@@ -87,13 +134,7 @@ def learning_rate(step: int, peak: float, num_train_steps: int, num_warmup_steps
     return peak * (1 - step / num_train_steps)
 
 
-def read_batches(path: pathlib.Path) -> Iterator[Mapping[str, np.ndarray]]:
-    """Yields the batches that `benchmarks.pretraining_curves` wrote into a file."""
-    for batch in np.load(path, mmap_mode="r"):
-        yield {name: np.array(batch[name]) for name in batch.dtype.names}
-
-
-def _as_it_comes(batch: Mapping[str, np.ndarray]) -> Tensors:
+def _as_it_comes(batch: Batch) -> dict[str, torch.Tensor]:
     """Returns the arguments of `AlbertForPreTraining`."""
     labels = np.full_like(batch["input_ids"], NO_LABEL)
     rows, columns = np.nonzero(batch["masked_lm_weights"] > 0)
@@ -105,7 +146,7 @@ def _as_it_comes(batch: Mapping[str, np.ndarray]) -> Tensors:
     }
 
 
-def _loss(model, batch: Mapping[str, np.ndarray], forward, gathered: bool) -> torch.Tensor:
+def _loss(model, batch: Batch, forward: Callable, gathered: bool) -> torch.Tensor:
     if not gathered:
         return forward(**_as_it_comes(batch)).loss
     return forward(
@@ -119,16 +160,11 @@ def _loss(model, batch: Mapping[str, np.ndarray], forward, gathered: bool) -> to
 
 
 @torch.no_grad()
-def evaluate(model: torch.nn.Module, path: pathlib.Path) -> dict[str, float]:
-    """Returns the means over all batches of a file, under the names that ours have."""
-    names = (
-        "masked_lm_loss",
-        "masked_lm_accuracy",
-        "sentence_order_loss",
-        "sentence_order_accuracy",
-    )
-    sums, counts = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0)
-    for batch in read_batches(path):
+def evaluate(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+    """Returns the means over all batches, under the names that ours have."""
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for batch in batches:
         inputs = _as_it_comes(batch)
         labels, order_labels = inputs.pop("labels"), inputs.pop("sentence_order_label")
         outputs, predicted = model(**inputs), labels != NO_LABEL
@@ -136,62 +172,43 @@ def evaluate(model: torch.nn.Module, path: pathlib.Path) -> dict[str, float]:
             ("masked_lm", outputs.prediction_logits[predicted], labels[predicted]),
             ("sentence_order", outputs.sop_logits, order_labels),
         ):
-            loss = torch.nn.functional.cross_entropy(logits, true, reduction="sum")
-            sums[f"{kind}_loss"] += loss.item()
-            sums[f"{kind}_accuracy"] += (logits.argmax(-1) == true).sum().item()
-            counts[f"{kind}_loss"] += len(true)
-            counts[f"{kind}_accuracy"] += len(true)
-    return {name: sums[name] / counts[name] for name in names}
+            losses = torch.nn.functional.cross_entropy(logits, true, reduction="none")
+            for metric, values in (("loss", losses), ("accuracy", logits.argmax(-1) == true)):
+                name = f"{kind}_{metric}"
+                sums[name] = sums.get(name, 0.0) + values.sum().item()
+                counts[name] = counts.get(name, 0) + len(true)
+    return {name: sums[name] / counts[name] for name in sums}
 
 
-def train(arguments: argparse.Namespace) -> None:
+def train(options: TorchPretrainingOptions) -> None:
     """Trains from the first batch to the last step, and evaluates on the way."""
     model = transformers.AlbertForPreTraining.from_pretrained(
-        arguments.init_checkpoint, classifier_dropout_prob=0.0
+        options.init_checkpoint, classifier_dropout_prob=0.0
     ).train()
-    forward = gathered_loss if arguments.gathered else model
-    if arguments.compile:
+    forward = gathered_loss if options.gathered else model
+    if options.compile:
         forward = torch.compile(forward)
     optimizer = Lamb(model.named_parameters())
-    report(model, arguments, step=0)
-    for step, batch in zip(
-        range(1, arguments.num_train_steps + 1), read_batches(arguments.batches), strict=False
-    ):
+    schedule = (options.learning_rate, options.num_train_steps, options.warmup_steps)
+    report(model, options, step=0)
+    for step, batch in zip(itertools.count(1), options.train_batches(), strict=False):
         model.zero_grad()
-        _loss(model, batch, forward, arguments.gathered).backward()
+        _loss(model, batch, forward, options.gathered).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
-        optimizer.step(
-            learning_rate(
-                step - 1, arguments.learning_rate, arguments.num_train_steps, arguments.warmup_steps
-            )
-        )
-        is_last = step == arguments.num_train_steps
-        if is_last or step % arguments.save_checkpoints_steps == 0:
-            report(model, arguments, step)
+        optimizer.step(learning_rate(step - 1, *schedule))
+        if step == options.num_train_steps or step % options.save_checkpoints_steps == 0:
+            report(model, options, step)
 
 
-def report(model: torch.nn.Module, arguments: argparse.Namespace, step: int) -> None:
+def report(model: torch.nn.Module, options: TorchPretrainingOptions, step: int) -> None:
     """Evaluates and adds a line to `metrics.jsonl`."""
     model.eval()
-    metrics = {"step": step, "split": "eval", **evaluate(model, arguments.eval_batches)}
+    metrics = {"step": step, "split": "eval", **evaluate(model, options.eval_batches())}
     model.train()
-    with (arguments.output_dir / "metrics.jsonl").open("a") as file:
+    with open(os.path.join(options.output_dir, "metrics.jsonl"), "a") as file:
         file.write(json.dumps(metrics) + "\n")
     print(json.dumps(metrics), flush=True)
 
 
-def _main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("batches", "eval_batches", "output_dir"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--init_checkpoint", required=True)
-    parser.add_argument("--learning_rate", type=float, required=True)
-    for name in ("num_train_steps", "warmup_steps", "save_checkpoints_steps"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--compile", action="store_true", help="use torch.compile")
-    parser.add_argument("--gathered", action="store_true", help="compute masked positions only")
-    train(parser.parse_args())
-
-
 if __name__ == "__main__":
-    _main()
+    command_line.run(TorchPretrainingOptions, train)
