@@ -13,7 +13,6 @@ from albert_tf.options import option
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill
 from albert_tf.tasks.recipes import PAPER
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.tasks.training_options import check_range
 from albert_tf.training import best_checkpoint
 
 _SPLITS = ("train", "dev", "test")
@@ -58,6 +57,7 @@ class ClassificationOptions(FineTuningOptions):
         "Tokens of question and choice at most; 128 without this flag, or half of --max_seq_length "
         "where that is less.",
         None,
+        least=1,
     )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_predict: bool = option("Whether to predict the test set with the best checkpoint.", False)
@@ -72,14 +72,14 @@ class ClassificationOptions(FineTuningOptions):
     max_seq_length: int | None = option(
         "Tokens of an example at most, the special ones included; 128 without this flag, for race 512.",
         None,
+        least=5,
     )
     learning_rate: float | None = option(
-        "The peak of the learning rate; 2e-5 without this flag.", None
+        "The peak of the learning rate; 2e-5 without this flag.", None, least=0
     )
 
     def __post_init__(self):
         super().__post_init__()
-        check_range(self, "max_qa_length", 1)
         self._check_combinations()
         if self.task_name is not None:
             self._check_sources()

@@ -28,7 +28,6 @@ from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
     Evaluator,
     Trainer,
-    TrainingPlan,
     make_deterministic,
     make_strategy,
     resume,
@@ -255,31 +254,6 @@ def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> Non
     files.make_directory(options.output_dir, "output_dir")
     files.write_json(os.path.join(options.output_dir, RESULTS_FILE), metrics)
     print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
-
-
-def make_plan(
-    options: TrainingOptions,
-    description: str,
-    num_train_steps: int,
-    best_metric: str,
-    higher_is_better: bool,
-) -> TrainingPlan:
-    """Returns the plan of a run with these options."""
-    return TrainingPlan(
-        description=description,
-        output_dir=options.output_dir,
-        num_train_steps=num_train_steps,
-        save_checkpoints_steps=options.save_checkpoints_steps,
-        log_steps=options.log_steps,
-        steps_per_loop=options.steps_per_loop,
-        keep_checkpoint_max=options.keep_checkpoint_max,
-        keep_checkpoint_every_n_hours=options.keep_checkpoint_every_n_hours,
-        max_bad_steps=options.max_bad_steps,
-        spike_threshold=options.spike_threshold or None,
-        on_spike=options.on_spike,
-        best_metric=best_metric,
-        higher_is_better=higher_is_better,
-    )
 
 
 def make_evaluator(

@@ -26,7 +26,6 @@ from albert_tf.tasks.common import (
     check_output_dir,
     has_checkpoint,
     make_evaluator,
-    make_plan,
     start_or_resume,
 )
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions
@@ -281,7 +280,7 @@ def fine_tune(
     if options.save_checkpoints_steps is None:
         every = math.ceil(num_train_steps / _EVALUATIONS)
         options = dataclasses.replace(options, save_checkpoints_steps=every)
-    plan = make_plan(options, description, num_train_steps, best_metric, higher_is_better=True)
+    plan = TrainingPlan(options, description, num_train_steps, best_metric, higher_is_better=True)
     batches_from = functools.partial(
         training_batches,
         features,
@@ -320,7 +319,7 @@ def _train_until_no_better(
     if patience is None or evaluate is None:
         train(trainer, plan, batches_from, evaluate)
         return
-    every = plan.save_checkpoints_steps
+    every = plan.options.save_checkpoints_steps
     while not _brought_nothing_better(trainer.step, plan, patience * every):
         end = min(trainer.step - trainer.step % every + every, plan.num_train_steps)
         train(trainer, dataclasses.replace(plan, num_train_steps=end), batches_from, evaluate)

@@ -15,7 +15,7 @@ from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.tasks.training_options import TrainingOptions, check_range
+from albert_tf.tasks.training_options import MAX_BATCH_SIZE, TrainingOptions
 
 _DEFAULTS = {
     "do_lower_case": True,
@@ -78,44 +78,48 @@ class FineTuningOptions(TrainingOptions):
         "Whose values the flags of training have that are not given.", None
     )
     train_batch_size: int | None = option(
-        "Examples of an update, over all replicas; 32 without this flag.", None
+        "Number of examples per update, over all replicas. Default: 32.",
+        None,
+        least=1,
+        most=MAX_BATCH_SIZE,
     )
     optimizer: Literal["lamb", "adamw"] = option("The optimizer.", "adamw")
     num_train_epochs: float | None = option(
-        "Passes over the training set; 3 without this flag and --num_train_steps.", None
+        "Passes over the training set; 3 without this flag and --num_train_steps.", None, least=0
     )
-    num_train_steps: int | None = option("Updates in all, instead of --num_train_epochs.", None)
+    num_train_steps: int | None = option(
+        "Updates in all, instead of --num_train_epochs.", None, least=1
+    )
     save_checkpoints_steps: int | None = option(
         "Updates between evaluations and checkpoints; a tenth of the training without this flag.",
         None,
+        least=1,
     )
-    warmup_steps: int | None = option("Updates until the learning rate is at its peak.", None)
+    warmup_steps: int | None = option(
+        "Number of updates until the peak learning rate.", None, least=0
+    )
     warmup_proportion: float | None = option(
         "The part of all updates that is warm-up, instead of --warmup_steps; 0.1 without both.",
         None,
+        least=0,
+        most=1,
     )
     classifier_dropout: float | None = option(
-        "Dropout before the head; 0.1 without this flag.", None
+        "Dropout before the head; 0.1 without this flag.", None, least=0, most=1
     )
     early_stopping_evaluations: int | None = option(
         "After how many evaluations without a better one training ends; never without this flag.",
         None,
+        least=1,
     )
     num_trials: int = option(
-        "Trainings with the seeds --random_seed and the next ones, each in a folder of its own.", 1
+        "Trainings with the seeds --random_seed and the next ones, each in a folder of its own.",
+        1,
+        least=1,
     )
-
     exclude_collapsed: bool = option(
         "Leave trainings that collapsed to one answer out of the summary of --num_trials.", False
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("num_train_steps", "early_stopping_evaluations", "num_trials"):
-            check_range(self, name, 1)
-        check_range(self, "num_train_epochs", 0)
-        for name in ("classifier_dropout", "warmup_proportion"):
-            check_range(self, name, 0, 1)
 
     @property
     def model_dir(self) -> str:

@@ -15,13 +15,12 @@ from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.options import option, to_json_dict
+from albert_tf.options import check_range, option, to_json_dict
 from albert_tf.tasks.common import (
     check_output_dir,
     load_config,
     load_init_checkpoint,
     make_evaluator,
-    make_plan,
     start_devices,
     start_or_resume,
     write_results,
@@ -38,10 +37,11 @@ from albert_tf.tasks.pretraining_records import (
 )
 from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.recipes import PretrainingRecipeName, find_size
-from albert_tf.tasks.training_options import check_range, fixed_length
+from albert_tf.tasks.training_options import MAX_BATCH_SIZE, fixed_length
 from albert_tf.training import (
     Evaluator,
     Trainer,
+    TrainingPlan,
     best_checkpoint,
     explain_lost_worker,
     train,
@@ -54,44 +54,47 @@ class PretrainingOptions(RecordOptions):
     """The options of `run_pretraining.py`; the defaults are the paper's."""
 
     recipe: PretrainingRecipeName | None = option(
-        "Train one of the paper's four sizes as version 1 or 2 was: the defaults, and its dropout.",
+        "Pre-train one of the paper's four sizes, version 1 or 2: use its dropout, and print all "
+        "hyperparameters.",
         None,
     )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
-        "What the records' sentence labels say: swapped order, random next, or nothing.", "sop"
+        "Sentence loss that the records were made for: sentence order, next sentence, or none.",
+        "sop",
     )
     train_batch_size: int = option(
-        "Sequences of an update, over all replicas.", PAPER.train_batch_size
+        "Number of sequences per update, over all replicas.",
+        PAPER.train_batch_size,
+        least=1,
+        most=MAX_BATCH_SIZE,
     )
-    optimizer: Literal["lamb", "adamw"] = option("The optimizer.", PAPER.optimizer)
-    learning_rate: float = option("The peak of the learning rate.", PAPER.learning_rate)
-    num_train_steps: int = option("Updates in all.", PAPER.num_train_steps)
+    optimizer: Literal["lamb", "adamw"] = option("Optimizer.", PAPER.optimizer)
+    learning_rate: float = option("Peak learning rate.", PAPER.learning_rate, least=0)
+    num_train_steps: int = option("Total number of updates.", PAPER.num_train_steps, least=1)
     warmup_steps: int = option(
-        "Updates until the learning rate is at its peak.", PAPER.warmup_steps
+        "Number of updates until the peak learning rate.", PAPER.warmup_steps, least=0
     )
     spike_threshold: float = option(
-        "A loss above the median of the last hundred by this factor is a spike; with 0 none is.",
+        "Report a loss spike if the loss exceeds the median of the last 100 losses by this factor. 0 "
+        "turns the detection off.",
         2.0,
+        least=0,
     )
     distribution_strategy: StrategyName = option(
-        "one_device, mirrored for a replica on each of the machine's devices, multi_worker_mirrored "
-        "for one on each device of the workers in TF_CONFIG, or tpu.",
+        "one_device; mirrored: one replica per device of this machine; multi_worker_mirrored: one "
+        "replica per device of the workers in TF_CONFIG; or tpu.",
         "one_device",
     )
-    max_eval_steps: int = option("Evaluation steps at most.", 100)
+    max_eval_steps: int = option("Maximum number of evaluation steps.", 100, least=1)
     remat: bool = option(
-        "Whether each block's activations are computed anew in the backward pass, to save memory.",
-        False,
+        "Recompute the activations of each block in the backward pass, to save memory.", False
     )
     use_one_hot_embeddings: bool = option(
-        "Whether embeddings are looked up by products with one-hot vectors, which suits TPUs.",
-        False,
+        "Look up embeddings by multiplication with one-hot vectors, which suits TPUs.", False
     )
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("num_train_steps", "max_eval_steps", "shuffle_buffer"):
-            check_range(self, name, 1)
         check_range(self, "max_predictions_per_seq", 1, MAX_LENGTH)
         check_range(self, "ngram", 1, self.max_seq_length)
         check_range(self, "masked_lm_prob", 0, 1)
@@ -226,7 +229,7 @@ def _train(
     def batches_from(number: int) -> tf.data.Dataset:
         return pretraining_batches(order, records.spec.parse, number, records.mask)
 
-    plan = make_plan(
+    plan = TrainingPlan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
     with start_or_resume(options, config, trainer, starting_part=trainer.model):

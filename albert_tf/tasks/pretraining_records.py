@@ -47,7 +47,7 @@ class RecordOptions(TrainingOptions, MaskingOptions):
         "read all records before the start and leave the bad ones out.",
         "error",
     )
-    shuffle_buffer: int = option("Records held to draw the next one from.", 10000)
+    shuffle_buffer: int = option("Size of the shuffle buffer in records.", 10000, least=1)
 
 
 class Records(NamedTuple):

@@ -7,10 +7,9 @@ from typing import Literal
 from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import read_squad
 from albert_tf.errors import FlagError
-from albert_tf.options import option
+from albert_tf.options import check_range, option
 from albert_tf.tasks.fine_tuning_options import FineTuningOptions, fill
 from albert_tf.tasks.recipes import PAPER_SQUAD_V1, PAPER_SQUAD_V2
-from albert_tf.tasks.training_options import check_range
 
 # The original's.
 _DEFAULTS = {
@@ -55,7 +54,9 @@ class QuestionAnsweringOptions(FineTuningOptions):
         None,
     )
     num_workers: int | None = option(
-        "Processes that make windows; the result does not depend on it; default one a core.", None
+        "Processes that make windows; the result does not depend on it; default one a core.",
+        None,
+        least=1,
     )
     do_predict: bool = option(
         "Whether to answer the questions of --predict_file with the best checkpoint.", False
@@ -79,13 +80,17 @@ class QuestionAnsweringOptions(FineTuningOptions):
         None,
     )
     start_n_top: int | None = option(
-        "With --head=conditional, how many starts are tried; 5 without this flag.", None
+        "With --head=conditional, how many starts are tried; 5 without this flag.", None, least=1
     )
     end_n_top: int | None = option(
-        "With --head=conditional, how many ends of each start are tried; 5 without this flag.", None
+        "With --head=conditional, how many ends of each start are tried; 5 without this flag.",
+        None,
+        least=1,
     )
     max_seq_length: int | None = option(
-        "Tokens of a window at most, the special ones included; 384 without this flag.", None
+        "Tokens of a window at most, the special ones included; 384 without this flag.",
+        None,
+        least=5,
     )
     doc_stride: int | None = option(
         "Tokens from the start of a window's passage to that of the next; 128 without this flag.",
@@ -98,22 +103,21 @@ class QuestionAnsweringOptions(FineTuningOptions):
         "Answers to a question in nbest_predictions.json at most; with --head=simple also how many "
         "starts and ends are tried; 20 without this flag.",
         None,
+        least=1,
     )
     max_answer_length: int | None = option(
-        "Tokens of an answer at most; 30 without this flag.", None
+        "Tokens of an answer at most; 30 without this flag.", None, least=1
     )
     null_score_diff_threshold: float | None = option(
         "Null odds above it make a question unanswered; without this flag what evaluation found best.",
         None,
     )
     learning_rate: float | None = option(
-        "The peak of the learning rate; 5e-5 without this flag.", None
+        "The peak of the learning rate; 5e-5 without this flag.", None, least=0
     )
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("start_n_top", "end_n_top", "n_best_size", "max_answer_length", "num_workers"):
-            check_range(self, name, 1)
         self.check_combinations(
             wanted=("do_train", "do_eval", "do_predict", "do_eval_predictions", "export_dir"),
             for_training=("albert_config_file", "spm_model_file"),

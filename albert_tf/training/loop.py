@@ -95,20 +95,25 @@ class _Run:
         self._plan = plan
         self._batches_from = batches_from
         self._evaluate_model = evaluate
+        options = plan.options
         self._checkpoints = Checkpoints(
-            plan.output_dir,
+            options.output_dir,
             trainer.state,
-            plan.keep_checkpoint_max,
-            plan.keep_checkpoint_every_n_hours,
+            options.keep_checkpoint_max,
+            options.keep_checkpoint_every_n_hours,
         )
         self._reports = Reports(
-            plan.output_dir, plan.description, plan.num_train_steps, trainer.step, trainer.is_chief
+            options.output_dir,
+            plan.description,
+            plan.num_train_steps,
+            trainer.step,
+            trainer.is_chief,
         )
         self._first_step = trainer.step
         self._preemption = Preemption(trainer.is_alone)
-        self._bad_steps = BadSteps(plan.max_bad_steps, plan.output_dir, name_records)
+        self._bad_steps = BadSteps(options.max_bad_steps, options.output_dir, name_records)
         self._spikes = SpikeWatch(
-            plan.spike_threshold, trainer.history, trainer.derive, trainer.trust_ratio_paths
+            options.spike_threshold, trainer.history, trainer.derive, trainer.trust_ratio_paths
         )
 
     def run(self) -> None:
@@ -123,7 +128,7 @@ class _Run:
             try:
                 if lacks_evaluation:
                     self._evaluate()
-                if self._plan.on_spike == "rewind" and self._checkpoints.latest is None:
+                if self._plan.options.on_spike == "rewind" and self._checkpoints.latest is None:
                     self._save(step)
                 while self._trainer.step < end:
                     self._train_until_spike()
@@ -147,7 +152,7 @@ class _Run:
             self._spikes.add(step, means)
             is_preempted = trainer.any_worker(self._preemption.requested)
             saves = plan.saves_at(step) or is_preempted
-            if not saves and step % plan.log_steps:
+            if not saves and step % plan.options.log_steps:
                 self._reports.advance(step)
                 continue
             self._bad_steps.check(trainer.history.ahead - 1, trainer.is_chief)
@@ -170,7 +175,7 @@ class _Run:
         for spike in self._spikes.find():
             if self._trainer.is_chief:
                 print(f"warning: {spike}", file=sys.stderr)
-            if self._plan.on_spike == "rewind":
+            if self._plan.options.on_spike == "rewind":
                 return spike
         return None
 

@@ -1,62 +1,82 @@
-"""How long to train, and what to do on the way."""
+"""How long to train, and when to report, evaluate and save."""
 
 import dataclasses
 from typing import Literal
 
+from albert_tf.options import option
 from albert_tf.training.checkpoint_manager import BestCheckpoint
 
 BEST_DIR = "best"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """The options of the training loop, which are the same for every task."""
+
+    output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
+    save_checkpoints_steps: int = option(
+        "Number of updates between two evaluations and checkpoints.", 1000, least=1
+    )
+    keep_checkpoint_max: int = option("Number of most recent checkpoints to keep.", 5, least=1)
+    keep_checkpoint_every_n_hours: float | None = option(
+        "Additionally keep one checkpoint per this many hours. Default: none.", None, least=0
+    )
+    max_bad_steps: int = option(
+        "Number of consecutive steps that may be skipped because their loss or gradient is not "
+        "finite. One more ends the run.",
+        10,
+        least=0,
+    )
+    spike_threshold: float = option(
+        "Report a loss spike if the loss exceeds the median of the last 100 losses by this factor. 0 "
+        "turns the detection off.",
+        0.0,
+        least=0,
+    )
+    on_spike: Literal["log", "rewind"] = option(
+        "What to do after a loss spike. log: print a warning. rewind: also roll back to the newest "
+        "checkpoint and continue with the batches after the spike.",
+        "log",
+    )
+    log_steps: int = option("Number of updates between two reports of metrics.", 100, least=1)
+    steps_per_loop: int = option(
+        "Maximum number of updates per call to the device. Larger values suit TPUs.", 1, least=1
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """How long to train, and what to do on the way.
+    """How long to train, and how to choose the best checkpoint.
 
     Attributes:
-        description: what progress calls the run.
-        output_dir: folder of everything the run leaves.
-        num_train_steps: updates in all, those before a restart included.
-        save_checkpoints_steps: updates between two evaluations and checkpoints.
-        log_steps: updates between two reports.
-        steps_per_loop: updates at most that the devices make before the host hears of them.
-        keep_checkpoint_max: how many of the newest checkpoints stay.
-        keep_checkpoint_every_n_hours: of the older ones, one stays for each time as long as this; None
-            keeps none.
-        max_bad_steps: steps in a row that may be skipped because loss or gradient is not finite.
-        spike_threshold: a loss above its running median by this factor is a spike; None looks for none.
-        on_spike: whether a spike is logged alone, or the run then goes back to a checkpoint too.
-        best_metric: name of the evaluation's metric that picks the best checkpoint.
+        options: options of the training loop.
+        description: name of the run in progress lines.
+        num_train_steps: total number of updates, including those before a restart.
+        best_metric: evaluation metric that selects the best checkpoint.
         higher_is_better: whether a higher `best_metric` is better.
     """
 
+    options: LoopOptions
     description: str
-    output_dir: str
     num_train_steps: int
-    save_checkpoints_steps: int
-    log_steps: int
-    steps_per_loop: int
-    keep_checkpoint_max: int
-    keep_checkpoint_every_n_hours: float | None
-    max_bad_steps: int
-    spike_threshold: float | None
-    on_spike: Literal["log", "rewind"]
     best_metric: str
     higher_is_better: bool
 
     def steps_after(self, step: int) -> int:
-        """Returns how many updates follow a step until the host has something to do."""
-        intervals = (self.log_steps, self.save_checkpoints_steps)
+        """Returns the number of updates after `step` until the host has something to do."""
+        options = self.options
+        intervals = (options.log_steps, options.save_checkpoints_steps)
         return min(
-            self.steps_per_loop,
+            options.steps_per_loop,
             self.num_train_steps - step,
             *(interval - step % interval for interval in intervals),
         )
 
     def saves_at(self, step: int) -> bool:
-        """Returns whether an evaluation and a checkpoint follow a step."""
-        return step == self.num_train_steps or step % self.save_checkpoints_steps == 0
+        """Returns whether an evaluation and a checkpoint follow `step`."""
+        return step == self.num_train_steps or step % self.options.save_checkpoints_steps == 0
 
     @property
     def best(self) -> BestCheckpoint:
         """The best checkpoint of the run."""
-        return BestCheckpoint(f"{self.output_dir}/{BEST_DIR}")
+        return BestCheckpoint(f"{self.options.output_dir}/{BEST_DIR}")

@@ -112,7 +112,8 @@ class SpikeWatch:
     """Finds spikes; reads nothing from the device until it is asked.
 
     Args:
-        threshold: a loss above the median of those before it by this factor is a spike; None finds none.
+        threshold: factor by which the loss of a spike exceeds the median of the losses before it; 0
+            finds none.
         history: holds the losses before.
         derive: means of a step -> its metrics, `loss` among them.
         trust_ratio_paths: paths of the variables whose trust ratios the means hold.
@@ -120,7 +121,7 @@ class SpikeWatch:
 
     def __init__(
         self,
-        threshold: float | None,
+        threshold: float,
         history: LossHistory,
         derive: Callable[[Mapping[str, float]], Mapping[str, float]],
         trust_ratio_paths: Sequence[str],
@@ -134,7 +135,7 @@ class SpikeWatch:
 
     def add(self, step: int, means: Means) -> None:
         """Notes the means of the steps up to `step`, as the trainer returns them."""
-        if self._threshold is not None:
+        if self._threshold:
             self._unread.append((step, means))
 
     def forget(self) -> None:

@@ -22,8 +22,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS
 from albert_tf.errors import InputError
-from albert_tf.options import option
-from albert_tf.tasks.training_options import check_range
+from albert_tf.options import check_ranges, option
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import BATCHINGS, CANDIDATES, OURS, PADDED
@@ -71,17 +70,16 @@ class FinetuningBenchmarkOptions:
     candidates: tuple[str, ...] = option("What to time.", tuple(CANDIDATES))
     preset: str = option("The model.", "base_v2")
     max_seq_length: int = option("Tokens of an example at most; what is padded to.", 128)
-    train_batch_size: int = option("Examples of an update.", 32)
-    eval_batch_size: int = option("Examples of an evaluation step.", 64)
+    train_batch_size: int = option("Examples of an update.", 32, least=1)
+    eval_batch_size: int = option("Examples of an evaluation step.", 64, least=1)
     num_batches: int = option(
-        "Batches that are timed; all of them, where they are at most twice as many.", 8
+        "Batches that are timed; all of them, where they are at most twice as many.", 8, least=1
     )
-    rounds: int = option("How often all candidates have their turn.", 3)
+    rounds: int = option("How often all candidates have their turn.", 3, least=1)
 
     def __post_init__(self):
         check_choices("tasks", map(str.lower, self.tasks), _TASKS)
-        for name in ("train_batch_size", "eval_batch_size", "num_batches", "rounds"):
-            check_range(self, name, 1)
+        check_ranges(self)
         check_choices("activities", self.activities, _ACTIVITIES)
         check_choices("precisions", self.precisions, KERAS_POLICIES)
 

@@ -15,7 +15,15 @@ from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.training import Trainer, TrainingPlan, best_checkpoint, make_strategy, resume, train
+from albert_tf.training import (
+    LoopOptions,
+    Trainer,
+    TrainingPlan,
+    best_checkpoint,
+    make_strategy,
+    resume,
+    train,
+)
 from tests.helpers import random_pretraining_batches, tiny_config
 
 
@@ -28,28 +36,19 @@ def make_trainer(learning_rate=0.01, loss=None):
     return Trainer(model, loss or PretrainingLoss(), optimizer, strategy, seed=3)
 
 
-def make_plan(directory, steps, **changes):
+def make_plan(directory, steps, higher_is_better=True, **changes):
     values = {
-        "description": "test",
-        "output_dir": str(directory),
-        "num_train_steps": steps,
         "save_checkpoints_steps": 4,
         "log_steps": 3,
-        "steps_per_loop": 1,
         "keep_checkpoint_max": 2,
-        "keep_checkpoint_every_n_hours": None,
         "max_bad_steps": 1,
-        "spike_threshold": None,
-        "on_spike": "log",
-        "best_metric": "score",
-        "higher_is_better": True,
-        **changes,
     }
-    return TrainingPlan(**values)
+    options = LoopOptions(output_dir=str(directory), **(values | changes))
+    return TrainingPlan(options, "test", steps, "score", higher_is_better)
 
 
 def go_on(trainer, plan, evaluate=None):
-    resume(trainer, plan.output_dir)
+    resume(trainer, plan.options.output_dir)
     train(trainer, plan, batches_from, evaluate)
 
 
@@ -103,9 +102,9 @@ def test_best_checkpoint_is_kept(tmp_path, higher_is_better, best_step):
         f"ckpt-{best_step}.index",
         f"ckpt-{best_step}.json",
     }
-    assert best_checkpoint(plan.output_dir) == str(tmp_path / "best" / f"ckpt-{best_step}")
+    assert best_checkpoint(plan.options.output_dir) == str(tmp_path / "best" / f"ckpt-{best_step}")
     assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.2, 0.9, 0.9]
-    load_checkpoint(trainer.model, best_checkpoint(plan.output_dir))
+    load_checkpoint(trainer.model, best_checkpoint(plan.options.output_dir))
     best = trainer.model.get_weights()
     load_checkpoint(trainer.model, str(tmp_path / f"ckpt-{best_step}"))
     for ours, theirs in zip(best, trainer.model.get_weights(), strict=True):
@@ -182,7 +181,7 @@ def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
 def test_without_evaluation_the_newest_checkpoint_is_the_best(tmp_path):
     plan = make_plan(tmp_path, 4)
     go_on(make_trainer(), plan)
-    assert best_checkpoint(plan.output_dir) == str(tmp_path)
+    assert best_checkpoint(plan.options.output_dir) == str(tmp_path)
 
 
 def test_reports_of_steps_that_were_lost_are_dropped(tmp_path):

@@ -60,7 +60,7 @@ def fresh():
 
 
 def go_on(trainer, plan, batches, evaluate=None):
-    resume(trainer, plan.output_dir)
+    resume(trainer, plan.options.output_dir)
     train(trainer, plan, batches, evaluate)
 
 
