@@ -31,12 +31,11 @@ _MAX_REASON_LENGTH = 200
 _LOCK = ".lock"
 
 
-def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
+def expand_globs(patterns: Sequence[str]) -> list[str]:
     """Returns the files that match, sorted within each pattern, each file once.
 
     Args:
         patterns: file names or glob patterns.
-        flag: name of the flag that gave them, for the message.
 
     Raises:
         InputError: a pattern matches no file.
@@ -44,12 +43,10 @@ def expand_globs(patterns: Sequence[str], flag: str) -> list[str]:
     found: dict[str, None] = {}
     for pattern in patterns:
         if gfile.isdir(pattern):
-            raise InputError(
-                f"--{flag}: '{pattern}' is a folder; expected files, e.g. '{pattern}/*'"
-            )
+            raise InputError(f"'{pattern}' is a folder; expected files, e.g. '{pattern}/*'")
         matches = sorted(path for path in gfile.glob(pattern) if not gfile.isdir(path))
         if not matches:
-            raise InputError(f"--{flag}: no file matches '{pattern}'")
+            raise InputError(f"no file matches '{pattern}'")
         found.update(dict.fromkeys(matches))
     return list(found)
 

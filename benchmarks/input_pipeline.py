@@ -18,7 +18,7 @@ import tensorflow as tf
 import command_line
 from albert_tf.data.pipeline import pretraining_batches
 from albert_tf.data.pretraining.graph_masking import DynamicMasker
-from albert_tf.data.pretraining.masking import MaskingRule
+from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
@@ -79,7 +79,7 @@ def _read_batches(options: InputPipelineOptions, folder: str, masking: str) -> t
     length, predictions = options.max_seq_length, options.max_predictions_per_seq
     spec, mask = {
         "static": (pretraining_record(length, predictions), None),
-        "dynamic": (unmasked_record(length), DynamicMasker(tokenizer, MaskingRule(predictions))),
+        "dynamic": (unmasked_record(length), DynamicMasker(tokenizer, MaskingConfig(predictions))),
     }[masking]
     path = os.path.join(folder, masking)
     order = RecordOrder(RecordFiles([path]), options.batch_size, _SHUFFLE_BUFFER, _SEED)

@@ -30,10 +30,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.data.pretraining.chunks import BlockMaker, PretrainingDataRule
-from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule, find_files
-from albert_tf.data.pretraining.masking import MaskingRule
-from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining.corpus import CorpusConfig, CorpusReader
+from albert_tf.data.pretraining.input_files import find_files
+from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
+from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record
@@ -160,15 +161,15 @@ def measure_start_up(model: str) -> float:
 def measure_stages(text: str, model: str, length: int, predictions: int) -> list[list[str]]:
     """Returns rows of CPU seconds: what each stage takes in one process, for a single copy."""
     tokenizer = load_tokenizer(model, None, lower_case=True)
-    corpus = CorpusRule(encoding_errors="replace")
-    rule = PretrainingDataRule(corpus, SegmentRule(length), MaskingRule(predictions), 0, 1)
-    paths = [file.path for file in find_files([text], "text")]
-    blocks, reading = _timed(lambda: list(CorpusReader(paths, corpus).blocks()))
+    corpus = CorpusConfig(encoding_errors="replace")
+    config = PretrainingDataConfig(corpus, SegmentConfig(length), MaskingConfig(predictions), 0, 1)
+    paths = [file.path for file in find_files([text])]
+    chunks, reading = _timed(lambda: list(CorpusReader(paths, corpus).chunks()))
 
     def make(dupe_factor: int) -> list[KeyedRecord]:
-        maker = BlockMaker(tokenizer, dataclasses.replace(rule, dupe_factor=dupe_factor))
+        maker = ChunkMaker(tokenizer, dataclasses.replace(config, dupe_factor=dupe_factor))
         stats = PretrainingDataStats()
-        return [record for block in blocks for record in maker(block, stats)]
+        return [record for chunk in chunks for record in maker(chunk, stats)]
 
     _, tokenizing = _timed(lambda: make(0))
     records, making = _timed(lambda: make(1))
@@ -212,9 +213,7 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def take_turns(arguments: argparse.Namespace) -> Iterator[tuple[tuple, dict[str, float]]]:
     """Yields each measurement: ours by its setting, the original's by length and copies."""
-    text = b"".join(
-        pathlib.Path(file.path).read_bytes() for file in find_files([arguments.text], "text")
-    )
+    text = b"".join(pathlib.Path(file.path).read_bytes() for file in find_files([arguments.text]))
     start_up = measure_start_up(arguments.model)
     print(f"start-up: {start_up:.1f} seconds", flush=True)
     for _, length, copies in itertools.product(range(arguments.rounds), LENGTHS, arguments.copies):

@@ -11,6 +11,7 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
@@ -26,7 +27,6 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.learning_curve import draw_learning_curve
-from albert_tf.tasks.masking_options import MAX_LENGTH, MaskingOptions
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
     Records,
@@ -95,9 +95,7 @@ class PretrainingOptions(RecordOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        check_range(self, "max_predictions_per_seq", 1, MAX_LENGTH)
         check_range(self, "ngram", 1, self.max_seq_length)
-        check_range(self, "masked_lm_prob", 0, 1)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:
@@ -113,7 +111,7 @@ _DATA_OPTIONS = (
     "shuffle_buffer",
     "train_batch_size",
     "random_seed",
-    *(field.name for field in dataclasses.fields(MaskingOptions)),
+    *(field.name for field in dataclasses.fields(MaskingConfig)),
 )
 
 

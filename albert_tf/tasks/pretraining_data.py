@@ -1,4 +1,4 @@
-"""Makes pre-training data: text in, a vocabulary where asked for, TFRecords out."""
+"""Makes pre-training data: text in, TFRecords out; trains the vocabulary on demand."""
 
 import dataclasses
 import os
@@ -7,24 +7,22 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf import files, gfile
-from albert_tf.data.pretraining import beam as beam_pipeline
-from albert_tf.data.pretraining import shards as two_passes
-from albert_tf.data.pretraining.chunks import MadeData, PretrainingDataRule
-from albert_tf.data.pretraining.corpus import (
-    CorpusReader,
-    CorpusRule,
+from albert_tf.data.pretraining import beam, shards
+from albert_tf.data.pretraining.corpus import CorpusConfig
+from albert_tf.data.pretraining.input_files import (
     InputFile,
     expect_unchanged,
     find_file,
     find_files,
     name_files,
 )
-from albert_tf.data.pretraining.segments import SegmentRule
-from albert_tf.data.pretraining.statistics import PretrainingDataStats, stats_file_of
+from albert_tf.data.pretraining.instances import PretrainingDataConfig
+from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.segments import SegmentConfig
+from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats, stats_file_of
 from albert_tf.errors import FlagError, InputError, name_place
-from albert_tf.options import option, to_json_dict
+from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
-from albert_tf.tasks.masking_options import MAX_LENGTH, MaskingOptions
 from albert_tf.tokenization import (
     Tokenizer,
     WordStartRule,
@@ -33,121 +31,96 @@ from albert_tf.tokenization import (
     vocab_file_of,
 )
 
-# With fewer sentences in a paragraph, on average, the text was hardly split.
+# A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
-# The folder of complete blocks. It is kept for other options or inputs, as each block says what it was
+# The folder of complete chunks. It is kept for other options or inputs, as each chunk says what it was
 # made from.
 _RUNS = "runs"
 
-# What a flag's value has to be: a test and its wording.
-_EXPECTED = {
-    "input_file": (lambda paths: paths and all(paths), "at least one file"),
-    "output_file": (
-        lambda path: path and "," not in path and not path.endswith("/"),
-        "one file; --num_shards divides it into several",
-    ),
-    "num_shards": (lambda count: 1 <= count <= 99999, "1 to 99999"),  # five digits in their names
-    "num_workers": (lambda count: count is None or count >= 1, "1 or more"),
-    "vocab_sentences": (lambda count: count >= 1, "1 or more"),
-    # The special pieces alone, to what SentencePiece can count.
-    "vocab_size": (lambda size: 5 <= size < 2**31, f"5 to {2**31 - 1}"),
-    # [CLS] a [SEP] b [SEP] is the shortest.
-    "max_seq_length": (lambda length: 5 <= length <= MAX_LENGTH, f"5 to {MAX_LENGTH}"),
-    "max_predictions_per_seq": (lambda count: 1 <= count <= MAX_LENGTH, f"1 to {MAX_LENGTH}"),
-    "dupe_factor": (lambda count: count >= 1, "1 or more"),
-    "short_seq_prob": (lambda share: 0 <= share <= 1, "0 to 1"),
-    "masked_lm_prob": (lambda share: 0 < share <= 1, "more than 0 and at most 1"),
-    "ngram": (lambda words: words >= 1, "1 or more"),
-    "random_seed": (lambda seed: seed >= 0, "0 or more"),
-}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingDataOptions(MaskingOptions):
+class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
     """The options of `create_pretraining_data.py`."""
 
     input_file: tuple[str, ...] = option(
-        "Text files, glob patterns or folders, comma-separated; files that end in .gz or .zst are "
+        "Text files, glob patterns or folders, comma-separated. Files that end in .gz or .zst are "
         "decompressed."
     )
-    output_file: str = option("TFRecord file to write; out-00000-of-00128.tfrecord where sharded.")
-    input_format: Literal["lines", "text", "jsonl"] = option(
-        "lines: a sentence a line, a blank line between documents; text: prose, a document a file; "
-        "jsonl: a JSON object a line, with the prose of a document in its field 'text'.",
-        "lines",
+    output_file: str = option(
+        "TFRecord file to write. With several shards the files are named out-00000-of-00128.tfrecord."
     )
-    language: str = option("Language of the prose, as ISO 639 code, for its sentences.", "en")
-    encoding_errors: Literal["strict", "replace"] = option(
-        "What to do with bytes that are not UTF-8: stop, or read them as U+FFFD and count.",
-        "strict",
+    num_shards: int = option(
+        "Number of files to write.",
+        1,
+        least=1,
+        most=99999,  # five digits in their names
     )
-    num_shards: int = option("Files to write.", 1)
-    compression: Literal["none", "gzip"] = option("Compression of the files.", "none")
-    overwrite: bool = option("Replace files that exist.", False)
+    compression: Literal["none", "gzip"] = option("Compression of the output files.", "none")
+    overwrite: bool = option("Replace existing output files.", False)
     num_workers: int | None = option(
-        "Processes that work in parallel; the result does not depend on it; default one a core.",
+        "Number of worker processes. The output does not depend on it. Default: one per core.",
         None,
+        least=1,
     )
     runner: Literal["local", "DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner"] = (
-        option("Where the work is done: here, or by a runner of Apache Beam.", "local")
+        option("Where to do the work: on this machine, or with a runner of Apache Beam.", "local")
     )
     runner_options: tuple[str, ...] = option(
         "Options of Apache Beam's runner, e.g. --project=name,--region=name.", ()
     )
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool = option("Lower-case the text; as the vocabulary was made.", True)
+    do_lower_case: bool = option(
+        "Lower-case the text. Must match the vocabulary's training text.", True
+    )
     train_vocab: bool = option(
         "First train a SentencePiece model on the input and write it to --spm_model_file.", False
     )
-    vocab_size: int = option("Pieces of the model that --train_vocab trains.", 30000)
+    # The special pieces alone, up to what SentencePiece can count.
+    vocab_size: int = option("Number of pieces of the trained model.", 30000, least=5)
     vocab_sentences: int = option(
-        "Sentences that --train_vocab draws from the input, and holds in memory.", 1_000_000
+        "Number of sentences to train the model on, drawn at random and held in memory.",
+        1_000_000,
+        least=1,
     )
-    max_seq_length: int = option("Pieces in a sequence, [CLS] and [SEP] included.", 512)
     masking: Literal["static", "dynamic"] = option(
-        "static: write masked sequences; dynamic: write unmasked ones, which run_pretraining.py "
-        "masks anew in each pass, by its own flags.",
+        "static: write masked sequences. dynamic: write unmasked ones, which run_pretraining.py masks "
+        "differently in each epoch, by its own flags.",
         "static",
     )
     word_start: WordStartRule = option(
-        "Where words begin, for masks of whole words. original: at a word mark and at any piece that has "
-        "not only ASCII letters, so a Russian word is as many words as pieces; sentencepiece: at a word "
-        "mark only.",
+        "Where words begin, for whole-word masking. original: at a word mark and at any piece with "
+        "other than ASCII letters, so that each piece of a Russian word counts as a word. "
+        "sentencepiece: at a word mark only.",
         "original",
     )
-    sentence_objective: Literal["sop", "nsp", "none"] = option(
-        "Second loss: sop, are two segments in order (ALBERT); nsp, does the second follow the "
-        "first (BERT); none, a single segment.",
-        "sop",
-    )
-    short_seq_prob: float = option("Share of sequences made shorter, by a random length.", 0.1)
     dupe_factor: int = option(
-        "Copies of the input, each with other segments and masks; 40 in the original.", 10
+        "Number of copies of the input, each with different segments and masks. The original used 40.",
+        10,
+        least=1,
     )
-    random_seed: int = option("Seed of every draw.", 12345)
+    random_seed: int = option("Random seed.", 12345, least=0, most=2**63 - 1)
 
     def __post_init__(self):
-        """Raises FlagError where the flags alone show a mistake."""
-        for name, (is_valid, expected) in _EXPECTED.items():
-            value = getattr(self, name)
-            if not is_valid(value):
-                shown = ",".join(value) if isinstance(value, tuple) else value
-                raise FlagError(f"--{name}: received '{shown}', expected {expected}")
-        if self.ngram > self.max_seq_length:
+        """Raises FlagError if the flags alone show a mistake."""
+        check_ranges(self)
+        check_range(self, "ngram", 1, self.max_seq_length)
+        if not all(self.input_file or ("",)):
+            raise FlagError("--input_file: expected at least one file; received none")
+        if not self.output_file or "," in self.output_file or self.output_file.endswith("/"):
             raise FlagError(
-                f"--ngram: received '{self.ngram}', expected no more than "
-                f"--max_seq_length={self.max_seq_length}"
+                f"--output_file={self.output_file}: expected one file; --num_shards splits it into "
+                "several"
             )
         if bool(self.spm_model_file) == bool(self.vocab_file):
-            raise FlagError("expected one of --spm_model_file and --vocab_file, not none, not both")
+            raise FlagError("expected either --spm_model_file or --vocab_file")
         if self.train_vocab and not self.spm_model_file:
             raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
         self._check_that_files_differ()
 
     @property
     def shards(self) -> list[str]:
-        """The record files."""
+        """The record files to write."""
         if self.num_shards == 1:
             return [self.output_file]
         stem, suffix = os.path.splitext(self.output_file)
@@ -158,7 +131,7 @@ class PretrainingDataOptions(MaskingOptions):
 
     @property
     def stats_file(self) -> str:
-        """The file that says what was read and made."""
+        """The file of statistics."""
         return stats_file_of(self.output_file)
 
     @property
@@ -171,14 +144,15 @@ class PretrainingDataOptions(MaskingOptions):
         return outputs
 
     @property
-    def rule(self) -> PretrainingDataRule:
-        """What is made of the corpus."""
-        segments = SegmentRule(self.max_seq_length, self.sentence_objective, self.short_seq_prob)
-        corpus = CorpusRule(
-            self.input_format, self.encoding_errors, self.language, segments.min_documents
+    def config(self) -> PretrainingDataConfig:
+        """What to make of the corpus."""
+        return PretrainingDataConfig(
+            select(self, CorpusConfig),
+            select(self, SegmentConfig),
+            select(self, MaskingConfig) if self.masking == "static" else None,
+            self.random_seed,
+            self.dupe_factor,
         )
-        masking = self.masking_rule if self.masking == "static" else None
-        return PretrainingDataRule(corpus, segments, masking, self.random_seed, self.dupe_factor)
 
     def _check_that_files_differ(self):
         inputs = [(path, "input_file") for path in self.input_file]
@@ -198,20 +172,21 @@ class PretrainingDataOptions(MaskingOptions):
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     """Makes the records of `options.input_file`.
 
-    A run that was stopped is finished by another with the same options; see `albert_tf.resumable`.
+    A stopped run resumes when it is called again with the same options; see `albert_tf.resumable`.
 
     Returns:
-        what was read and made.
+        Statistics of the corpus and the instances.
 
     Raises:
-        InputError: a file is missing, unreadable or not of the format, there is no text, or a file
-            that would be written exists.
-        StoppedError: a worker died, an input file was changed, or the file system refuses.
+        InputError: a file is missing, unreadable or not of the format, there is no text, or an output
+            file exists.
+        StoppedError: a worker died, an input file changed, or a file cannot be written.
     """
     files.check_addresses(to_json_dict(options))
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
-    inputs = find_files(options.input_file, "input_file")
+    with name_place("--input_file"):
+        inputs = find_files(options.input_file)
     make_outputs(
         options.output_file,
         dict(options.outputs),
@@ -226,7 +201,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
 
 def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:
-    """Returns all that decides what is made."""
+    """Returns everything that decides what is made."""
     request = to_json_dict(options)
     for name in ("num_workers", "overwrite"):
         del request[name]
@@ -241,7 +216,7 @@ def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[s
 def _make(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> None:
-    """Makes the files that are not there yet, under their names in `incomplete`."""
+    """Makes the missing files, under their names in `incomplete`."""
     read = _train_tokenizer(options, inputs, incomplete) if options.train_vocab else {}
     model_file = options.spm_model_file
     tokenizer = load_tokenizer(
@@ -255,18 +230,17 @@ def _make(
     arguments = (
         inputs,
         tokenizer,
-        options.rule,
+        options.config,
         [incomplete[path] for path in options.shards],
         options.compression,
         folder,
     )
     if options.runner == "local":
         num_workers = options.num_workers or os.cpu_count()
-        made = two_passes.make_pretraining_data(*arguments, num_workers)
+        made = shards.make_pretraining_data(*arguments, num_workers)
     else:
-        made = beam_pipeline.make_pretraining_data(
-            *arguments, options.runner, options.runner_options
-        )
+        with name_place(f"--runner={options.runner}"):
+            made = beam.make_pretraining_data(*arguments, options.runner, options.runner_options)
     for path, sha256 in read.items():
         if made.sha256[path] != sha256:
             raise InputError(
@@ -278,9 +252,9 @@ def _make(
 def _train_tokenizer(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> Mapping[str, str]:
-    """Trains the vocabulary if it is not there yet. Returns the hashes of what was read for it."""
+    """Trains the vocabulary if it is missing. Returns the hashes of the files read for it."""
     model_file = incomplete[options.spm_model_file]
-    reader = CorpusReader([file.path for file in inputs], options.rule.corpus)
+    reader = options.config.read([file.path for file in inputs])
     if not gfile.exists(model_file):
         print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
         with expect_unchanged(inputs):
@@ -297,7 +271,7 @@ def _train_tokenizer(
 def _describe(
     options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Returns what the stats file says."""
+    """Returns the content of the stats file."""
     stats = made.stats
     return {
         "counts": stats.to_json_dict(),
@@ -319,20 +293,17 @@ def _describe(
 def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions) -> None:
     if options.input_format != "lines" and stats.sentences < _MIN_SENTENCES * stats.paragraphs:
         print(
-            f"warning: only {stats.sentences} sentences were found in {stats.paragraphs} paragraphs with "
+            f"warning: found only {stats.sentences} sentences in {stats.paragraphs} paragraphs with "
             f"--language={options.language}; if its sentences have no end mark (Thai), split them "
             "yourself and use --input_format=lines",
             file=sys.stderr,
         )
-    shards = options.shards
-    masked = (
-        f"{stats.masked_share:.2%} masked" if options.masking == "static" else "none masked yet"
-    )
+    masked = f"{stats.masked_share:.2%} masked" if options.masking == "static" else "unmasked"
     print(
-        f"read: {stats.documents} documents, {stats.sentences} sentences, {stats.pieces} pieces, "
-        f"{stats.unknown_share:.2%} unknown; skipped: {stats.skipped_documents} documents that are "
+        f"read: {stats.documents} documents, {stats.sentences} sentences, {stats.pieces} pieces "
+        f"({stats.unknown_share:.2%} unknown); skipped: {stats.skipped_documents} documents that are "
         f"too short, {stats.skipped_sentences} lines without a piece\n"
-        f"made: {stats.instances} instances of {stats.mean_length:.1f} pieces on average, "
-        f"{masked}, {stats.swapped_share:.1%} with label 1\n"
-        f"wrote: {name_files(shards)}; {options.stats_file} says more"
+        f"made: {stats.instances} instances, {stats.mean_length:.1f} pieces on average, {masked}, "
+        f"{stats.swapped_share:.1%} with label 1\n"
+        f"wrote: {name_files(options.shards)}, with statistics in {options.stats_file}"
     )

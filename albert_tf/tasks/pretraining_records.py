@@ -13,15 +13,15 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pipeline import Mask
 from albert_tf.data.pretraining.graph_masking import DynamicMasker, find_vocabulary_fault
+from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.statistics import stats_file_of
 from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
 from albert_tf.data.record_spec import RecordSpec, pretraining_record, unmasked_record
 from albert_tf.data.records import check_records, explain_bad_records, is_unmasked
 from albert_tf.errors import InputError, name_place
-from albert_tf.options import option
+from albert_tf.options import option, select
 from albert_tf.progress import Progress
 from albert_tf.tasks.common import check_vocab_size
-from albert_tf.tasks.masking_options import MaskingOptions
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule, load_tokenizer
 
@@ -32,7 +32,7 @@ _SHOWN_AT_MOST = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordOptions(TrainingOptions, MaskingOptions):
+class RecordOptions(TrainingOptions, MaskingConfig):
     """The options of a run that reads records.
 
     Those of masking, and the vocabulary, are for records without masks.
@@ -73,7 +73,8 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
         InputError: no file matches, there are records of both kinds or of another vocabulary, or a record
             is not as the options say; with `--on_bad_record=skip`, if no record is.
     """
-    paths = files.expand_globs(getattr(options, flag), flag)
+    with name_place(f"--{flag}"):
+        paths = files.expand_globs(getattr(options, flag))
     tokenizer = None
     if options.spm_model_file or options.vocab_file:
         # Nothing is tokenised, so it doesn't matter whether text would be lower-cased.
@@ -94,7 +95,7 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
     unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
     record_files = _check(paths, unmasked, options, flag)
     _check_vocabulary(record_files, unmasked, options)
-    masker = DynamicMasker(tokenizer, options.masking_rule)
+    masker = DynamicMasker(tokenizer, select(options, MaskingConfig))
     return Records(record_files, unmasked, masker, sha256)
 
 

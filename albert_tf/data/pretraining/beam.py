@@ -1,8 +1,8 @@
-"""Pre-training data as an Apache Beam pipeline: what `two_passes` makes, on many machines.
+"""Makes pre-training data as an Apache Beam pipeline, on many machines.
 
-Blocks of the corpus become records by the same code, so the instances are the same; which shard has
-which, and in what order, is left to the runner's own shuffle. One worker reads the files, because a
-block goes on where the one before ends; all of them make records.
+The same code as in `shards` turns chunks of the corpus into records, so the instances are the same. Their
+shards and order depend on the runner's own shuffle. One worker reads the files, because a chunk begins
+where the one before ends; all of them make records.
 
 Apache Beam is imported where it is used: it takes seconds, and few need it.
 """
@@ -14,22 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
-from albert_tf.data.pretraining.chunks import (
-    BlockMaker,
-    MadeData,
-    PretrainingDataRule,
-    check_instances,
-)
-from albert_tf.data.pretraining.corpus import (
-    Block,
-    CorpusReader,
-    CorpusRule,
-    InputFile,
-    expect_unchanged,
-)
-from albert_tf.data.pretraining.statistics import PretrainingDataStats
+from albert_tf.data.pretraining.corpus import Chunk
+from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
+from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
+from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
 from albert_tf.data.record_writing import Compression
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
 
 _READING, _STATS = "reading", "stats"
@@ -38,7 +28,7 @@ _READING, _STATS = "reading", "stats"
 def make_pretraining_data(
     inputs: Sequence[InputFile],
     tokenizer: Tokenizer,
-    rule: PretrainingDataRule,
+    config: PretrainingDataConfig,
     shards: Sequence[str],
     compression: Compression,
     folder: str,
@@ -48,20 +38,19 @@ def make_pretraining_data(
     """Makes the records of a corpus, all or nothing.
 
     Args:
-        inputs: the files of the corpus, which all workers can read.
-        tokenizer: makes the pieces.
-        rule: says what is made.
-        shards: the files to write, named `x-00000-of-00002.y` where there are two.
-        compression: of these files.
-        folder: exists, and all workers can write there; the counts are left there.
+        inputs: files of the corpus, which all workers can read.
+        tokenizer: tokenizer of the text.
+        config: what to make.
+        shards: files to write, named `x-00000-of-00002.y` if there are two.
+        compression: compression of the shards.
+        folder: existing folder for the counts, in which all workers can write.
         runner: name of Beam's runner.
         runner_options: its options, e.g. `--project=name`.
 
     Raises:
-        FlagError: Apache Beam is not installed.
-        InputError: there are fewer instances than shards. What is wrong with the corpus itself comes
-            as the runner's own error.
-        StoppedError: a file of the corpus was changed while it was read.
+        InputError: Apache Beam is not installed, or there are fewer instances than shards. Mistakes in
+            the corpus itself raise the runner's own error.
+        StoppedError: an input file changed while it was read.
     """
     beam = _import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -76,12 +65,12 @@ def make_pretraining_data(
         read = (
             pipeline
             | beam.Create([paths])
-            | "Read" >> beam.FlatMap(_Reader(rule.corpus)).with_outputs(_READING, main="blocks")
+            | "Read" >> beam.FlatMap(_Reader(config)).with_outputs(_READING, main="chunks")
         )
         made = (
-            read.blocks
+            read.chunks
             | beam.Reshuffle()
-            | "Make" >> beam.FlatMap(_Maker(tokenizer, rule)).with_outputs(_STATS, main="records")
+            | "Make" >> beam.FlatMap(_Maker(tokenizer, config)).with_outputs(_STATS, main="records")
         )
         _ = (
             made.records
@@ -98,7 +87,7 @@ def make_pretraining_data(
         total = made.stats | beam.CombineGlobally(_add)
         _write_json(beam, total, folder, _STATS)
     stats = PretrainingDataStats.from_json_dict(files.read_json(_json_file(folder, _STATS)))
-    check_instances(stats, rule.segments, paths, len(shards))
+    stats.check(config.segments, paths, len(shards))
     reading = files.read_json(_json_file(folder, _READING))
     return MadeData(stats, reading["sha256"], reading["replaced_lines"])
 
@@ -107,34 +96,34 @@ def _import_beam() -> types.ModuleType:
     try:
         import apache_beam
     except ImportError as error:
-        raise FlagError(
-            "--runner: expected Apache Beam to be installed: pip install 'apache-beam[tfrecord]'"
+        raise InputError(
+            "needs Apache Beam, which is not installed: pip install 'apache-beam[tfrecord]'"
         ) from error
     return apache_beam
 
 
 class _Reader:
-    """Yields the blocks of files, and what is known of the files at their end."""
+    """Yields the chunks of files, then the files' hashes and counts."""
 
-    def __init__(self, rule: CorpusRule):
-        self._rule = rule
+    def __init__(self, config: PretrainingDataConfig):
+        self._config = config
 
     def __call__(self, paths: Sequence[str]) -> Iterator[Any]:
-        reader = CorpusReader(paths, self._rule)
-        yield from reader.blocks()
+        reader = self._config.read(paths)
+        yield from reader.chunks()
         known = {"sha256": reader.sha256, "replaced_lines": reader.replaced_lines}
         yield _import_beam().pvalue.TaggedOutput(_READING, known)
 
 
 class _Maker:
-    """Yields the records of a block, and its counts."""
+    """Yields the records of a chunk, then its counts."""
 
-    def __init__(self, tokenizer: Tokenizer, rule: PretrainingDataRule):
-        self._make_records = BlockMaker(tokenizer, rule)
+    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
+        self._make_records = ChunkMaker(tokenizer, config)
 
-    def __call__(self, block: Block) -> Iterator[Any]:
+    def __call__(self, chunk: Chunk) -> Iterator[Any]:
         stats = PretrainingDataStats()
-        for _, record in self._make_records(block, stats):
+        for _, record in self._make_records(chunk, stats):
             yield record
         yield _import_beam().pvalue.TaggedOutput(_STATS, stats.to_json_dict())
 

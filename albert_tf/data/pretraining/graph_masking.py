@@ -1,12 +1,11 @@
-"""Masks made on the fly: a batch of unmasked sequences gets its predictions in the input pipeline.
+"""Dynamic masking: the input pipeline masks batches of unmasked sequences.
 
-A corpus is then written once, and every pass over it sees other masks. The rules, and so the
-distribution of the masks, are those of `albert_tf.data.pretraining.masking`, whose docstrings cite their
-sources. Only the form differs: this is a TensorFlow graph over a whole batch, which the input pipeline
-runs on all cores.
+A corpus is written once, and every pass over it sees other masks. The distribution of the masks is that
+of `albert_tf.data.pretraining.masking`, whose docstrings cite the sources. Only the form differs: this is
+a TensorFlow graph over a whole batch, which the input pipeline runs on all cores.
 
-Whether an n-gram is chosen depends on those chosen before it. So the choice stays a loop over the
-drawn n-grams, but one for the whole batch, which takes as many turns as its longest sequence alone.
+Whether an n-gram is chosen depends on those chosen before it. So choosing is a loop over the drawn
+n-grams: one loop for the whole batch, with as many turns as its longest sequence needs.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ import tensorflow as tf
 from albert_tf.data.pretraining.masking import (
     SHOWN_AS_MASK,
     SHOWN_UNCHANGED,
-    MaskingRule,
+    MaskingConfig,
     find_boundaries,
 )
 from albert_tf.tokenization import Tokenizer
@@ -31,10 +30,9 @@ class WordsOfBatch(NamedTuple):
     """The words of a batch of sequences, each from left to right.
 
     Attributes:
-        word_of_piece: the word that a piece belongs to, -1 for a special piece or padding, int32
-            (B, S).
-        sizes: pieces of each word, 0 where there are no more words, int32 (B, S).
-        segments: the segment of each word, counted from 0, int32 (B, S).
+        word_of_piece: word of each piece, -1 for special pieces and padding, int32 (B, S).
+        sizes: number of pieces of each word, 0 after the last word, int32 (B, S).
+        segments: segment of each word, from 0, int32 (B, S).
     """
 
     word_of_piece: tf.Tensor
@@ -46,40 +44,39 @@ class DynamicMasker:
     """Masks batches of unmasked records (`albert_tf.data.records.unmasked_record`).
 
     Args:
-        tokenizer: of the vocabulary that the records were made with; says which pieces are special,
-            and which may be drawn in place of a chosen one.
-        rule: how pieces are chosen.
+        tokenizer: tokenizer of the records' vocabulary; tells which pieces are special, and which can
+            replace a chosen one.
+        config: how pieces are chosen.
     """
 
-    def __init__(self, tokenizer: Tokenizer, rule: MaskingRule):
-        self.rule = rule
+    def __init__(self, tokenizer: Tokenizer, config: MaskingConfig):
+        self.config = config
         self._cls_id = tokenizer.cls_id
         self._sep_id = tokenizer.sep_id
         self._mask_id = tokenizer.mask_id
         self._ordinary_ids = tokenizer.ordinary_ids
 
     def __call__(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Masks a batch; meant for `tf.data.Dataset.map`.
+        """Masks a batch; for use in `tf.data.Dataset.map`.
 
         Args:
-            batch: `input_ids`, `input_mask` and `token_boundary`, int32 (B, S), and whatever else
-                a record has. S is known when the graph is made, B need not be.
+            batch: `input_ids`, `input_mask` and `token_boundary`, int32 (B, S), and any other features.
+                S has to be known statically.
             seed: integers (2,). Equal seeds and batches give equal masks.
 
         Returns:
-            the batch with other `input_ids`, and with `masked_lm_positions` and `masked_lm_ids`,
-            int32 (B, M), and `masked_lm_weights`, float32 (B, M): the features of a record with
-            fixed masks. Positions increase; where there are fewer than M, zeros follow.
+            The batch with masked `input_ids`, and with `masked_lm_positions` and `masked_lm_ids`, int32
+            (B, M), and `masked_lm_weights`, float32 (B, M), like a record with static masks. Positions
+            increase; if there are fewer than M, zeros follow.
         """
         input_ids = batch["input_ids"]
-        # Three draws a piece: what is shown of it, and, had it a word for itself, the word's place
-        # in the order and the length of its n-gram.
+        # Per piece, three draws: a word's place in the order, its n-gram's length, and what is shown.
         draws = tf.random.stateless_uniform(tf.concat([[3], tf.shape(input_ids)], 0), seed)
         words = self._find_words(batch)
-        chosen_words = choose_ngrams(words, self._goals(batch), self.rule, draws[0], draws[1])
+        chosen_words = choose_ngrams(words, self._goals(batch), self.config, draws[0], draws[1])
         is_chosen = _gather(chosen_words, tf.maximum(words.word_of_piece, 0))
         is_chosen &= words.word_of_piece >= 0  # (B, S)
-        positions, weights = _list_positions(is_chosen, self.rule.max_predictions_per_seq)
+        positions, weights = _list_positions(is_chosen, self.config.max_predictions_per_seq)
         return {
             **batch,
             "input_ids": tf.where(is_chosen, self._show(input_ids, draws[2], seed), input_ids),
@@ -94,7 +91,7 @@ class DynamicMasker:
         is_special = (input_ids == self._cls_id) | (input_ids == self._sep_id)
         is_text = (batch["input_mask"] == 1) & ~is_special  # (B, S)
         begins = is_text
-        if self.rule.do_whole_word_mask:
+        if self.config.do_whole_word_mask:
             follows_text = tf.pad(is_text[:, :-1], [[0, 0], [1, 0]])
             begins &= (batch["token_boundary"] == 1) | ~follows_text
         word_of_piece = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
@@ -107,13 +104,13 @@ class DynamicMasker:
         )
 
     def _goals(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Returns `MaskingRule.num_predictions` of each sequence, int32 (B,)."""
+        """Returns `MaskingConfig.num_predictions` of each sequence, int32 (B,)."""
         lengths = tf.cast(tf.reduce_sum(batch["input_mask"], axis=1), tf.float64)
-        goals = tf.cast(tf.round(lengths * self.rule.masked_lm_prob), tf.int32)
-        return tf.clip_by_value(goals, 1, self.rule.max_predictions_per_seq)
+        goals = tf.cast(tf.round(lengths * self.config.masked_lm_prob), tf.int32)
+        return tf.clip_by_value(goals, 1, self.config.max_predictions_per_seq)
 
     def _show(self, input_ids: tf.Tensor, draw: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Returns what the model would see of each piece if it were chosen, int32 (B, S)."""
+        """Draws the ids that the model sees at positions that are chosen, int32 (B, S)."""
         other_seed = tf.random.experimental.stateless_fold_in(seed, 1)
         count = len(self._ordinary_ids)
         other = tf.random.stateless_uniform(tf.shape(input_ids), other_seed, 0, count, tf.int32)
@@ -123,11 +120,11 @@ class DynamicMasker:
 
 
 def find_vocabulary_fault(record: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> str | None:
-    """Returns what shows that a record was made with another vocabulary, or None.
+    """Returns a sign that a record was made with another vocabulary, or None.
 
     Args:
-        record: the values of an unmasked record, int (S,).
-        tokenizer: of the vocabulary that it should be of.
+        record: features of an unmasked record, int (S,).
+        tokenizer: tokenizer of the expected vocabulary.
     """
     is_real = record["input_mask"] == 1
     ids, received = record["input_ids"][is_real], record["token_boundary"][is_real]
@@ -147,46 +144,46 @@ def find_vocabulary_fault(record: Mapping[str, np.ndarray], tokenizer: Tokenizer
 def choose_ngrams(
     words: WordsOfBatch,
     goals: tf.Tensor,
-    rule: MaskingRule,
+    config: MaskingConfig,
     order_draw: tf.Tensor,
     length_draw: tf.Tensor,
 ) -> tf.Tensor:
-    """Chooses n-grams of words until they hold as many pieces as each sequence wants.
+    """Chooses n-grams of words until they hold the wanted number of pieces of each sequence.
 
-    Turn t looks at the t-th word of the drawn order, in every sequence, as the start of an n-gram.
+    Turn t considers the n-gram that starts at the t-th word of the drawn order, in every sequence.
 
     Args:
-        words: the words of the batch.
-        goals: how many pieces to choose, int32 (B,).
-        rule: gives the probabilities of the lengths.
-        order_draw: uniform in [0, 1), float32 (B, S); a greater value comes earlier.
+        words: words of the batch.
+        goals: number of pieces to choose, int32 (B,).
+        config: gives the probabilities of the lengths.
+        order_draw: uniform in [0, 1), float32 (B, S); greater values come first.
         length_draw: uniform in [0, 1), float32 (B, S).
 
     Returns:
-        which words are chosen, bool (B, S).
+        Which words are chosen, bool (B, S).
     """
     is_word = words.sizes > 0
     order = tf.argsort(tf.where(is_word, order_draw, -1.0), axis=1, direction="DESCENDING")
-    sizes = _gather(_ngram_sizes(words, rule, length_draw), order)  # (B, S, ngram)
-    # One turn's share lies together in memory. Each sequence has `ngram` words more than its own, so
-    # that an n-gram has somewhere to end.
+    sizes = _gather(_ngram_sizes(words, config, length_draw), order)  # (B, S, ngram)
+    # The values of a turn are contiguous. Each sequence is padded by `ngram` words, so that n-grams at
+    # its end fit.
     sizes = tf.transpose(sizes, [1, 0, 2])  # (S, B, ngram)
-    batch_size, width = tf.shape(order)[0], order.shape[1] + rule.ngram
+    batch_size, width = tf.shape(order)[0], order.shape[1] + config.ngram
     rows = tf.range(batch_size)[:, None] * width
-    starts = tf.transpose(order + rows)[..., None] + tf.range(rule.ngram)  # (S, B, ngram)
+    starts = tf.transpose(order + rows)[..., None] + tf.range(config.ngram)  # (S, B, ngram)
     turns = tf.reduce_max(tf.reduce_sum(tf.cast(is_word, tf.int32), axis=1))
 
     def wants_more(turn, goals, _):
         return (turn < turns) & tf.reduce_any(goals > 0)
 
     def take_turn(turn, goals, times_chosen):
-        # An n-gram with more pieces than are still wanted loses words from its end; without any
-        # left, and where it meets a chosen word, it is left out.
+        # An n-gram with more pieces than are still wanted loses words from its end. If none is left,
+        # or if it overlaps a chosen word, it is skipped.
         fits = sizes[turn] <= goals[:, None]  # (B, ngram): True for its words, then False
         places = starts[turn]
         is_met = tf.gather(times_chosen, places) > 0
         takes = fits & ~tf.reduce_any(fits & is_met, axis=1)[:, None]
-        # Of the scattering operators that work in place, none takes booleans on CPU.
+        # No in-place scatter operator takes booleans on CPU.
         times_chosen = tf.tensor_scatter_nd_add(
             times_chosen, places[..., None], tf.cast(takes, tf.int32)
         )
@@ -198,20 +195,17 @@ def choose_ngrams(
     return tf.reshape(times_chosen > 0, [batch_size, width])[:, : order.shape[1]]
 
 
-def _ngram_sizes(words: WordsOfBatch, rule: MaskingRule, draw: tf.Tensor) -> tf.Tensor:
-    """Returns how many pieces the first 1, 2, ... words of each word's n-gram have.
+def _ngram_sizes(words: WordsOfBatch, config: MaskingConfig, draw: tf.Tensor) -> tf.Tensor:
+    """Returns the number of pieces of the first 1, 2, ... words of each n-gram, int32 (B, S, ngram).
 
-    `_TOO_LARGE` stands for words that are not in it: beyond the drawn length, or beyond the segment.
-
-    Returns:
-        int32 (B, S, ngram), strictly rising but for `_TOO_LARGE`.
+    It is `_TOO_LARGE` from the first word on that is beyond the drawn length or the segment's end.
     """
     sizes, segments = (
-        tf.pad(rows, [[0, 0], [0, rule.ngram]]) for rows in (words.sizes, words.segments)
+        tf.pad(rows, [[0, 0], [0, config.ngram]]) for rows in (words.sizes, words.segments)
     )
     count = words.sizes.shape[1]
     # An n-gram has more than k words with probability 1 - p(1) - ... - p(k).
-    bounds = [0.0, *rule.ngram_probabilities.cumsum()[:-1].tolist()]
+    bounds = [0.0, *config.ngram_probabilities.cumsum()[:-1].tolist()]
     total, belongs, totals = 0, True, []
     for k, bound in enumerate(bounds):
         size, segment = sizes[:, k : k + count], segments[:, k : k + count]
@@ -222,10 +216,10 @@ def _ngram_sizes(words: WordsOfBatch, rule: MaskingRule, draw: tf.Tensor) -> tf.
 
 
 def _list_positions(is_chosen: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the chosen positions in rising order, int32 (B, M), and float32 1 for each.
+    """Returns the chosen positions, increasing, int32 (B, M), and a weight of 1.0 for each.
 
     Args:
-        is_chosen: bool (B, S), True in at most M places a row.
+        is_chosen: bool (B, S), with at most M positions per row.
         count: M.
     """
     length = is_chosen.shape[1]
@@ -237,12 +231,12 @@ def _list_positions(is_chosen: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Ten
 
 
 def _gather(rows: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """Returns of each row the values at its own indices, (B, ...)."""
+    """Gathers from each row the values at the indices of that row, (B, ...)."""
     return tf.gather(rows, indices, axis=1, batch_dims=1)
 
 
 def _sum_by_word(values: tf.Tensor, word_of_piece: tf.Tensor) -> tf.Tensor:
-    """Returns the sum of the values of each word's pieces, (B, S); pieces of no word are left out."""
+    """Sums values over the pieces of each word, (B, S); pieces of no word do not count."""
     batch_size, length = tf.shape(values)[0], values.shape[1]
     flat = tf.where(word_of_piece < 0, -1, word_of_piece + tf.range(batch_size)[:, None] * length)
     return tf.reshape(

@@ -1,14 +1,68 @@
-"""Pre-training data: a tokenised document becomes instances, and instances become records."""
+"""Chunks of a corpus become instances, and instances become records: the work of each worker.
 
-from collections.abc import Iterator, Sequence
+What becomes of a document depends on the seed, the copy, and the document's place in the corpus. With
+the objective `nsp` it also depends on the other documents of its chunk. So workers can process chunks
+in any order.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.pretraining.masking import MaskedSequence, Masker, MaskingRule, find_boundaries
-from albert_tf.data.pretraining.segments import Document, SegmentMaker, SegmentRule, Segments
+from albert_tf.data.pretraining.corpus import Chunk, CorpusConfig, CorpusReader
+from albert_tf.data.pretraining.masking import (
+    MaskedSequence,
+    Masker,
+    MaskingConfig,
+    find_boundaries,
+)
+from albert_tf.data.pretraining.segments import (
+    Document,
+    SegmentConfig,
+    SegmentMaker,
+    Segments,
+    make_document,
+)
+from albert_tf.data.pretraining.shuffling import KeyedRecord
+from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.tokenization import Tokenizer
+
+# SentencePiece takes 24 bytes of memory per byte of a text, so longer lines are split.
+_MAX_CHARACTERS = 10_000
+# Number of texts per call of the tokenizer. A call has a fixed cost, and the lists that it returns take
+# nine times the memory of an array.
+_TEXTS_PER_CALL = 1000
+# Number of pieces, including padding, of the instances that are serialized together.
+_PIECES_PER_BATCH = 1 << 17
+
+_KEY_BITS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataConfig:
+    """Everything but the vocabulary that decides what is made of a corpus.
+
+    Attributes:
+        corpus: how files become documents.
+        segments: how documents become segments.
+        masking: how pieces are chosen for prediction; None for unmasked records.
+        seed: random seed.
+        dupe_factor: number of copies of each document, with other segments and masks.
+    """
+
+    corpus: CorpusConfig
+    segments: SegmentConfig
+    masking: MaskingConfig | None
+    seed: int
+    dupe_factor: int
+
+    def read(self, paths: Sequence[str]) -> CorpusReader:
+        """Returns a reader of the corpus."""
+        return CorpusReader(paths, self.corpus, self.segments.min_documents)
 
 
 class Instance(NamedTuple):
@@ -16,9 +70,9 @@ class Instance(NamedTuple):
 
     Attributes:
         input_ids: [CLS] A [SEP] B [SEP], or [CLS] A [SEP], before masking, int32 (n,).
-        first_length: pieces of [CLS] A [SEP].
-        label: 1 where B does not follow A, else 0.
-        masked: the sequence with its predictions; None where nothing is masked yet.
+        first_length: number of pieces of [CLS] A [SEP].
+        label: 1 if B does not follow A, else 0.
+        masked: the masked sequence; None for unmasked records.
     """
 
     input_ids: np.ndarray
@@ -28,27 +82,24 @@ class Instance(NamedTuple):
 
 
 class InstanceMaker:
-    """Makes instances, and the values of their records.
+    """Makes instances, and the features of their records.
 
     Args:
-        tokenizer: gives the special ids, and what masking has to know about pieces.
-        segment_rule: how documents become segments.
-        masking_rule: how pieces are chosen for prediction; None to choose none.
+        tokenizer: tokenizer of the documents.
+        config: what to make.
 
     Attributes:
-        spec: the record that an instance fits.
+        spec: record of an instance.
     """
 
-    def __init__(
-        self, tokenizer: Tokenizer, segment_rule: SegmentRule, masking_rule: MaskingRule | None
-    ):
-        self._length = segment_rule.max_seq_length
-        if masking_rule is None:
+    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
+        self._length = config.segments.max_seq_length
+        if config.masking is None:
             self.spec, self._masker = unmasked_record(self._length), None
         else:
-            self.spec = pretraining_record(self._length, masking_rule.max_predictions_per_seq)
-            self._masker = Masker(tokenizer, masking_rule)
-        self._make_segments = SegmentMaker(segment_rule, tokenizer.word_start)
+            self.spec = pretraining_record(self._length, config.masking.max_predictions_per_seq)
+            self._masker = Masker(tokenizer, config.masking)
+        self._make_segments = SegmentMaker(config.segments, tokenizer.word_start)
         self._is_boundary = find_boundaries(tokenizer)
         self._pad_id = tokenizer.pad_id
         self._cls = np.array([tokenizer.cls_id], np.int32)
@@ -60,9 +111,9 @@ class InstanceMaker:
         """Yields the instances of one document.
 
         Args:
-            documents: the corpus.
-            index: which of its documents.
-            rng: where every draw comes from.
+            documents: documents of the chunk.
+            index: index of the document.
+            rng: random generator.
         """
 
         def other_document() -> Document:
@@ -81,9 +132,9 @@ class InstanceMaker:
         return Instance(input_ids, len(segments.a) + 2, segments.label, masked)
 
     def pad(self, instances: Sequence[Instance]) -> dict[str, np.ndarray]:
-        """Returns the values of N records, each (N, ...) as `spec` has it.
+        """Returns the features of N records, each (N, ...) as in `spec`.
 
-        Many instances are padded at once, since starting an array operation takes longer than
+        Padding many instances at once is faster, because starting an array operation takes longer than
         padding one sequence.
         """
         input_ids = [instance.input_ids for instance in instances]
@@ -99,7 +150,7 @@ class InstanceMaker:
         if self._masker is not None:
             masked = [instance.masked for instance in instances]
             ids = [sequence.ids for sequence in masked]
-            weights = _mask(ids, self._masker.rule.max_predictions_per_seq)
+            weights = _mask(ids, self._masker.config.max_predictions_per_seq)
             columns |= {
                 "input_ids": _spread([each.input_ids for each in masked], mask, self._pad_id),
                 "masked_lm_positions": _spread([each.positions for each in masked], weights),
@@ -115,7 +166,105 @@ def _mask(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
 
 
 def _spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
-    """Returns the values of rows, one after the other, where a mask has room for them, int32."""
+    """Puts the values of the rows, one after the other, where the mask is True, int32."""
     padded = np.full(mask.shape, padding, np.int32)
     padded[mask] = np.concatenate(rows)
     return padded
+
+
+class _TokenizedChunk(NamedTuple):
+    """The usable documents of a chunk, and their numbers in the corpus."""
+
+    documents: list[Document]
+    numbers: list[int]
+
+
+class ChunkMaker:
+    """Makes the records of chunks, each with a random key that decides its place in the shuffle.
+
+    Args:
+        tokenizer: tokenizer of the text.
+        config: what to make.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
+        self._config = config
+        self._tokenizer = tokenizer
+        self._make_instances = InstanceMaker(tokenizer, config)
+
+    def __call__(self, chunk: Chunk, stats: PretrainingDataStats) -> Iterator[KeyedRecord]:
+        """Yields the records of all copies of a chunk, and counts them in `stats`."""
+        documents, numbers = self._tokenize(chunk, stats)
+        if len(documents) < self._config.segments.min_documents:
+            return
+        drawn = self._draw(documents, numbers)
+        size = max(1, _PIECES_PER_BATCH // self._config.segments.max_seq_length)
+        while batch := list(itertools.islice(drawn, size)):
+            keys, instances = zip(*batch, strict=True)
+            columns = self._make_instances.pad(instances)
+            stats.lengths.update(columns["input_mask"].sum(axis=1).tolist())
+            stats.swapped += int(columns["next_sentence_labels"].sum())
+            if self._config.masking is not None:
+                stats.predictions += int(columns["masked_lm_weights"].sum())
+            yield from zip(keys, self._make_instances.spec.serialize_batch(columns), strict=True)
+
+    def _draw(
+        self, documents: Sequence[Document], numbers: Sequence[int]
+    ) -> Iterator[tuple[int, Instance]]:
+        """Yields the instances of all copies, each with its key."""
+        copies = range(self._config.dupe_factor)
+        for copy, index in itertools.product(copies, range(len(documents))):
+            spawn_key = (copy, numbers[index])
+            rng = np.random.default_rng(
+                np.random.SeedSequence(self._config.seed, spawn_key=spawn_key)
+            )
+            for instance in self._make_instances(documents, index, rng):
+                yield int(rng.integers(1 << _KEY_BITS, dtype=np.uint64)), instance
+
+    def _tokenize(self, chunk: Chunk, stats: PretrainingDataStats) -> _TokenizedChunk:
+        sentences = [self._config.corpus.split_sentences(document) for document in chunk.documents]
+        encoded = self._encode(itertools.chain.from_iterable(sentences))
+        tokenized = _TokenizedChunk([], [])
+        for number, its_sentences in enumerate(sentences, chunk.first_document):
+            its_ids = list(itertools.islice(encoded, len(its_sentences)))
+            found = [ids for ids in its_ids if len(ids)]
+            stats.skipped_sentences += len(its_ids) - len(found)
+            if sum(map(len, found)) < self._config.segments.min_pieces:
+                stats.skipped_documents += 1
+                continue
+            document = make_document(found, self._config.segments.max_tokens)
+            tokenized.documents.append(document)
+            tokenized.numbers.append(number)
+            stats.documents += 1
+            stats.paragraphs += len(chunk.documents[number - chunk.first_document])
+            stats.sentences += len(found)
+            stats.pieces += len(document.pieces)
+            stats.unknown_pieces += int(np.count_nonzero(document.pieces == self._tokenizer.unk_id))
+        return tokenized
+
+    def _encode(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
+        """Yields the ids of each text."""
+        parts_of_texts = [_split(text) for text in texts]
+        encoded = self._encode_parts(itertools.chain.from_iterable(parts_of_texts))
+        for parts in parts_of_texts:
+            arrays = list(itertools.islice(encoded, len(parts)))
+            yield arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    def _encode_parts(self, parts: Iterator[str]) -> Iterator[np.ndarray]:
+        while batch := list(itertools.islice(parts, _TEXTS_PER_CALL)):
+            ids = self._tokenizer.encode_batch(batch, num_threads=1)
+            ends = list(itertools.accumulate(map(len, ids)))
+            joined = np.fromiter(itertools.chain.from_iterable(ids), np.int32, ends[-1])
+            for start, end in itertools.pairwise([0, *ends]):
+                yield joined[start:end]
+
+
+def _split(text: str) -> list[str]:
+    """Splits a text at spaces if possible, which does not change its pieces."""
+    parts, start = [], 0
+    while len(text) - start > _MAX_CHARACTERS:
+        space = text.rfind(" ", start + 1, start + _MAX_CHARACTERS)
+        end = space if space > 0 else start + _MAX_CHARACTERS
+        parts.append(text[start:end])
+        start = end
+    return [*parts, text[start:]]

@@ -1,17 +1,20 @@
-"""Masked language modelling: which pieces are to be predicted, and what the model sees instead.
+"""Masked language modelling: which pieces to predict, and what the model sees instead.
 
 ALBERT masks n-grams of whole words (paper, section 4.1): a start is drawn at random, and a length n
-with p(n) = (1/n) / sum_k (1/k), until 15 % of the sequence is chosen. Of the chosen pieces 80 % are
-shown as [MASK], 10 % as they are and 10 % as another piece (BERT, section 3.1). Words and n-grams
-end where their segment ends; [CLS] and [SEP] are never chosen.
+with p(n) = (1/n) / sum_k (1/k), until 15 % of the sequence is chosen. 80 % of the chosen pieces are
+replaced by [MASK], 10 % by another piece, and 10 % stay (BERT, section 3.1). Words and n-grams end at
+their segment's end; [CLS] and [SEP] are never chosen.
 """
 
 import dataclasses
 import functools
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf.data.pretraining.segments import MAX_LENGTH
+from albert_tf.options import option
 from albert_tf.tokenization import Tokenizer
 
 # BERT (Devlin et al., 2019), section 3.1.
@@ -20,49 +23,67 @@ SHOWN_UNCHANGED = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskingRule:
-    """How pieces are chosen.
+class MaskingConfig:
+    """How pieces are chosen for prediction."""
 
-    Attributes:
-        max_predictions_per_seq: the largest number of pieces chosen in a sequence, M.
-        masked_lm_prob: the share of a sequence that is chosen, special pieces counted in.
-        ngram: the longest n-gram, in words.
-        favor_shorter_ngram: p(n) falls with n as in the paper; otherwise the same shares in
-            reverse, the longest n-gram being the likeliest.
-        do_whole_word_mask: a word is chosen with all of its pieces; otherwise every piece counts
-            as a word.
-    """
-
-    max_predictions_per_seq: int
-    masked_lm_prob: float = 0.15
-    ngram: int = 3
-    favor_shorter_ngram: bool = True
-    do_whole_word_mask: bool = True
+    max_predictions_per_seq: int = option(
+        "Maximum number of pieces to predict per sequence. Records with static masks were made with "
+        "it.",
+        20,
+        least=1,
+        most=MAX_LENGTH,
+    )
+    masked_lm_prob: float = option(
+        "Share of a sequence's pieces to predict, counting the special ones.",
+        0.15,
+        least=1e-6,
+        most=1,
+    )
+    ngram: int = option("Maximum length of a masked n-gram, in words.", 3, least=1)
+    favor_shorter_ngram: bool = option(
+        "Draw an n-gram's length n with probability proportional to 1/n, as in the paper. Otherwise the "
+        "same probabilities are used in reverse order.",
+        True,
+    )
+    do_whole_word_mask: bool = option(
+        "Mask words with all of their pieces. Otherwise each piece counts as a word.", True
+    )
 
     @functools.cached_property
     def ngram_probabilities(self) -> np.ndarray:
-        """The probability of n = 1 to `ngram`, (ngram,)."""
+        """Probabilities of n = 1, ..., `ngram`, float64 (ngram,)."""
         weights = 1.0 / np.arange(1, self.ngram + 1)
         probabilities = weights / weights.sum()
         return probabilities if self.favor_shorter_ngram else probabilities[::-1]
 
     @functools.cached_property
     def length_bounds(self) -> np.ndarray:
-        """The uniform draw from which on an n-gram has n + 1 words, n = 1 to `ngram` - 1."""
+        """Uniform draws from which on an n-gram has n + 1 words, n = 1, ..., `ngram` - 1."""
         return np.cumsum(self.ngram_probabilities)[:-1]  # rounding might put the last below a draw
 
     def num_predictions(self, length: int) -> int:
-        """Returns how many pieces of a sequence are to be chosen, at least one."""
+        """Returns the number of pieces to predict in a sequence, at least one."""
         return min(self.max_predictions_per_seq, max(1, round(length * self.masked_lm_prob)))
+
+    def warn_of_few_predictions(self, max_seq_length: int) -> None:
+        """Warns if `max_predictions_per_seq` cuts the share of full sequences."""
+        wanted = round(max_seq_length * self.masked_lm_prob)
+        if wanted > self.max_predictions_per_seq:
+            print(
+                f"warning: max_predictions_per_seq={self.max_predictions_per_seq} is only "
+                f"{self.max_predictions_per_seq / max_seq_length:.1%} of a sequence of {max_seq_length} "
+                f"pieces; masked_lm_prob={self.masked_lm_prob:g} asks for {wanted}",
+                file=sys.stderr,
+            )
 
 
 class Words(NamedTuple):
     """The words of a sequence, from left to right.
 
     Attributes:
-        starts: where each begins, int (W,).
-        ends: where each ends, the position after its last piece, int (W,). Two words of one
-            segment touch (`ends[i] == starts[i + 1]`); between two segments lies a [SEP].
+        starts: first position of each, int (W,).
+        ends: position after the last of each, int (W,). Words of one segment touch
+            (`ends[i] == starts[i + 1]`); between two segments there is a [SEP].
     """
 
     starts: np.ndarray
@@ -73,9 +94,9 @@ class MaskedSequence(NamedTuple):
     """A sequence with its predictions.
 
     Attributes:
-        input_ids: what the model sees, int32 (S,).
-        positions: what it has to predict, increasing, int (P,) with P <= M.
-        ids: the pieces that were there, int32 (P,).
+        input_ids: ids that the model sees, int32 (S,).
+        positions: positions to predict, increasing, int (P,) with P <= M.
+        ids: original ids at these positions, int32 (P,).
     """
 
     input_ids: np.ndarray
@@ -84,22 +105,21 @@ class MaskedSequence(NamedTuple):
 
 
 class Masker:
-    """Masks sequences of one vocabulary by one rule.
+    """Masks sequences of one vocabulary.
 
     Args:
-        tokenizer: says which pieces begin a word, which are special, and which may be drawn in
-            place of a chosen one.
-        rule: how pieces are chosen.
+        tokenizer: tells which pieces begin a word, are special, or can replace a chosen piece.
+        config: how pieces are chosen.
     """
 
-    def __init__(self, tokenizer: Tokenizer, rule: MaskingRule):
-        self.rule = rule
+    def __init__(self, tokenizer: Tokenizer, config: MaskingConfig):
+        self.config = config
         self._mask_id = tokenizer.mask_id
         self._ordinary_ids = tokenizer.ordinary_ids
         self._is_special = np.zeros(tokenizer.vocab_size, bool)  # (V,)
         self._is_special[[tokenizer.cls_id, tokenizer.sep_id]] = True
         self._begins_word = find_boundaries(tokenizer)  # (V,)
-        if not rule.do_whole_word_mask:
+        if not config.do_whole_word_mask:
             self._begins_word[:] = True
 
     def __call__(self, input_ids: np.ndarray, rng: np.random.Generator) -> MaskedSequence:
@@ -107,13 +127,13 @@ class Masker:
 
         Args:
             input_ids: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], without padding, int32 (S,).
-            rng: where every draw comes from.
+            rng: random generator.
         """
         words = self.find_words(input_ids)
-        goal = self.rule.num_predictions(len(input_ids))
+        goal = self.config.num_predictions(len(input_ids))
         starts, ends = words.starts.tolist(), words.ends.tolist()
         is_chosen = np.zeros(len(input_ids), bool)
-        for first, last in choose_ngrams(words, goal, self.rule, rng):
+        for first, last in choose_ngrams(words, goal, self.config, rng):
             is_chosen[starts[first] : ends[last - 1]] = True
         (positions,) = is_chosen.nonzero()
         ids = input_ids[positions]
@@ -131,7 +151,7 @@ class Masker:
         return Words(places[:-1][is_word], places[1:][is_word])
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Returns what the model sees of the chosen pieces."""
+        """Draws the ids that the model sees at the chosen positions."""
         draw = rng.random(len(ids))
         other = self._ordinary_ids[rng.integers(len(self._ordinary_ids), size=len(ids))]
         unchanged_or_other = np.where(draw < SHOWN_AS_MASK + SHOWN_UNCHANGED, ids, other)
@@ -146,27 +166,26 @@ def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def choose_ngrams(
-    words: Words, goal: int, rule: MaskingRule, rng: np.random.Generator
+    words: Words, goal: int, config: MaskingConfig, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Draws n-grams of words until they hold `goal` pieces.
 
-    Each word, in random order, is the start of an n-gram of random length. One that runs over its
-    segment's end stops there. One with more pieces than are still wanted loses words from its
-    end, and is left out when its first word alone has too many. One that meets a word chosen
-    before is left out, not shortened.
+    Each word, in random order, starts an n-gram of random length. The n-gram stops at its segment's
+    end. While it has more pieces than are still wanted, it loses its last word; if nothing is left, or
+    if it overlaps a word chosen before, it is skipped.
 
     Args:
-        words: the words of the sequence.
-        goal: how many pieces to choose.
-        rule: gives the probabilities of the lengths.
-        rng: where every draw comes from.
+        words: words of the sequence.
+        goal: number of pieces to choose.
+        config: gives the probabilities of the lengths.
+        rng: random generator.
 
     Returns:
         (first word, word after the last) of each n-gram, in the order of the draw.
     """
     count = len(words.starts)
     order = rng.permutation(count)
-    lengths = rule.length_bounds.searchsorted(rng.random(count), side="right") + 1
+    lengths = config.length_bounds.searchsorted(rng.random(count), side="right") + 1
     starts, ends = words.starts.tolist(), words.ends.tolist()
     # The words that begin a segment: two words of one segment touch.
     borders = ((words.starts[1:] != words.ends[:-1]).nonzero()[0] + 1).tolist()

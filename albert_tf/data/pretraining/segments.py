@@ -1,12 +1,12 @@
-"""Segments for the sentence-level loss: a tokenised document becomes pairs of text.
+"""Segments for the sentence loss: a tokenized document becomes pairs of text.
 
-Consecutive sentences are gathered into a chunk that fills a sequence, and a chunk becomes the
-segments of one sequence:
+Consecutive sentences form a group that fills a sequence, and a group becomes the segments of that
+sequence:
 
-* `sop`, sentence-order prediction (ALBERT): two consecutive segments, swapped half of the time. The
-  negative example has the topic of the positive one, so only coherence tells them apart.
-* `nsp`, next-sentence prediction (BERT): half of the time the second is of another document.
-* `none`: one segment, no second loss.
+* `sop`, sentence-order prediction (ALBERT): two consecutive segments, swapped half of the time. Both
+  have the same topic, so only coherence tells the two orders apart.
+* `nsp`, next-sentence prediction (BERT): half of the time the second segment is from another document.
+* `none`: one segment, no sentence loss.
 """
 
 import bisect
@@ -18,15 +18,18 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-SentenceObjective = Literal["sop", "nsp", "none"]
+from albert_tf.options import option
+
+# Sequences are padded, so a typing error would fill memory and disk. Published models have 512.
+MAX_LENGTH = 65536
 
 
 class Document(NamedTuple):
-    """A tokenised document: its pieces in a row, and where its sentences begin.
+    """A tokenized document: its pieces in a row, and where its sentences begin.
 
     Attributes:
         pieces: int32 (P,).
-        offsets: of K sentences, increasing from 0 to P, K + 1 numbers. Sentence k is
+        offsets: offsets of the K sentences, K + 1 numbers that increase from 0 to P. Sentence k is
             `pieces[offsets[k]:offsets[k + 1]]` and never empty.
     """
 
@@ -35,7 +38,7 @@ class Document(NamedTuple):
 
     @property
     def num_sentences(self) -> int:
-        """K."""
+        """Number of sentences, K."""
         return len(self.offsets) - 1
 
     def text(self, first: int, last: int) -> np.ndarray:
@@ -43,13 +46,13 @@ class Document(NamedTuple):
         return self.pieces[self.offsets[first] : self.offsets[last]]
 
     def num_pieces(self, first: int, last: int) -> int:
-        """Returns how many pieces sentences `first` to `last - 1` have."""
+        """Returns the number of pieces of sentences `first` to `last - 1`."""
         return self.offsets[last] - self.offsets[first]
 
-    def chunk_end(self, first: int, target: int) -> int:
-        """Returns the sentence before which a chunk ends.
+    def group_end(self, first: int, target: int) -> int:
+        """Returns the sentence after the last one of a group.
 
-        The chunk begins with sentence `first`, has at least one sentence, and grows until it has
+        The group begins with sentence `first`, has at least one sentence, and grows until it has
         `target` pieces or the document ends.
         """
         end = bisect.bisect_left(self.offsets, self.offsets[first] + target)
@@ -62,7 +65,7 @@ class Segments(NamedTuple):
     Attributes:
         a: the first segment, int32 (A,).
         b: the second, int32 (B,); None with the objective `none`.
-        label: 1 where the second does not follow the first, else 0.
+        label: 1 if the second does not follow the first, else 0.
     """
 
     a: np.ndarray
@@ -75,48 +78,52 @@ class Segments(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class SegmentRule:
-    """How documents become segments.
+class SegmentConfig:
+    """How documents become segments."""
 
-    Attributes:
-        max_seq_length: the longest sequence in pieces, [CLS] and [SEP] included; S.
-        objective: what the second segment is.
-        short_seq_prob: the share of sequences that aim at a length drawn from 2 to the full one, so
-            that pre-training sees short sequences too.
-    """
-
-    max_seq_length: int
-    objective: SentenceObjective = "sop"
-    short_seq_prob: float = 0.1
+    max_seq_length: int = option(
+        "Sequence length in pieces, including [CLS] and [SEP].",
+        512,
+        least=5,  # [CLS] a [SEP] b [SEP]
+        most=MAX_LENGTH,
+    )
+    sentence_objective: Literal["sop", "nsp", "none"] = option(
+        "Sentence loss to prepare. sop: are two segments in order (ALBERT). nsp: does the second follow "
+        "the first (BERT). none: a single segment.",
+        "sop",
+    )
+    short_seq_prob: float = option(
+        "Share of sequences with a shorter target length, drawn at random.", 0.1, least=0, most=1
+    )
 
     @property
     def max_tokens(self) -> int:
-        """How many pieces of text fit: S without [CLS] and a [SEP] for each segment."""
-        return self.max_seq_length - (2 if self.objective == "none" else 3)
+        """Maximum number of pieces of text: S without [CLS] and one [SEP] per segment."""
+        return self.max_seq_length - (2 if self.sentence_objective == "none" else 3)
 
     @property
     def min_pieces(self) -> int:
-        """The fewest pieces a document needs to be of use."""
-        return 2 if self.objective == "sop" else 1
+        """Least number of pieces of a usable document."""
+        return 2 if self.sentence_objective == "sop" else 1
 
     @property
     def min_documents(self) -> int:
-        """The fewest documents a corpus needs."""
-        return 2 if self.objective == "nsp" else 1
+        """Least number of documents of a usable corpus."""
+        return 2 if self.sentence_objective == "nsp" else 1
 
     def draw_target(self, rng: np.random.Generator) -> int:
-        """Returns the length that a chunk aims at, in pieces of text."""
+        """Draws the target length of a group, in pieces of text."""
         if rng.random() < self.short_seq_prob:
             return int(rng.integers(2, self.max_tokens, endpoint=True))
         return self.max_tokens
 
 
 def make_document(sentences: Sequence[Sequence[int]], max_tokens: int) -> Document:
-    """Packs the sentences of a document.
+    """Makes a document of the ids of its sentences.
 
     Args:
-        sentences: the ids of each sentence, none empty.
-        max_tokens: a longer sentence is cut into parts of this length, so that none of it is lost.
+        sentences: ids of each sentence, none empty.
+        max_tokens: longer sentences are split into parts of this length, so that no text is lost.
     """
     lengths = [
         min(max_tokens, len(sentence) - start)
@@ -128,15 +135,15 @@ def make_document(sentences: Sequence[Sequence[int]], max_tokens: int) -> Docume
 
 
 class SegmentMaker:
-    """Makes the segments of documents by one rule.
+    """Makes the segments of documents.
 
     Args:
-        rule: how it is done.
+        config: how documents become segments.
         word_start: which pieces begin a word, bool (V,).
     """
 
-    def __init__(self, rule: SegmentRule, word_start: np.ndarray):
-        self.rule = rule
+    def __init__(self, config: SegmentConfig, word_start: np.ndarray):
+        self.config = config
         self._word_start = word_start
 
     def __call__(
@@ -148,25 +155,25 @@ class SegmentMaker:
         """Yields the segments of a document, cut to the length of a sequence.
 
         Args:
-            document: the document, of at least `rule.min_pieces` pieces.
-            rng: where every draw comes from.
-            other_document: draws another document; the objective `nsp` needs it.
+            document: document of at least `config.min_pieces` pieces.
+            rng: random generator.
+            other_document: draws another document; required by the objective `nsp`.
         """
         make_next = {
             "sop": self._next_sop,
             "nsp": functools.partial(self._next_nsp, other_document=other_document),
             "none": self._next_single,
-        }[self.rule.objective]
+        }[self.config.sentence_objective]
         sentence = 0
         while sentence < document.num_sentences:
             segments, sentence = make_next(document, sentence, rng)
-            yield truncate(segments, self.rule.max_tokens, rng)
+            yield truncate(segments, self.config.max_tokens, rng)
 
     def _next_sop(
         self, document: Document, first: int, rng: np.random.Generator
     ) -> tuple[Segments, int]:
-        """Returns two consecutive segments, perhaps swapped, and the sentence to go on with."""
-        end = self._sop_chunk_end(document, first, self.rule.draw_target(rng))
+        """Returns two consecutive segments, perhaps swapped, and the next sentence."""
+        end = self._sop_group_end(document, first, self.config.draw_target(rng))
         text = document.text(first, end)
         if end - first > 1:
             cut = document.offsets[rng.integers(first + 1, end)] - document.offsets[first]
@@ -175,13 +182,13 @@ class SegmentMaker:
         segments = Segments(text[:cut], text[cut:], 0)
         return (segments.swapped() if rng.random() < 0.5 else segments), end
 
-    def _sop_chunk_end(self, document: Document, first: int, target: int) -> int:
-        """Returns the end of a chunk that has two sentences, or two pieces, wherever it can."""
-        end = document.chunk_end(first, target)
+    def _sop_group_end(self, document: Document, first: int, target: int) -> int:
+        """Returns the end of a group with two sentences, or at least two pieces, if possible."""
+        end = document.group_end(first, target)
         if (
             end - first == 1
             and end < document.num_sentences
-            and document.num_pieces(first, end + 1) <= self.rule.max_tokens
+            and document.num_pieces(first, end + 1) <= self.config.max_tokens
         ):
             end += 1
         if document.num_pieces(end, document.num_sentences) == 1:
@@ -189,7 +196,7 @@ class SegmentMaker:
         return end
 
     def _draw_cut(self, sentence: np.ndarray, rng: np.random.Generator) -> int:
-        """Returns where to cut a sentence in two: where a word begins, else anywhere."""
+        """Draws a place to cut a sentence in two: at a word's beginning, or else anywhere."""
         places = np.flatnonzero(self._word_start[sentence[1:]]) + 1
         return int(rng.choice(places) if len(places) else rng.integers(1, len(sentence)))
 
@@ -200,35 +207,35 @@ class SegmentMaker:
         rng: np.random.Generator,
         other_document: Callable[[], Document],
     ) -> tuple[Segments, int]:
-        """Returns a segment and what follows it or, half of the time, text of another document.
+        """Returns a segment and the text after it or, half of the time, of another document.
 
-        A chunk of one sentence has nothing that follows it. Sentences that give way to another
-        document's are left for the next chunk.
+        In a group of one sentence nothing follows, so the other text is always of another document.
+        Sentences that another document replaced go to the next group.
         """
-        target = self.rule.draw_target(rng)
-        end = document.chunk_end(first, target)
+        target = self.config.draw_target(rng)
+        end = document.group_end(first, target)
         a_end = int(rng.integers(first + 1, end)) if end - first > 1 else end
         a = document.text(first, a_end)
         if a_end < end and rng.random() < 0.5:
             return Segments(a, document.text(a_end, end), 0), end
         other = other_document()
         start = int(rng.integers(other.num_sentences))
-        b = other.text(start, other.chunk_end(start, target - len(a)))
+        b = other.text(start, other.group_end(start, target - len(a)))
         return Segments(a, b, 1), a_end
 
     def _next_single(
         self, document: Document, first: int, rng: np.random.Generator
     ) -> tuple[Segments, int]:
-        """Returns a whole chunk as one segment."""
-        end = document.chunk_end(first, self.rule.draw_target(rng))
+        """Returns a group as a single segment."""
+        end = document.group_end(first, self.config.draw_target(rng))
         return Segments(document.text(first, end), None, 0), end
 
 
 def truncate(segments: Segments, max_tokens: int, rng: np.random.Generator) -> Segments:
-    """Cuts segments to `max_tokens` pieces together.
+    """Truncates segments to `max_tokens` pieces in total.
 
-    As in the original, piece after piece goes from the longer segment, the second one on a tie,
-    each from the front or the end with equal probability; here all pieces of a segment at once.
+    The result is distributed as in the original, which removes one piece at a time from the longer
+    segment (the second on a tie), from its front or its end with equal probability.
     """
     a, b, label = segments
     if b is None:
@@ -240,7 +247,7 @@ def truncate(segments: Segments, max_tokens: int, rng: np.random.Generator) -> S
 
 
 def _cut(pieces: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
-    """Returns `length` pieces; a binomial share of the others goes from the front."""
+    """Returns `length` pieces, after removing a binomial share of the others from the front."""
     excess = max(0, len(pieces) - length)
     front = int(rng.binomial(excess, 0.5))
     return pieces[front : len(pieces) - (excess - front)]

@@ -1,9 +1,9 @@
-"""Pre-training data in two passes of parallel workers, with memory that no corpus outgrows.
+"""Makes pre-training data in two passes of parallel workers, with memory independent of the corpus.
 
-The first pass makes the instances, block by block, and leaves them as sorted runs; the second one puts
-the shards together. A block or a shard that is complete is not made again, so that a run that was
-stopped resumes where it was. A block's report says what the block was made from, so blocks that are still
-good are kept even if other parts of the input, or options that don't matter to them, have changed.
+The first pass makes the instances, chunk by chunk, and writes them as sorted runs. The second pass
+merges the runs into shards. A run that was stopped resumes: complete chunks and shards are not made
+again. The report of a chunk says what the chunk was made from, so it stays valid even if other parts of
+the input, or options that don't affect it, have changed.
 """
 
 import dataclasses
@@ -17,33 +17,29 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf import files, gfile
-from albert_tf.data.pretraining.chunks import (
-    BlockMaker,
-    MadeData,
-    PretrainingDataRule,
-    check_instances,
-)
-from albert_tf.data.pretraining.corpus import Block, CorpusReader, InputFile, expect_unchanged
+from albert_tf.data.pretraining.corpus import Chunk, CorpusReader
+from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
+from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
 from albert_tf.data.pretraining.shuffling import BinSizes, RunWriter, read_sorted
-from albert_tf.data.pretraining.statistics import PretrainingDataStats
+from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
 from albert_tf.data.record_writing import Compression, write_records
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
 from albert_tf.tokenization import Tokenizer
 
 _MEGABYTE = 1e6
-# Of records: fewer are written sooner than a process is started.
+# Starting a process takes longer than writing fewer bytes of records.
 _BYTES_PER_WORKER = 1 << 26
 
 
 @dataclasses.dataclass
 class Runs:
-    """What the first pass leaves.
+    """The result of the first pass.
 
     Attributes:
         paths: the runs.
-        sizes: what is in them together.
-        stats: what was read and made.
+        sizes: sizes of their bins, in total.
+        stats: statistics of the corpus and the instances.
     """
 
     paths: list[str] = dataclasses.field(default_factory=list)
@@ -51,21 +47,21 @@ class Runs:
     stats: PretrainingDataStats = dataclasses.field(default_factory=PretrainingDataStats)
 
     def add(self, other: "Runs") -> None:
-        """Adds the runs of other blocks."""
+        """Adds the runs of other chunks."""
         self.paths += other.paths
         self.sizes += other.sizes
         self.stats.add(other.stats)
 
 
-class _BlockResult(NamedTuple):
-    """The runs of a block, and how many bytes of input became them."""
+class _ChunkResult(NamedTuple):
+    """The runs of a chunk, and its bytes of input."""
 
     runs: Runs
     input_bytes: int
 
 
 class _Shard(NamedTuple):
-    """A file to write, and the ranks of its records: `first` to `last - 1`."""
+    """A file to write, with the records of ranks `first` to `last - 1`."""
 
     path: str
     first: int
@@ -75,7 +71,7 @@ class _Shard(NamedTuple):
 def make_pretraining_data(
     inputs: Sequence[InputFile],
     tokenizer: Tokenizer,
-    rule: PretrainingDataRule,
+    config: PretrainingDataConfig,
     shards: Sequence[str],
     compression: Compression,
     folder: str,
@@ -84,27 +80,27 @@ def make_pretraining_data(
     """Makes the records of a corpus.
 
     Args:
-        inputs: the files of the corpus.
-        tokenizer: makes the pieces.
-        rule: says what is made.
-        shards: the files to write. They differ by one record at most.
-        compression: of these files.
-        folder: exists; complete blocks are left there. What it holds of others is replaced. Shards that
-            exist are of this same work.
-        num_workers: processes that work at it, at most.
+        inputs: files of the corpus.
+        tokenizer: tokenizer of the text.
+        config: what to make.
+        shards: files to write. Existing ones are taken for complete. Their numbers of records differ by
+            at most one.
+        compression: compression of the shards.
+        folder: existing folder for the runs. Complete chunks in it are reused if they are still valid.
+        num_workers: maximum number of worker processes.
 
     Raises:
-        InputError: the corpus is at fault.
-        StoppedError: a worker died, a file of the corpus was changed, or the file system refuses.
+        InputError: the corpus cannot be used.
+        StoppedError: a worker died, an input file changed, or a file cannot be written.
     """
     paths = [file.path for file in inputs]
-    reader = CorpusReader(paths, rule.corpus)
+    reader = config.read(paths)
     with (
         expect_unchanged(inputs),
         Progress("making instances", "MB", _megabytes(inputs)) as progress,
     ):
-        runs = make_runs(reader, tokenizer, rule, folder, num_workers, progress)
-    check_instances(runs.stats, rule.segments, paths, len(shards))
+        runs = make_runs(reader, tokenizer, config, folder, num_workers, progress)
+    runs.stats.check(config.segments, paths, len(shards))
     with Progress("writing", "instances", runs.stats.instances) as progress:
         write_shards(runs, shards, compression, num_workers, progress)
     return MadeData(runs.stats, reader.sha256, reader.replaced_lines)
@@ -117,7 +113,7 @@ def _megabytes(inputs: Sequence[InputFile]) -> float:
 def make_runs(
     reader: CorpusReader,
     tokenizer: Tokenizer,
-    rule: PretrainingDataRule,
+    config: PretrainingDataConfig,
     folder: str,
     num_workers: int,
     progress: Progress,
@@ -125,20 +121,20 @@ def make_runs(
     """Makes the instances of a corpus.
 
     Args:
-        reader: the corpus.
-        tokenizer: makes the pieces.
-        rule: says what is made.
-        folder: exists; the runs are left there. Complete ones that are still good are not made again.
-        num_workers: processes that work at it.
-        progress: is told about each megabyte of input and each instance.
+        reader: reader of the corpus.
+        tokenizer: tokenizer of the text.
+        config: what to make.
+        folder: existing folder for the runs. Complete chunks in it are reused if they are still valid.
+        num_workers: maximum number of worker processes.
+        progress: counts megabytes of input, and instances.
 
     Raises:
-        InputError: the corpus is at fault.
-        StoppedError: a worker died, or the file system refuses.
+        InputError: the corpus cannot be used.
+        StoppedError: a worker died, or a file cannot be written.
     """
     runs = Runs()
-    make_work = functools.partial(_RunMaker, tokenizer, rule, folder)
-    for result in run_tasks(make_work, reader.blocks(), num_workers):
+    make_work = functools.partial(_RunMaker, tokenizer, config, folder)
+    for result in run_tasks(make_work, reader.chunks(), num_workers):
         runs.add(result.runs)
         progress.update(result.input_bytes / _MEGABYTE, {"instances": result.runs.stats.instances})
     return runs
@@ -151,17 +147,17 @@ def write_shards(
     num_workers: int,
     progress: Progress,
 ) -> None:
-    """Writes all records, shuffled, to files that differ by one record at most.
+    """Writes all records, shuffled, to files whose numbers of records differ by at most one.
 
     Args:
         runs: the records.
-        paths: the files; those that exist are complete and stay.
-        compression: of the files.
-        num_workers: processes that work at it, at most.
-        progress: is told about each record.
+        paths: files to write. Existing ones are taken for complete.
+        compression: compression of the files.
+        num_workers: maximum number of worker processes.
+        progress: counts records.
 
     Raises:
-        StoppedError: a worker died, or the file system refuses.
+        StoppedError: a worker died, or a file cannot be written.
     """
     total = runs.stats.instances
     ranks = [number * total // len(paths) for number in range(len(paths) + 1)]
@@ -173,34 +169,34 @@ def write_shards(
 
 
 class _RunMaker:
-    """Makes the runs of blocks. A report beside them says that a block is complete."""
+    """Makes the runs of chunks, with a report that marks a chunk as complete."""
 
-    def __init__(self, tokenizer: Tokenizer, rule: PretrainingDataRule, folder: str):
-        self._make_records = BlockMaker(tokenizer, rule)
+    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig, folder: str):
+        self._make_records = ChunkMaker(tokenizer, config)
         self._folder = folder
-        self._request = repr((rule, tokenizer.vocabulary_sha256, tokenizer.lower_case))
+        self._request = repr((config, tokenizer.vocabulary_sha256, tokenizer.lower_case))
         self._request += hashlib.sha256(tokenizer.word_start).hexdigest()
 
-    def __call__(self, block: Block) -> _BlockResult:
-        prefix = os.path.join(self._folder, f"block-{block.number:06d}")
+    def __call__(self, chunk: Chunk) -> _ChunkResult:
+        prefix = os.path.join(self._folder, f"chunk-{chunk.number:06d}")
         report = f"{prefix}.json"
-        sources = self._hash_sources(block)
+        sources = self._hash_sources(chunk)
         if made := _read_report(report, sources, self._folder):
-            return _BlockResult(made, block.input_bytes)
-        files.remove(report)  # of other sources; the runs get the same names
+            return _ChunkResult(made, chunk.input_bytes)
+        files.remove(report)  # it belongs to other sources; the new runs get the same names
         stats = PretrainingDataStats()
         writer = RunWriter(prefix)
-        for key, record in self._make_records(block, stats):
+        for key, record in self._make_records(chunk, stats):
             writer.add(key, record)
         writer.flush()
         runs = Runs(writer.paths, writer.sizes, stats)
         _write_report(report, sources, runs)
-        return _BlockResult(runs, block.input_bytes)
+        return _ChunkResult(runs, chunk.input_bytes)
 
-    def _hash_sources(self, block: Block) -> str:
-        """Returns a hash of all that decides what is made of a block."""
-        hasher = hashlib.sha256(f"{self._request} {block.first_document}".encode())
-        for document in block.documents:  # no text holds a line feed
+    def _hash_sources(self, chunk: Chunk) -> str:
+        """Returns a hash of all that decides what is made of a chunk."""
+        hasher = hashlib.sha256(f"{self._request} {chunk.first_document}".encode())
+        for document in chunk.documents:  # no text holds a line feed
             hasher.update("\n".join(["", "", *document]).encode())
         return hasher.hexdigest()
 
@@ -218,7 +214,7 @@ def _write_report(path: str, sources: str, runs: Runs) -> None:
 
 
 def _read_report(path: str, sources: str, folder: str) -> Runs | None:
-    """Returns the runs of a complete block, or None if there are none that were made from `sources`."""
+    """Returns the runs of a complete chunk if they were made from `sources`, else None."""
     if not gfile.exists(path):
         return None
     report = files.read_json(path)
@@ -232,7 +228,7 @@ def _read_report(path: str, sources: str, folder: str) -> Runs | None:
 
 
 class _ShardWriter:
-    """Writes shards from runs, and returns how many records each has."""
+    """Writes a shard from the runs, and returns its number of records."""
 
     def __init__(self, runs: Sequence[str], sizes: BinSizes, compression: Compression):
         self._runs = runs

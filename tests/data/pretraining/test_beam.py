@@ -7,17 +7,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining import beam as beam_pipeline
-from albert_tf.data.pretraining import shards as two_passes
-from albert_tf.data.pretraining.chunks import PretrainingDataRule
-from albert_tf.data.pretraining.corpus import CorpusRule, find_files
-from albert_tf.data.pretraining.masking import MaskingRule
-from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining import beam, shards
+from albert_tf.data.pretraining import corpus as corpus_module
+from albert_tf.data.pretraining.corpus import CorpusConfig
+from albert_tf.data.pretraining.input_files import find_files
+from albert_tf.data.pretraining.instances import PretrainingDataConfig
+from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.records import list_records
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.tokenization import load_tokenizer
 
 WORDS = [first + second for first in "abcde" for second in "abcdefg"]
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 700)
 
 
 @pytest.fixture
@@ -37,39 +43,40 @@ def corpus(tmp_path):
             for _ in range(30)
         )
         (tmp_path / "corpus" / name).write_text("\n\n".join(documents))
-    return find_files([str(tmp_path / "corpus")], "input_file")
+    return find_files([str(tmp_path / "corpus")])
 
 
-def rule_for(objective):
-    segments = SegmentRule(29, objective)
-    corpus = CorpusRule(min_documents=segments.min_documents, block_characters=700)
-    return PretrainingDataRule(corpus, segments, MaskingRule(5), seed=3, dupe_factor=2)
+def config_for(objective):
+    segments = SegmentConfig(29, objective)
+    return PretrainingDataConfig(CorpusConfig(), segments, MaskingConfig(5), seed=3, dupe_factor=2)
 
 
-def make(module, corpus, tokenizer, folder, *how, objective="sop", shards=1, compression="none"):
+def make(
+    module, corpus, tokenizer, folder, *how, objective="sop", num_shards=1, compression="none"
+):
     (folder / "work").mkdir(parents=True)
     names = [folder / "out.x"]
-    if shards > 1:
-        names = [folder / f"out-{number:05d}-of-{shards:05d}.x" for number in range(shards)]
+    if num_shards > 1:
+        names = [folder / f"out-{number:05d}-of-{num_shards:05d}.x" for number in range(num_shards)]
     paths = [str(name) for name in names]
     made = module.make_pretraining_data(
-        corpus, tokenizer, rule_for(objective), paths, compression, str(folder / "work"), *how
+        corpus, tokenizer, config_for(objective), paths, compression, str(folder / "work"), *how
     )
     records = list_records(paths).flat_map(tf.data.TFRecordDataset).as_numpy_iterator()
     return made, collections.Counter(records)
 
 
 @pytest.mark.parametrize(
-    ("objective", "shards", "compression"), [("sop", 1, "none"), ("nsp", 3, "gzip")]
+    ("objective", "num_shards", "compression"), [("sop", 1, "none"), ("nsp", 3, "gzip")]
 )
 def test_the_instances_are_those_of_the_local_path(
-    corpus, tokenizer, tmp_path, objective, shards, compression
+    corpus, tokenizer, tmp_path, objective, num_shards, compression
 ):
     pytest.importorskip("apache_beam", reason="needs apache-beam")
-    settings = {"objective": objective, "shards": shards, "compression": compression}
-    local = make(two_passes, corpus, tokenizer, tmp_path / "local", 1, **settings)
+    settings = {"objective": objective, "num_shards": num_shards, "compression": compression}
+    local = make(shards, corpus, tokenizer, tmp_path / "local", 1, **settings)
     how = ("DirectRunner", [])
-    ours = make(beam_pipeline, corpus, tokenizer, tmp_path / "beam", *how, **settings)
+    ours = make(beam, corpus, tokenizer, tmp_path / "beam", *how, **settings)
     assert ours == local
     assert sum(ours[1].values()) == ours[0].stats.instances > 100
 
@@ -77,12 +84,14 @@ def test_the_instances_are_those_of_the_local_path(
 def test_fewer_instances_than_shards_are_refused(tokenizer, tmp_path):
     pytest.importorskip("apache_beam", reason="needs apache-beam")
     (tmp_path / "text").write_text("aa bb cc")
-    corpus = find_files([str(tmp_path / "text")], "input_file")
-    with pytest.raises(InputError, match="--num_shards: received 5 for 2 instances"):
-        make(beam_pipeline, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], shards=5)
+    corpus = find_files([str(tmp_path / "text")])
+    with pytest.raises(
+        InputError, match="num_shards=5: expected at most the number of instances, 2"
+    ):
+        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], num_shards=5)
 
 
 def test_a_missing_package_is_named(corpus, tokenizer, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(FlagError, match=r"--runner: .*pip install 'apache-beam\[tfrecord\]'"):
-        make(beam_pipeline, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [])
+    with pytest.raises(InputError, match=r"pip install 'apache-beam\[tfrecord\]'"):
+        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [])

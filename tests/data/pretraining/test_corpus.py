@@ -1,4 +1,4 @@
-"""Files of every format and compression become documents, in blocks that the input alone decides."""
+"""Files of every format and compression become documents, in chunks that the input alone decides."""
 
 import gzip
 import hashlib
@@ -10,8 +10,9 @@ import tracemalloc
 
 import pytest
 
-from albert_tf.data.pretraining.compression import decompress
-from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule, find_files
+from albert_tf.data.pretraining import corpus
+from albert_tf.data.pretraining.corpus import CorpusConfig, CorpusReader
+from albert_tf.data.pretraining.input_files import decompress, find_files
 from albert_tf.errors import InputError
 
 zstandard = pytest.importorskip("zstandard", reason="needs zstandard")
@@ -22,11 +23,11 @@ def write(path, content):
     return str(path)
 
 
-def read(paths, **rule):
+def read(paths, **config):
     """Returns the sentences of each document."""
-    rule = CorpusRule(**rule)
-    blocks = CorpusReader(paths, rule).blocks()
-    return [rule.split_sentences(document) for block in blocks for document in block.documents]
+    config = CorpusConfig(**config)
+    chunks = CorpusReader(paths, config).chunks()
+    return [config.split_sentences(document) for chunk in chunks for document in chunk.documents]
 
 
 def test_blank_lines_and_ends_of_files_end_documents(tmp_path):
@@ -89,8 +90,8 @@ def test_bytes_that_are_not_utf8_are_named_or_replaced_and_counted(tmp_path):
     path = write(tmp_path / "text", b"a\n\nb\xe9\xe9\nc\xe9\n")
     with pytest.raises(InputError, match=r"text, line 3: byte 2 is 0xe9"):
         read([path])
-    reader = CorpusReader([path], CorpusRule(encoding_errors="replace"))
-    assert [block.documents for block in reader.blocks()] == [[["a"], ["b\ufffd\ufffd", "c\ufffd"]]]
+    reader = CorpusReader([path], CorpusConfig(encoding_errors="replace"))
+    assert [chunk.documents for chunk in reader.chunks()] == [[["a"], ["b\ufffd\ufffd", "c\ufffd"]]]
     assert reader.replaced_lines == 2
 
 
@@ -106,11 +107,11 @@ def test_compressed_files(tmp_path, suffix):
     # Two streams one after the other are one file, as `cat a.gz b.gz` makes it.
     both = compressed(suffix, content) + compressed(suffix, b"\nend")
     path = write(tmp_path / f"text{suffix}", both)
-    reader = CorpusReader([path], CorpusRule())
-    (block,) = reader.blocks()
-    assert "\n".join(block.documents[0]).encode() == content + b"\nend"
+    reader = CorpusReader([path], CorpusConfig())
+    (chunk,) = reader.chunks()
+    assert "\n".join(chunk.documents[0]).encode() == content + b"\nend"
     assert reader.sha256 == {path: hashlib.sha256(both).hexdigest()}
-    assert block.input_bytes == reader.bytes_read == len(both)
+    assert chunk.input_bytes == reader.bytes_read == len(both)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -183,44 +184,47 @@ def numbered_documents(lengths):
 @pytest.mark.parametrize("min_documents", [1, 2])
 @pytest.mark.parametrize("lengths", [[3, 4, 5, 6, 1, 9], [1] * 23, [40], [8, 7], [1, 30, 1, 1]])
 @pytest.mark.parametrize("input_format", ["lines", "jsonl"])
-def test_blocks_are_bounded_and_nothing_is_lost(tmp_path, min_documents, lengths, input_format):
+def test_blocks_are_bounded_and_nothing_is_lost(
+    tmp_path, monkeypatch, min_documents, lengths, input_format
+):
+    monkeypatch.setattr(corpus, "_CHUNK_CHARACTERS", 70)
     text = numbered_documents(lengths)
     lines = [line for line in text.split("\n") if line]
     if input_format == "jsonl":
         documents = [document.replace("\n", "\n\n") for document in text.split("\n\n")]
         text = "\n".join(json.dumps({"text": document}) for document in documents)
-    rule = CorpusRule(input_format, min_documents=min_documents, block_characters=70)
-    blocks = list(CorpusReader([write(tmp_path / "text", text)], rule).blocks())
-    received = [line for block in blocks for document in block.documents for line in document]
+    paths = [write(tmp_path / "text", text)]
+    chunks = list(CorpusReader(paths, CorpusConfig(input_format), min_documents).chunks())
+    received = [line for chunk in chunks for document in chunk.documents for line in document]
     assert received == lines
-    assert [block.number for block in blocks] == list(range(len(blocks)))
-    for before, block in itertools.pairwise(blocks):
-        assert block.first_document == before.first_document + len(before.documents)
-    for block in blocks:
-        assert sum(map(len, itertools.chain(*block.documents))) < 4 * 70 * min_documents
-        assert len(block.documents) >= min_documents
-        assert max(map(len, block.documents)) <= 7
-    assert len(blocks) >= sum(lengths) // 28 // min_documents
+    assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
+    for before, chunk in itertools.pairwise(chunks):
+        assert chunk.first_document == before.first_document + len(before.documents)
+    for chunk in chunks:
+        assert sum(map(len, itertools.chain(*chunk.documents))) < 4 * 70 * min_documents
+        assert len(chunk.documents) >= min_documents
+        assert max(map(len, chunk.documents)) <= 7
+    assert len(chunks) >= sum(lengths) // 28 // min_documents
 
 
 def test_files_folders_and_patterns_are_found_once(tmp_path):
     for name in ("b.txt", "a.txt", "sub/deep/c.txt", "sub/.hidden"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, name)
-    found = find_files([str(tmp_path / "*.txt"), str(tmp_path)], "input_file")
+    found = find_files([str(tmp_path / "*.txt"), str(tmp_path)])
     names = [os.path.relpath(file.path, tmp_path) for file in found]
     assert names == ["a.txt", "b.txt", "sub/deep/c.txt"]
     assert [file.size for file in found] == [5, 5, 14]
     # A folder is entered once, however many links lead to it, or back to a folder above.
     for link, target in {"sub/deep/loop": "sub", "sub/again": "sub/deep"}.items():
         (tmp_path / link).symlink_to(tmp_path / target)
-    found = find_files([str(tmp_path)], "input_file")
+    found = find_files([str(tmp_path)])
     assert sorted(os.path.basename(file.path) for file in found) == ["a.txt", "b.txt", "c.txt"]
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     with pytest.raises(InputError, match="nowhere: cannot be read: No such file"):
-        find_files([str(tmp_path)], "input_file")
-    with pytest.raises(InputError, match=r"--input_file: no file matches '.*\*\.md'"):
-        find_files([str(tmp_path / "*.md")], "input_file")
+        find_files([str(tmp_path)])
+    with pytest.raises(InputError, match=r"no file matches '.*\*\.md'"):
+        find_files([str(tmp_path / "*.md")])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"--input_file: the folder '.*empty' holds no file"):
-        find_files([str(tmp_path / "empty")], "input_file")
+    with pytest.raises(InputError, match=r"the folder '.*empty' holds no file"):
+        find_files([str(tmp_path / "empty")])

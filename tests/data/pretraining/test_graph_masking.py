@@ -11,16 +11,17 @@ import scipy.stats
 import tensorflow as tf
 
 from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.pretraining.corpus import CorpusConfig
 from albert_tf.data.pretraining.graph_masking import (
     DynamicMasker,
     WordsOfBatch,
     choose_ngrams,
     find_vocabulary_fault,
 )
-from albert_tf.data.pretraining.instances import InstanceMaker
-from albert_tf.data.pretraining.masking import Masker, MaskingRule, find_boundaries
+from albert_tf.data.pretraining.instances import InstanceMaker, PretrainingDataConfig
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig, find_boundaries
 from albert_tf.data.pretraining.masking import choose_ngrams as choose_ngrams_in_python
-from albert_tf.data.pretraining.segments import SegmentRule, make_document
+from albert_tf.data.pretraining.segments import SegmentConfig, make_document
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import unmasked_record
@@ -39,11 +40,11 @@ VOCABULARY = types.SimpleNamespace(
     word_start=np.arange(V) % 3 != 0,  # every third piece goes on with a word
     ordinary_ids=np.arange(5, V, dtype=np.int32),
 )
-RULES = [
-    MaskingRule(M),
-    MaskingRule(30, masked_lm_prob=0.8, ngram=5, favor_shorter_ngram=False),
-    MaskingRule(M, ngram=1, do_whole_word_mask=False),
-    MaskingRule(S + 9, masked_lm_prob=0.8),  # more predictions than a sequence has pieces
+CONFIGS = [
+    MaskingConfig(M),
+    MaskingConfig(30, masked_lm_prob=0.8, ngram=5, favor_shorter_ngram=False),
+    MaskingConfig(M, ngram=1, do_whole_word_mask=False),
+    MaskingConfig(S + 9, masked_lm_prob=0.8),  # more predictions than a sequence has pieces
 ]
 
 
@@ -78,9 +79,9 @@ def random_batch(count=50, seed=0):
     return make_batch([random_sequence(rng) for _ in range(count)])
 
 
-def mask(batch, rule=RULES[0], seed=(5, 0)):
+def mask(batch, config=CONFIGS[0], seed=(5, 0)):
     tensors = {name: tf.constant(array) for name, array in batch.items()}
-    masked = tf.function(DynamicMasker(VOCABULARY, rule))(tensors, tf.constant(seed, tf.int64))
+    masked = tf.function(DynamicMasker(VOCABULARY, config))(tensors, tf.constant(seed, tf.int64))
     return {name: tensor.numpy() for name, tensor in masked.items()}
 
 
@@ -115,27 +116,27 @@ def words_in_rows(words_of_rows):
     return WordsOfBatch(tf.zeros((len(words_of_rows), S), tf.int32), sizes, segments)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("share_of_word_starts", [0.2, 0.9])
-def test_equal_draws_choose_the_words_that_python_chooses(rule, share_of_word_starts):
+def test_equal_draws_choose_the_words_that_python_chooses(config, share_of_word_starts):
     rng = np.random.default_rng(7)
     starts, continuations = np.arange(1, V, 3)[2:], np.arange(0, V, 3)[2:]
     many = np.concatenate([np.repeat(starts, 10), np.repeat(continuations, 10)])
     weights = np.repeat([share_of_word_starts, 1 - share_of_word_starts], len(many) // 2)
     pieces = rng.choice(many, 1000, p=weights / weights.sum())
-    masker = Masker(VOCABULARY, rule)
+    masker = Masker(VOCABULARY, config)
     sequences = [random_sequence(rng, pieces) for _ in range(300)]
     words_of_rows = [masker.find_words(ids) for ids in sequences]
-    goals = np.array([rule.num_predictions(len(ids)) for ids in sequences], np.int32)
+    goals = np.array([config.num_predictions(len(ids)) for ids in sequences], np.int32)
     order_draw, length_draw = rng.random((2, len(sequences), S), np.float32)
 
-    received = choose_ngrams(words_in_rows(words_of_rows), goals, rule, order_draw, length_draw)
+    received = choose_ngrams(words_in_rows(words_of_rows), goals, config, order_draw, length_draw)
 
     for row, words in enumerate(words_of_rows):
         count = len(words.starts)
         draws = FixedDraws(order_draw[row, :count], length_draw[row, :count])
         expected = np.zeros(S, bool)
-        for first, last in choose_ngrams_in_python(words, int(goals[row]), rule, draws):
+        for first, last in choose_ngrams_in_python(words, int(goals[row]), config, draws):
             expected[first:last] = True
         np.testing.assert_array_equal(received[row], expected)
 
@@ -143,10 +144,10 @@ def test_equal_draws_choose_the_words_that_python_chooses(rule, share_of_word_st
 # What a masked batch holds
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_unmasking_gives_the_batch_back(rule):
+@pytest.mark.parametrize("config", CONFIGS)
+def test_unmasking_gives_the_batch_back(config):
     batch = random_batch()
-    masked = mask(batch, rule)
+    masked = mask(batch, config)
     chosen = is_chosen(masked)
     restored = masked["input_ids"].copy()
     restored[chosen] = masked["masked_lm_ids"][masked["masked_lm_weights"] == 1]
@@ -164,9 +165,9 @@ def test_shapes_and_types_are_those_of_a_record_with_masks():
     assert masked["input_ids"].dtype == np.int32
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_positions_increase_and_zeros_follow(rule):
-    masked = mask(random_batch(), rule)
+@pytest.mark.parametrize("config", CONFIGS)
+def test_positions_increase_and_zeros_follow(config):
+    masked = mask(random_batch(), config)
     for row, count in enumerate(masked["masked_lm_weights"].sum(axis=1).astype(int)):
         assert masked["masked_lm_weights"][row, :count].all()
         assert (np.diff(masked["masked_lm_positions"][row, :count]) > 0).all()
@@ -174,11 +175,11 @@ def test_positions_increase_and_zeros_follow(rule):
             assert not masked[f"masked_lm_{name}"][row, count:].any()
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_words_of_each_segment_are_masked_whole_and_special_pieces_never(rule):
+@pytest.mark.parametrize("config", CONFIGS)
+def test_words_of_each_segment_are_masked_whole_and_special_pieces_never(config):
     batch = random_batch(200)
-    chosen = is_chosen(mask(batch, rule))
-    masker = Masker(VOCABULARY, rule)
+    chosen = is_chosen(mask(batch, config))
+    masker = Masker(VOCABULARY, config)
     assert not chosen[(batch["input_mask"] == 0) | (batch["input_ids"] <= MASK)].any()
     for row, length in enumerate(batch["input_mask"].sum(axis=1)):
         for start, end in zip(*masker.find_words(batch["input_ids"][row, :length]), strict=True):
@@ -189,9 +190,9 @@ def test_each_sequence_has_its_own_goal():
     sequences = [np.full(length, 7, np.int32) for length in range(5, S + 1)]  # words of one piece
     for ids in sequences:
         ids[[0, -1]] = CLS, SEP
-    for rule in (MaskingRule(M), MaskingRule(3, masked_lm_prob=0.5), MaskingRule(60, 0.5)):
-        received = mask(make_batch(sequences), rule)["masked_lm_weights"].sum(axis=1)
-        expected = [rule.num_predictions(len(ids)) for ids in sequences]
+    for config in (MaskingConfig(M), MaskingConfig(3, masked_lm_prob=0.5), MaskingConfig(60, 0.5)):
+        received = mask(make_batch(sequences), config)["masked_lm_weights"].sum(axis=1)
+        expected = [config.num_predictions(len(ids)) for ids in sequences]
         assert received.tolist() == [
             min(goal, len(ids) - 2) for goal, ids in zip(expected, sequences, strict=True)
         ]
@@ -207,12 +208,12 @@ def test_a_word_too_large_and_a_text_without_words_are_left_as_they_are():
 
 
 def test_more_predictions_than_pieces_are_padded():
-    assert mask(random_batch(3), MaskingRule(S + 5))["masked_lm_positions"].shape == (3, S + 5)
+    assert mask(random_batch(3), MaskingConfig(S + 5))["masked_lm_positions"].shape == (3, S + 5)
 
 
 def test_masks_in_a_dataset_of_unknown_batch_size():
     dataset = tf.data.Dataset.from_tensor_slices(random_batch(10)).batch(4)
-    masked = dataset.map(lambda batch: DynamicMasker(VOCABULARY, RULES[0])(batch, (1, 2)))
+    masked = dataset.map(lambda batch: DynamicMasker(VOCABULARY, CONFIGS[0])(batch, (1, 2)))
     assert masked.element_spec["masked_lm_ids"] == tf.TensorSpec((None, M), tf.int32)
     assert [len(batch["input_ids"]) for batch in masked] == [4, 4, 2]
 
@@ -220,12 +221,12 @@ def test_masks_in_a_dataset_of_unknown_batch_size():
 # Distributions
 
 
-def masked_both_ways(sequence, count, rule):
+def masked_both_ways(sequence, count, config):
     """Returns what `count` copies of a sequence become here, and what Python makes of them."""
     batch = make_batch([sequence] * count)
-    ours = mask(batch, rule)
+    ours = mask(batch, config)
     rng = np.random.default_rng(3)
-    masker = Masker(VOCABULARY, rule)
+    masker = Masker(VOCABULARY, config)
     reference_ids, reference_chosen = batch["input_ids"].copy(), np.zeros((count, S), bool)
     for row in range(count):
         masked = masker(sequence, rng)
@@ -240,12 +241,12 @@ def chi_square(*counts):
     return scipy.stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
 
 
-@pytest.mark.parametrize("rule", RULES[:2])
-def test_positions_and_runs_have_the_distribution_of_the_python_masker(rule):
+@pytest.mark.parametrize("config", CONFIGS[:2])
+def test_positions_and_runs_have_the_distribution_of_the_python_masker(config):
     sequence = make_batch([random_sequence(np.random.default_rng(2))])["input_ids"][0]
     sequence = sequence[sequence != PAD]
     assert len(sequence) > 25
-    (ours, _), (reference, _) = masked_both_ways(sequence, 6000, rule)
+    (ours, _), (reference, _) = masked_both_ways(sequence, 6000, config)
     # The pieces of a sequence are not independent, so each position has a table of its own.
     for at in np.flatnonzero(reference.any(axis=0)):
         p = chi_square(
@@ -272,7 +273,7 @@ def test_what_is_shown_is_80_10_10_and_any_ordinary_piece():
     sequence = np.full(S, 7, np.int32)
     sequence[[0, -1]] = CLS, SEP
     (ours, shown), (reference, reference_shown) = masked_both_ways(
-        sequence, 3000, MaskingRule(39, masked_lm_prob=0.9)
+        sequence, 3000, MaskingConfig(39, masked_lm_prob=0.9)
     )
     counts = np.bincount(shown[ours], minlength=V)
     assert counts[: VOCABULARY.ordinary_ids[0]].tolist() == [0, 0, 0, 0, counts[MASK]]
@@ -303,9 +304,9 @@ def test_statistics_are_those_of_the_original(length):
         str(shared_path("data/sentencepiece/30k-clean.model")), None, lower_case=True
     )
     batch = unmasked_instances(tokenizer, length)
-    rule = MaskingRule(golden["flags"]["max_predictions_per_seq"])
-    masker = tf.function(DynamicMasker(tokenizer, rule))
-    ours = [measure(batch, masker(batch, tf.constant((seed, 0))), rule) for seed in range(SEEDS)]
+    config = MaskingConfig(golden["flags"]["max_predictions_per_seq"])
+    masker = tf.function(DynamicMasker(tokenizer, config))
+    ours = [measure(batch, masker(batch, tf.constant((seed, 0))), config) for seed in range(SEEDS)]
     for row, allowed in GOLDEN_ROWS.items():
         mean, deviation, _, _ = golden["aggregate_mean_sd_min_max"][row]
         received = np.mean([one[row] for one in ours])
@@ -316,12 +317,13 @@ def test_statistics_are_those_of_the_original(length):
 def unmasked_instances(tokenizer, length):
     """Returns the instances of the reference corpus, one copy, as one batch."""
     corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
-    rule = SegmentRule(length)
+    segments = SegmentConfig(length)
     documents = [
-        make_document([ids for ids in tokenizer.encode_batch(lines) if ids], rule.max_tokens)
+        make_document([ids for ids in tokenizer.encode_batch(lines) if ids], segments.max_tokens)
         for lines in corpus["documents"]
     ]
-    maker = InstanceMaker(tokenizer, rule, None)
+    config = PretrainingDataConfig(CorpusConfig(), segments, None, seed=0, dupe_factor=1)
+    maker = InstanceMaker(tokenizer, config)
     rng = np.random.default_rng(0)
     instances = itertools.chain.from_iterable(
         maker(documents, index, rng) for index in range(len(documents))
@@ -330,7 +332,7 @@ def unmasked_instances(tokenizer, length):
     return unmasked_record(length).parse(serialized)
 
 
-def measure(batch, masked, rule):
+def measure(batch, masked, config):
     chosen = is_chosen({name: tensor.numpy() for name, tensor in masked.items()})
     before, after = batch["input_ids"].numpy()[chosen], masked["input_ids"].numpy()[chosen]
     lengths = batch["input_mask"].numpy().sum(axis=1)
@@ -341,7 +343,7 @@ def measure(batch, masked, rule):
         "shown_unchanged": unchanged,
         "shown_as_other": 1 - as_mask - unchanged,
         "reached_goal_fraction": np.mean(
-            chosen.sum(axis=1) == [rule.num_predictions(length) for length in lengths]
+            chosen.sum(axis=1) == [config.num_predictions(length) for length in lengths]
         ),
         "boundary_fraction_of_tokens": batch["token_boundary"].numpy().sum() / lengths.sum(),
     }
@@ -383,7 +385,7 @@ def training(path, count, start_step=0):
         RecordOrder(RecordFiles([path]), batch_size=5, shuffle_buffer=3, seed=7),
         unmasked_record(S).parse,
         start_step=start_step,
-        mask=DynamicMasker(VOCABULARY, RULES[0]),
+        mask=DynamicMasker(VOCABULARY, CONFIGS[0]),
     )
     return [batch["input_ids"].numpy() for batch in dataset.take(count)]
 
@@ -405,7 +407,7 @@ def test_every_evaluation_sees_the_same_masks(record_file):
         unmasked_record(S).parse,
         4,
         7,
-        DynamicMasker(VOCABULARY, RULES[0]),
+        DynamicMasker(VOCABULARY, CONFIGS[0]),
     )
     first, second = (np.concatenate([batch["input_ids"] for batch in dataset]) for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.data.pretraining.masking import (
     Masker,
-    MaskingRule,
+    MaskingConfig,
     Words,
     choose_ngrams,
     find_boundaries,
@@ -32,9 +32,9 @@ def sequence(rng, a=40, b=30):
     return np.concatenate([[CLS], first, [SEP], second, [SEP]]).astype(np.int32)
 
 
-def masked_sequences(rule, count=200, seed=0):
+def masked_sequences(config, count=200, seed=0):
     rng = np.random.default_rng(seed)
-    masker = Masker(VOCABULARY, rule)
+    masker = Masker(VOCABULARY, config)
     for _ in range(count):
         ids = sequence(rng)
         yield ids, masker(ids, rng)
@@ -46,7 +46,7 @@ def assert_share(successes, trials, expected):
 
 
 def test_unmasking_gives_the_input_back():
-    for ids, masked in masked_sequences(MaskingRule(20)):
+    for ids, masked in masked_sequences(MaskingConfig(20)):
         restored = masked.input_ids.copy()
         restored[masked.positions] = masked.ids
         np.testing.assert_array_equal(restored, ids)
@@ -54,7 +54,7 @@ def test_unmasking_gives_the_input_back():
 
 
 def test_positions_increase_and_are_never_special():
-    for ids, masked in masked_sequences(MaskingRule(20)):
+    for ids, masked in masked_sequences(MaskingConfig(20)):
         assert np.all(np.diff(masked.positions) > 0)
         assert not np.isin(ids[masked.positions], [CLS, SEP]).any()
 
@@ -70,25 +70,25 @@ def test_positions_increase_and_are_never_special():
     ],
 )
 def test_the_goal_is_a_share_of_the_sequence(length, most, share, expected):
-    assert MaskingRule(most, share).num_predictions(length) == expected
+    assert MaskingConfig(most, share).num_predictions(length) == expected
 
 
 def test_the_goal_is_reached_where_there_are_short_words():
-    assert {len(masked.ids) for _, masked in masked_sequences(MaskingRule(20))} == {11}
-    assert {len(masked.ids) for _, masked in masked_sequences(MaskingRule(7))} == {7}
+    assert {len(masked.ids) for _, masked in masked_sequences(MaskingConfig(20))} == {11}
+    assert {len(masked.ids) for _, masked in masked_sequences(MaskingConfig(7))} == {7}
 
 
 def test_words_are_masked_whole():
-    for ids, masked in masked_sequences(MaskingRule(20)):
+    for ids, masked in masked_sequences(MaskingConfig(20)):
         is_chosen = np.isin(np.arange(len(ids)), masked.positions)
-        words = Masker(VOCABULARY, MaskingRule(20)).find_words(ids)
+        words = Masker(VOCABULARY, MaskingConfig(20)).find_words(ids)
         for start, end in zip(*words, strict=True):
             assert is_chosen[start:end].all() or not is_chosen[start:end].any()
 
 
 def test_words_cover_the_text_and_begin_where_pieces_say():
     ids = np.array([CLS, 6, 7, 9, 8, SEP, 9, 10, 12, 15, SEP], np.int32)
-    words = Masker(VOCABULARY, MaskingRule(20)).find_words(ids)
+    words = Masker(VOCABULARY, MaskingConfig(20)).find_words(ids)
     assert words.starts.tolist() == [1, 2, 4, 6, 7]  # 6 and 9 begin segments within a word
     assert words.ends.tolist() == [2, 4, 5, 7, 10]
     boundary = find_boundaries(VOCABULARY)[ids]
@@ -97,17 +97,17 @@ def test_words_cover_the_text_and_begin_where_pieces_say():
 
 def test_without_whole_words_each_piece_is_one():
     ids = np.array([CLS, 6, 7, 9, SEP, 9, SEP], np.int32)
-    words = Masker(VOCABULARY, MaskingRule(20, do_whole_word_mask=False)).find_words(ids)
+    words = Masker(VOCABULARY, MaskingConfig(20, do_whole_word_mask=False)).find_words(ids)
     assert words.starts.tolist() == [1, 2, 3, 5]
     assert words.ends.tolist() == [2, 3, 4, 6]
 
 
 def test_no_ngram_crosses_a_segment_and_none_overlap():
     rng = np.random.default_rng(0)
-    rule = MaskingRule(60, masked_lm_prob=0.8, ngram=5, favor_shorter_ngram=False)
+    config = MaskingConfig(60, masked_lm_prob=0.8, ngram=5, favor_shorter_ngram=False)
     for _ in range(200):
-        words = Masker(VOCABULARY, rule).find_words(sequence(rng))
-        ngrams = choose_ngrams(words, 60, rule, rng)
+        words = Masker(VOCABULARY, config).find_words(sequence(rng))
+        ngrams = choose_ngrams(words, 60, config, rng)
         assert max(last - first for first, last in ngrams) > 1
         for first, last in ngrams:
             np.testing.assert_array_equal(
@@ -120,13 +120,13 @@ def test_no_ngram_crosses_a_segment_and_none_overlap():
 @pytest.mark.parametrize(("favor_shorter", "weights"), [(True, [6, 3, 2]), (False, [2, 3, 6])])
 def test_ngram_lengths_have_the_probabilities_of_the_paper(favor_shorter, weights):
     rng = np.random.default_rng(0)
-    rule = MaskingRule(20, favor_shorter_ngram=favor_shorter)
+    config = MaskingConfig(20, favor_shorter_ngram=favor_shorter)
     starts = np.arange(1, 1001)
     words = Words(starts, starts + 1)
     # The first n-gram of a draw is neither shortened nor left out.
     lengths = []
     for _ in range(3000):
-        first, last = choose_ngrams(words, 3, rule, rng)[0]
+        first, last = choose_ngrams(words, 3, config, rng)[0]
         if last < 998:
             lengths.append(last - first)
     for n, weight in enumerate(weights, 1):
@@ -144,7 +144,7 @@ class FixedDraws:
 def test_an_ngram_that_meets_another_is_left_out():
     starts = np.arange(1, 7)
     draws = FixedDraws(order=[2, 1, 5, 0, 4, 3], uniform=0.99)  # always three words
-    ngrams = choose_ngrams(Words(starts, starts + 1), 20, MaskingRule(20), draws)
+    ngrams = choose_ngrams(Words(starts, starts + 1), 20, MaskingConfig(20), draws)
     assert ngrams == [(2, 5), (5, 6)]
 
 
@@ -152,12 +152,12 @@ def test_an_ngram_over_the_goal_loses_words_or_is_left_out():
     starts = np.array([1, 3, 5, 7, 13])  # words of 2, 2, 2, 6 and 1 pieces
     words = Words(starts, np.array([3, 5, 7, 13, 14]))
     draws = FixedDraws(order=[3, 0, 2, 4, 1], uniform=0.99)
-    assert choose_ngrams(words, 5, MaskingRule(20), draws) == [(0, 2), (4, 5)]
+    assert choose_ngrams(words, 5, MaskingConfig(20), draws) == [(0, 2), (4, 5)]
 
 
 def test_chosen_pieces_are_shown_80_10_10():
     before, after = [], []
-    for ids, masked in masked_sequences(MaskingRule(60, masked_lm_prob=0.8), count=500):
+    for ids, masked in masked_sequences(MaskingConfig(60, masked_lm_prob=0.8), count=500):
         before.append(ids[masked.positions])
         after.append(masked.input_ids[masked.positions])
     before, after = np.concatenate(before), np.concatenate(after)
@@ -169,14 +169,14 @@ def test_chosen_pieces_are_shown_80_10_10():
 
 
 def test_what_is_not_chosen_is_shown_as_it_is():
-    for ids, masked in masked_sequences(MaskingRule(20)):
+    for ids, masked in masked_sequences(MaskingConfig(20)):
         others = np.setdiff1d(np.arange(len(ids)), masked.positions)
         np.testing.assert_array_equal(masked.input_ids[others], ids[others])
 
 
 def test_the_generator_decides_everything():
     one, again, other = (
-        [masked.positions.tolist() for _, masked in masked_sequences(MaskingRule(20), seed=seed)]
+        [masked.positions.tolist() for _, masked in masked_sequences(MaskingConfig(20), seed=seed)]
         for seed in (1, 1, 2)
     )
     assert one == again

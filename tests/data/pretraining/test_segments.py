@@ -5,8 +5,8 @@ import pytest
 
 from albert_tf.data.pretraining.segments import (
     Document,
+    SegmentConfig,
     SegmentMaker,
-    SegmentRule,
     Segments,
     make_document,
     truncate,
@@ -27,9 +27,9 @@ def random_document(seed=0, sentences=60, longest=30, first=0):
     return numbered_document(lengths, first)
 
 
-def segments_of(document, rule, seed=0, other=None, word_start=EVERY_PIECE_BEGINS_A_WORD):
+def segments_of(document, config, seed=0, other=None, word_start=EVERY_PIECE_BEGINS_A_WORD):
     rng = np.random.default_rng(seed)
-    return list(SegmentMaker(rule, word_start)(document, rng, lambda: other))
+    return list(SegmentMaker(config, word_start)(document, rng, lambda: other))
 
 
 def in_order(segments):
@@ -49,43 +49,43 @@ def assert_share(successes, trials, expected):
 def test_sop_segments_in_order_are_the_document(short_seq_prob):
     # So long that nothing is cut: chunks stop at a short target or at the end.
     document = random_document(longest=9)
-    rule = SegmentRule(2000, short_seq_prob=short_seq_prob)
-    parts = [part for segments in segments_of(document, rule) for part in in_order(segments)]
+    config = SegmentConfig(2000, short_seq_prob=short_seq_prob)
+    parts = [part for segments in segments_of(document, config) for part in in_order(segments)]
     assert all(len(part) for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), document.pieces)
 
 
 def test_sop_segments_are_cut_from_consecutive_text():
-    rule = SegmentRule(41)
+    config = SegmentConfig(41)
     for seed in range(20):
         last = -1
-        for segments in segments_of(random_document(seed), rule, seed):
+        for segments in segments_of(random_document(seed), config, seed):
             a, b = in_order(segments)
             assert is_run(a)
             assert is_run(b)
             assert last < a[0]
             assert a[-1] < b[0]
-            assert 2 <= len(a) + len(b) <= rule.max_tokens == 38
+            assert 2 <= len(a) + len(b) <= config.max_tokens == 38
             last = b[-1]
 
 
 def test_sop_segments_are_whole_sentences_where_nothing_is_cut():
-    rule = SegmentRule(64, short_seq_prob=0.5)
+    config = SegmentConfig(64, short_seq_prob=0.5)
     count = 0
     for seed in range(10):
         document = random_document(seed, longest=9)
         bounds = set(document.offsets.tolist())
-        for segments in segments_of(document, rule, seed):
+        for segments in segments_of(document, config, seed):
             a, b = in_order(segments)
-            if len(a) + len(b) < rule.max_tokens and b[-1] != document.pieces[-1]:
+            if len(a) + len(b) < config.max_tokens and b[-1] != document.pieces[-1]:
                 assert {a[0], b[0], a[-1] + 1, b[-1] + 1} <= bounds
                 count += 1
     assert count > 10
 
 
 def test_sop_swaps_half_of_the_time():
-    document, rule = random_document(sentences=400, longest=9), SegmentRule(24)
-    labels = [one.label for seed in range(20) for one in segments_of(document, rule, seed)]
+    document, config = random_document(sentences=400, longest=9), SegmentConfig(24)
+    labels = [one.label for seed in range(20) for one in segments_of(document, config, seed)]
     assert_share(sum(labels), len(labels), 0.5)
 
 
@@ -102,7 +102,7 @@ def test_a_single_sentence_is_split_where_a_word_begins():
     word_start[[0, 4, 7]] = True
     places = set()
     for seed in range(50):
-        (segments,) = segments_of(document, SegmentRule(64), seed, word_start=word_start)
+        (segments,) = segments_of(document, SegmentConfig(64), seed, word_start=word_start)
         a, b = in_order(segments)
         np.testing.assert_array_equal(np.concatenate([a, b]), document.pieces)
         places.add(int(b[0]))
@@ -114,22 +114,22 @@ def test_a_single_word_is_split_anywhere():
         int(in_order(segments)[1][0])
         for seed in range(50)
         for segments in segments_of(
-            numbered_document([4]), SegmentRule(64), seed, word_start=np.zeros(V, bool)
+            numbered_document([4]), SegmentConfig(64), seed, word_start=np.zeros(V, bool)
         )
     }
     assert places == {1, 2, 3}
 
 
 def test_a_sentence_that_fills_a_short_target_is_joined_with_its_neighbour():
-    document, rule = numbered_document([20, 21]), SegmentRule(64, short_seq_prob=1.0)
+    document, config = numbered_document([20, 21]), SegmentConfig(64, short_seq_prob=1.0)
     for seed in range(20):
-        (segments,) = segments_of(document, rule, seed)
+        (segments,) = segments_of(document, config, seed)
         assert list(map(len, in_order(segments))) == [20, 21]
 
 
 def test_a_sentence_as_long_as_the_sequence_is_split():
     document = make_document([range(100)], max_tokens=25)
-    pairs = segments_of(document, SegmentRule(28, short_seq_prob=0.0))
+    pairs = segments_of(document, SegmentConfig(28, short_seq_prob=0.0))
     parts = [part for segments in pairs for part in in_order(segments)]
     assert len(pairs) == 4
     np.testing.assert_array_equal(np.concatenate(parts), np.arange(100))
@@ -137,7 +137,7 @@ def test_a_sentence_as_long_as_the_sequence_is_split():
 
 def test_a_last_sentence_of_one_piece_stays_with_its_neighbour():
     document = numbered_document([30, 31, 1])
-    pairs = segments_of(document, SegmentRule(66, short_seq_prob=0.0))
+    pairs = segments_of(document, SegmentConfig(66, short_seq_prob=0.0))
     assert len(pairs) == 1
     assert sum(map(len, pairs[0][:2])) == 62
 
@@ -151,10 +151,10 @@ def test_long_sentences_become_parts():
 
 def test_nsp_takes_what_follows_or_text_of_another_document():
     document, other = random_document(longest=9), random_document(1, first=2000)
-    rule = SegmentRule(41, "nsp", short_seq_prob=0.0)
+    config = SegmentConfig(41, "nsp", short_seq_prob=0.0)
     labels = []
     for seed in range(40):
-        for a, b, label in segments_of(document, rule, seed, other):
+        for a, b, label in segments_of(document, config, seed, other):
             assert is_run(a)
             assert is_run(b)
             assert a[-1] < 2000
@@ -167,14 +167,14 @@ def test_nsp_leaves_what_it_did_not_use_for_the_next_chunk():
     document, other = random_document(longest=9), random_document(1, first=2000)
     for seed in range(9):
         used = []
-        for a, b, label in segments_of(document, SegmentRule(4000, "nsp"), seed, other):
+        for a, b, label in segments_of(document, SegmentConfig(4000, "nsp"), seed, other):
             used += [a] if label else [a, b]
         np.testing.assert_array_equal(np.concatenate(used), document.pieces)
 
 
 def test_nsp_has_a_second_segment_for_a_single_sentence():
     (segments,) = segments_of(
-        numbered_document([5]), SegmentRule(64, "nsp"), other=numbered_document([4], first=2000)
+        numbered_document([5]), SegmentConfig(64, "nsp"), other=numbered_document([4], first=2000)
     )
     assert segments.a.tolist() == [0, 1, 2, 3, 4]
     assert segments.b.tolist() == [2000, 2001, 2002, 2003]
@@ -183,26 +183,26 @@ def test_nsp_has_a_second_segment_for_a_single_sentence():
 
 def test_none_has_one_segment_with_label_0():
     document = random_document()
-    rule = SegmentRule(41, "none", short_seq_prob=0.0)
-    for segments in segments_of(document, rule):
+    config = SegmentConfig(41, "none", short_seq_prob=0.0)
+    for segments in segments_of(document, config):
         assert segments.b is None
         assert segments.label == 0
         assert is_run(segments.a)
-        assert len(segments.a) <= rule.max_tokens == 39
-    uncut = SegmentRule(4000, "none")
+        assert len(segments.a) <= config.max_tokens == 39
+    uncut = SegmentConfig(4000, "none")
     texts = [segments.a for segments in segments_of(document, uncut)]
     np.testing.assert_array_equal(np.concatenate(texts), document.pieces)
 
 
 def test_a_share_of_the_sequences_aims_at_a_shorter_length():
     document = numbered_document([1] * 3000)
-    rule = SegmentRule(41, short_seq_prob=0.1)
+    config = SegmentConfig(41, short_seq_prob=0.1)
     lengths = [
-        len(one.a) + len(one.b) for seed in range(20) for one in segments_of(document, rule, seed)
+        len(one.a) + len(one.b) for seed in range(20) for one in segments_of(document, config, seed)
     ]
-    targets = range(2, rule.max_tokens + 1)
+    targets = range(2, config.max_tokens + 1)
     full = 0.9 + 0.1 / len(targets)
-    assert_share(lengths.count(rule.max_tokens), len(lengths), full)
+    assert_share(lengths.count(config.max_tokens), len(lengths), full)
     assert set(lengths) == set(targets)
 
 
@@ -231,7 +231,7 @@ def test_truncation_takes_from_both_ends():
 
 def test_the_generator_decides_everything():
     def texts(seed):
-        pairs = segments_of(random_document(), SegmentRule(41), seed)
+        pairs = segments_of(random_document(), SegmentConfig(41), seed)
         return [(a.tolist(), b.tolist(), label) for a, b, label in pairs]
 
     assert texts(1) == texts(1)

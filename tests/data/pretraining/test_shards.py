@@ -5,11 +5,12 @@ import pathlib
 import numpy as np
 import pytest
 
-from albert_tf.data.pretraining import shards as two_passes
-from albert_tf.data.pretraining.chunks import PretrainingDataRule
-from albert_tf.data.pretraining.corpus import CorpusReader, CorpusRule
-from albert_tf.data.pretraining.masking import MaskingRule
-from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining import corpus as corpus_module
+from albert_tf.data.pretraining import shards
+from albert_tf.data.pretraining.corpus import CorpusConfig
+from albert_tf.data.pretraining.instances import PretrainingDataConfig
+from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.shards import make_runs, write_shards
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.data.records import check_records
@@ -42,21 +43,26 @@ def corpus(tmp_path_factory):
     return [str(folder / "one"), str(folder / "two")]
 
 
-def make(corpus, tokenizer, folder, num_workers=1, objective="sop", shards=3):
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 1500)
+
+
+def make(corpus, tokenizer, folder, num_workers=1, objective="sop", num_shards=3):
     """Returns the bytes of the shards."""
-    segments = SegmentRule(S, objective)
-    rule = PretrainingDataRule(
-        CorpusRule(min_documents=segments.min_documents, block_characters=1500),
+    segments = SegmentConfig(S, objective)
+    config = PretrainingDataConfig(
+        CorpusConfig(),
         segments,
-        MaskingRule(M),
+        MaskingConfig(M),
         seed=7,
         dupe_factor=2,
     )
     (folder / "runs").mkdir(exist_ok=True, parents=True)
-    paths = [str(folder / f"shard{number}") for number in range(shards)]
-    reader = CorpusReader(corpus, rule.corpus)
+    paths = [str(folder / f"shard{number}") for number in range(num_shards)]
+    reader = config.read(corpus)
     with Progress("making", "MB") as progress:
-        runs = make_runs(reader, tokenizer, rule, str(folder / "runs"), num_workers, progress)
+        runs = make_runs(reader, tokenizer, config, str(folder / "runs"), num_workers, progress)
     assert progress.done == pytest.approx(reader.bytes_read / 1e6)
     with Progress("writing", "instances") as progress:
         write_shards(runs, paths, "none", num_workers, progress)
@@ -68,7 +74,7 @@ def make(corpus, tokenizer, folder, num_workers=1, objective="sop", shards=3):
 def test_the_bytes_do_not_depend_on_the_number_of_workers(
     corpus, tokenizer, tmp_path, objective, monkeypatch
 ):
-    monkeypatch.setattr(two_passes, "_BYTES_PER_WORKER", 1000)
+    monkeypatch.setattr(shards, "_BYTES_PER_WORKER", 1000)
     alone = make(corpus, tokenizer, tmp_path / "1", 1, objective)
     assert len(list((tmp_path / "1" / "runs").glob("*.run"))) > 10
     for workers in (2, 5):
@@ -76,7 +82,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(
 
 
 def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
-    sizes = [len(content) for content in make(corpus, tokenizer, tmp_path, shards=7)]
+    sizes = [len(content) for content in make(corpus, tokenizer, tmp_path, num_shards=7)]
     assert max(sizes) - min(sizes) < 1.02 * sum(sizes) / 7
     check_records(str(tmp_path / "shard3"), pretraining_record(S, M), limit=None)
 
@@ -85,22 +91,22 @@ def test_what_is_complete_is_not_made_again(corpus, tokenizer, tmp_path, monkeyp
     whole = make(corpus, tokenizer, tmp_path)
     shard, runs = tmp_path / "shard1", sorted((tmp_path / "runs").iterdir())
     kept = {path: path.stat().st_ino for path in runs}
-    lost = [path for path in runs if path.name.startswith("block-000003")]
+    lost = [path for path in runs if path.name.startswith("chunk-000003")]
     for path in (shard, *lost):
         path.unlink()
     made = []
-    make_block = two_passes.BlockMaker.__call__
+    make_chunk = shards.ChunkMaker.__call__
 
-    def note(self, block, stats):
-        made.append(block.number)
-        return make_block(self, block, stats)
+    def note(self, chunk, stats):
+        made.append(chunk.number)
+        return make_chunk(self, chunk, stats)
 
-    monkeypatch.setattr(two_passes.BlockMaker, "__call__", note)
+    monkeypatch.setattr(shards.ChunkMaker, "__call__", note)
     assert make(corpus, tokenizer, tmp_path) == whole
     assert made == [3]
     changed = [path for path, inode in kept.items() if path.stat().st_ino != inode]
     assert set(changed) <= set(lost)
-    # Where a block starts and what is in it decides whether what was made of it is still good.
+    # Where a chunk starts and what is in it decides whether what was made of it is still good.
     made.clear()
     longer = pathlib.Path(corpus[1]).read_text() + "\n\naa bb\ncc\n"
     (tmp_path / "longer").write_text(longer)

@@ -9,17 +9,17 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from albert_tf.data.pretraining.chunks import BlockMaker, PretrainingDataRule
-from albert_tf.data.pretraining.corpus import Block, CorpusRule
-from albert_tf.data.pretraining.masking import Masker, MaskingRule, choose_ngrams
-from albert_tf.data.pretraining.segments import SegmentRule
+from albert_tf.data.pretraining.corpus import Chunk, CorpusConfig
+from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig, choose_ngrams
+from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.tokenization import load_tokenizer
 from tests.helpers import shared_path
 
 S, M = 41, 7
-_MASKING, _SPEC = MaskingRule(M), pretraining_record(S, M)
+_MASKING, _SPEC = MaskingConfig(M), pretraining_record(S, M)
 PAD, UNK, CLS, SEP, MASK = range(5)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghij"
@@ -48,16 +48,18 @@ def random_text(seed=0, documents=9):
     )
 
 
-def block_of(text, first_document=0):
+def chunk_of(text, first_document=0):
     documents = [document.split("\n") for document in text.split("\n\n")]
-    return Block(0, first_document, documents, len(text))
+    return Chunk(0, first_document, documents, len(text))
 
 
-def make(block, tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
-    """Returns the records of a block, by their keys, and its stats."""
-    rule = PretrainingDataRule(CorpusRule(), SegmentRule(S, objective), masking, seed, dupe_factor)
+def make(chunk, tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
+    """Returns the records of a chunk, by their keys, and its stats."""
+    config = PretrainingDataConfig(
+        CorpusConfig(), SegmentConfig(S, objective), masking, seed, dupe_factor
+    )
     stats = PretrainingDataStats()
-    keyed = sorted(BlockMaker(tokenizer, rule)(block, stats))
+    keyed = sorted(ChunkMaker(tokenizer, config)(chunk, stats))
     return [record for _, record in keyed], stats
 
 
@@ -67,13 +69,13 @@ def parse(records, spec=_SPEC):
 
 
 @pytest.fixture(scope="module")
-def block():
-    return block_of(random_text())
+def chunk():
+    return chunk_of(random_text())
 
 
 def test_the_text_is_counted(tokenizer):
-    block = block_of("aa bbs\nzz cc\n\n\u200b\ndd\n\nee\n\nff gg hh")
-    _, stats = make(block, tokenizer)
+    chunk = chunk_of("aa bbs\nzz cc\n\n\u200b\ndd\n\nee\n\nff gg hh")
+    _, stats = make(chunk, tokenizer)
     assert (stats.documents, stats.sentences, stats.pieces, stats.unknown_pieces) == (2, 3, 8, 1)
     assert (stats.skipped_documents, stats.skipped_sentences) == (2, 1)
     assert stats.unknown_share == 1 / 8
@@ -83,15 +85,15 @@ def test_the_text_is_counted(tokenizer):
 def test_what_is_too_small_for_the_objective_makes_nothing_or_something(
     tokenizer, objective, documents
 ):
-    _, stats = make(block_of("aa\n\nbb"), tokenizer, objective=objective)
+    _, stats = make(chunk_of("aa\n\nbb"), tokenizer, objective=objective)
     assert stats.documents == documents
     assert (stats.instances > 0) == (documents > 0)
-    _, stats = make(block_of("aa bb cc"), tokenizer, objective="nsp")
+    _, stats = make(chunk_of("aa bb cc"), tokenizer, objective="nsp")
     assert (stats.documents, stats.instances) == (1, 0)
 
 
 def test_a_document_of_one_sentence_makes_an_instance(tokenizer):
-    records, stats = make(block_of("aa bb cc"), tokenizer, dupe_factor=1)
+    records, stats = make(chunk_of("aa bb cc"), tokenizer, dupe_factor=1)
     assert stats.instances == 1
     assert parse(records)["input_mask"].sum() == 6
 
@@ -105,31 +107,31 @@ def test_a_line_of_ten_megabytes_is_used_to_its_end(tokenizer, monkeypatch):
     )
     line = "a " * 5_000_000
     made = []
-    maker = BlockMaker(
-        tokenizer, PretrainingDataRule(CorpusRule(), SegmentRule(S), MaskingRule(M), 3, 1)
+    maker = ChunkMaker(
+        tokenizer, PretrainingDataConfig(CorpusConfig(), SegmentConfig(S), MaskingConfig(M), 3, 1)
     )
     monkeypatch.setattr(
         maker, "_make_instances", lambda documents, index, rng: made.extend(documents) or ()
     )
     stats = PretrainingDataStats()
-    assert list(maker(Block(0, 0, [[line]], len(line)), stats)) == []
+    assert list(maker(Chunk(0, 0, [[line]], len(line)), stats)) == []
     assert (stats.sentences, stats.pieces) == (1, 5_000_000)
-    assert made[0].num_sentences == math.ceil(5_000_000 / SegmentRule(S).max_tokens)
+    assert made[0].num_sentences == math.ceil(5_000_000 / SegmentConfig(S).max_tokens)
 
 
 def test_long_lines_are_cut_for_the_tokenizer_where_it_changes_nothing(tokenizer):
     words = WORDS * 700
     text = " ".join(words)
     assert len(text) > 100_000
-    _, stats = make(block_of(text), tokenizer, dupe_factor=1)
+    _, stats = make(chunk_of(text), tokenizer, dupe_factor=1)
     assert (stats.sentences, stats.pieces, stats.unknown_pieces) == (1, len(words), 0)
-    _, stats = make(block_of("".join(words)), tokenizer, dupe_factor=1)
+    _, stats = make(chunk_of("".join(words)), tokenizer, dupe_factor=1)
     assert stats.sentences == 1
     assert stats.unknown_pieces == stats.pieces > 10
 
 
-def test_instances_without_masks_are_whole(block, tokenizer):
-    records, stats = make(block, tokenizer, masking=None)
+def test_instances_without_masks_are_whole(chunk, tokenizer):
+    records, stats = make(chunk, tokenizer, masking=None)
     assert stats.predictions == 0
     example = tf.train.Example.FromString(records[0])
     assert set(example.features.feature) == {each.name for each in unmasked_record(S).features}
@@ -142,8 +144,8 @@ def test_instances_without_masks_are_whole(block, tokenizer):
     )
 
 
-def test_instances_have_the_layout_of_the_original(block, tokenizer):
-    records, _ = make(block, tokenizer)
+def test_instances_have_the_layout_of_the_original(chunk, tokenizer):
+    records, _ = make(chunk, tokenizer)
     instances = parse(records)
     lengths = instances["input_mask"].sum(axis=1)
     assert lengths.max() == S
@@ -169,8 +171,8 @@ def test_instances_have_the_layout_of_the_original(block, tokenizer):
             assert np.all(instance[name][padding] == 0)
 
 
-def test_instances_without_a_second_loss_have_one_segment(block, tokenizer):
-    records, stats = make(block, tokenizer, objective="none")
+def test_instances_without_a_second_loss_have_one_segment(chunk, tokenizer):
+    records, stats = make(chunk, tokenizer, objective="none")
     instances = parse(records)
     assert instances["segment_ids"].sum() == instances["next_sentence_labels"].sum() == 0
     assert stats.swapped_share == 0
@@ -179,7 +181,7 @@ def test_instances_without_a_second_loss_have_one_segment(block, tokenizer):
 def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
     # Each document has words of its own.
     text = "\n\n".join("\n".join([f"{first}a {first}b {first}c"] * 9) for first in LETTERS)
-    instances = parse(make(block_of(text), tokenizer, objective="nsp")[0])
+    instances = parse(make(chunk_of(text), tokenizer, objective="nsp")[0])
     ids = instances["input_ids"].copy()
     for row, positions in enumerate(instances["masked_lm_positions"]):
         real = instances["masked_lm_weights"][row] == 1
@@ -194,8 +196,8 @@ def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
     assert labels == {0, 1}
 
 
-def test_stats_say_what_is_in_the_records(block, tokenizer):
-    records, stats = make(block, tokenizer)
+def test_stats_say_what_is_in_the_records(chunk, tokenizer):
+    records, stats = make(chunk, tokenizer)
     instances = parse(records)
     assert stats.instances == len(records)
     assert stats.mean_length == pytest.approx(instances["input_mask"].sum() / len(records))
@@ -203,26 +205,26 @@ def test_stats_say_what_is_in_the_records(block, tokenizer):
         instances["masked_lm_weights"].sum() / instances["input_mask"].sum()
     )
     assert stats.swapped_share == pytest.approx(instances["next_sentence_labels"].mean())
-    assert stats.documents == len(block.documents)
+    assert stats.documents == len(chunk.documents)
 
 
-def test_the_seed_decides_every_byte(block, tokenizer):
-    assert make(block, tokenizer, seed=1)[0] == make(block, tokenizer, seed=1)[0]
-    assert set(make(block, tokenizer, seed=1)[0]).isdisjoint(make(block, tokenizer, seed=2)[0])
+def test_the_seed_decides_every_byte(chunk, tokenizer):
+    assert make(chunk, tokenizer, seed=1)[0] == make(chunk, tokenizer, seed=1)[0]
+    assert set(make(chunk, tokenizer, seed=1)[0]).isdisjoint(make(chunk, tokenizer, seed=2)[0])
 
 
-def test_copies_differ_and_documents_do_not_depend_on_each_other(block, tokenizer):
-    once, _ = make(block, tokenizer, dupe_factor=1)
-    twice, _ = make(block, tokenizer, dupe_factor=2)
+def test_copies_differ_and_documents_do_not_depend_on_each_other(chunk, tokenizer):
+    once, _ = make(chunk, tokenizer, dupe_factor=1)
+    twice, _ = make(chunk, tokenizer, dupe_factor=2)
     assert set(once) < set(twice)
     assert len(set(twice)) == len(twice)
-    fewer = block._replace(documents=block.documents[4:], first_document=4)
+    fewer = chunk._replace(documents=chunk.documents[4:], first_document=4)
     assert set(make(fewer, tokenizer, dupe_factor=1)[0]) < set(once)
 
 
-def test_the_order_of_the_keys_is_not_that_of_the_text(block, tokenizer):
-    rule = PretrainingDataRule(CorpusRule(), SegmentRule(S), MaskingRule(M), 3, 1)
-    keyed = list(BlockMaker(tokenizer, rule)(block, PretrainingDataStats()))
+def test_the_order_of_the_keys_is_not_that_of_the_text(chunk, tokenizer):
+    config = PretrainingDataConfig(CorpusConfig(), SegmentConfig(S), MaskingConfig(M), 3, 1)
+    keyed = list(ChunkMaker(tokenizer, config)(chunk, PretrainingDataStats()))
     keys = np.array([key for key, _ in keyed], np.float64) / 2**64
     assert 0.4 < keys.mean() < 0.6
     assert abs(np.corrcoef(keys, np.arange(len(keys)))[0, 1]) < 0.3
@@ -258,8 +260,8 @@ def counts_of_seeds(golden):
     model = shared_path("data/sentencepiece/30k-clean.model")
     tokenizer = load_tokenizer(str(model), None, lower_case=True)
     corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
-    block = Block(0, 0, corpus["documents"], 0)
-    return [count(block, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]
+    chunk = Chunk(0, 0, corpus["documents"], 0)
+    return [count(chunk, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]
 
 
 def test_statistics_are_those_of_the_original(golden, counts_of_seeds):
@@ -304,26 +306,26 @@ def test_half_of_the_instances_are_swapped(counts_of_seeds):
     assert scipy.stats.chisquare(observed).pvalue > 0.001
 
 
-def golden_rule(flags, seed):
-    return PretrainingDataRule(
-        CorpusRule(),
-        SegmentRule(flags["max_seq_length"]),
-        MaskingRule(flags["max_predictions_per_seq"]),
+def golden_config(flags, seed):
+    return PretrainingDataConfig(
+        CorpusConfig(),
+        SegmentConfig(flags["max_seq_length"]),
+        MaskingConfig(flags["max_predictions_per_seq"]),
         seed,
         flags["dupe_factor"],
     )
 
 
-def count(block, tokenizer, seed, flags):
+def count(chunk, tokenizer, seed, flags):
     """Returns the counts of one seed, from the records and from n-grams of their text."""
-    rule = MaskingRule(flags["max_predictions_per_seq"])
+    config = MaskingConfig(flags["max_predictions_per_seq"])
     length, predictions = flags["max_seq_length"], flags["max_predictions_per_seq"]
-    masker = Masker(tokenizer, rule)
+    masker = Masker(tokenizer, config)
     counts = collections.Counter()
     rng = np.random.default_rng(seed)
-    maker = BlockMaker(tokenizer, golden_rule(flags, seed))
+    maker = ChunkMaker(tokenizer, golden_config(flags, seed))
     stats = PretrainingDataStats()
-    records = [record for _, record in maker(block, stats)]
+    records = [record for _, record in maker(chunk, stats)]
     for name in ("documents", "sentences", "pieces"):
         counts[f"corpus {name}"] = getattr(stats, name)
     instances = pretraining_record(length, predictions).parse(tf.constant(records))
@@ -338,7 +340,7 @@ def count(block, tokenizer, seed, flags):
         counts["instances"] += 1
         counts["pieces"] += length
         counts["chosen"] += chosen
-        counts["reached"] += chosen == rule.num_predictions(length)
+        counts["reached"] += chosen == config.num_predictions(length)
         counts["boundaries"] += int(instance["token_boundary"].sum())
         counts["swapped"] += int(instance["next_sentence_labels"][0])
         counts["mask"] += np.count_nonzero(ids[positions] == tokenizer.mask_id)
@@ -346,7 +348,7 @@ def count(block, tokenizer, seed, flags):
         unmasked = ids.copy()
         unmasked[positions] = labels
         words = masker.find_words(unmasked)
-        ngrams = choose_ngrams(words, rule.num_predictions(length), rule, rng)
+        ngrams = choose_ngrams(words, config.num_predictions(length), config, rng)
         counts["ngrams"] += len(ngrams)
         counts.update(last - first for first, last in ngrams)
     counts["other"] = counts["chosen"] - counts["mask"] - counts["unchanged"]

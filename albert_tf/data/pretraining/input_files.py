@@ -1,0 +1,179 @@
+"""The files of a corpus: found, checked for changes, and read once, decompressed.
+
+Files are read as streams, so memory depends neither on their size nor on their compression ratio.
+"""
+
+import contextlib
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from albert_tf import files, gfile
+from albert_tf.errors import InputError, StoppedError
+
+# A compressed byte can stand for 1 KiB (gzip) or 32 KiB (Zstandard), so this becomes at most 16 MiB.
+_COMPRESSED_BYTES = 512
+_PART_BYTES = 1 << 20
+
+
+class InputFile(NamedTuple):
+    """One file of the corpus.
+
+    Attributes:
+        path: its path.
+        size: size in bytes.
+        modified: time of the last change, nanoseconds since 1970.
+    """
+
+    path: str
+    size: int
+    modified: int
+
+
+def find_files(patterns: Sequence[str]) -> list[InputFile]:
+    """Returns the files that match, sorted within each pattern, each file once.
+
+    Args:
+        patterns: file names, glob patterns, and folders. A folder stands for all files below it except
+            hidden ones.
+
+    Raises:
+        InputError: a pattern matches no file, a folder holds none, or a file cannot be read.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if gfile.isdir(pattern):
+            matches = _files_below(pattern)
+            if not matches:
+                raise InputError(f"the folder '{pattern}' holds no file")
+        else:
+            matches = files.expand_globs([pattern])
+        found.update(dict.fromkeys(matches))
+    return [find_file(path) for path in found]
+
+
+def find_file(path: str) -> InputFile:
+    """Returns a file with its size and time.
+
+    Raises:
+        InputError: it does not exist, is a folder, or cannot be read.
+    """
+    files.refuse_folder(path)
+    with files.explain_unreadable(path):
+        stat = gfile.stat(path)
+    return InputFile(path, stat.length, stat.mtime_nsec)
+
+
+def _files_below(folder: str) -> list[str]:
+    found: list[str] = []
+    entered: set[str] = set()
+    for parent, folders, names in gfile.walk(folder):
+        real = os.path.realpath(parent)
+        if real in entered:  # a symbolic link, perhaps to a folder above
+            folders.clear()
+            continue
+        entered.add(real)
+        folders.sort()  # decides under which name a folder that has several is entered
+        found += [os.path.join(parent, name) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def expect_unchanged(inputs: Sequence[InputFile]) -> Iterator[None]:
+    """Checks after the block that the files have not changed.
+
+    Raises:
+        StoppedError: a file has another size or time, or is gone. It replaces an `InputError` from the
+            block, which the change may have caused.
+    """
+    try:
+        yield
+    except InputError:
+        _check_unchanged(inputs)
+        raise
+    _check_unchanged(inputs)
+
+
+def _check_unchanged(inputs: Sequence[InputFile]) -> None:
+    for before in inputs:
+        try:
+            after = find_file(before.path)
+        except InputError as error:
+            raise StoppedError(f"{error}; it existed when the run started") from error
+        if after != before:
+            raise StoppedError(
+                f"{before.path}: changed while it was read: {before.size} bytes at the start, "
+                f"{after.size} now, last written {(after.modified - before.modified) / 1e9:.0f} s later"
+            )
+
+
+def name_files(paths: Sequence[str]) -> str:
+    """Returns a short name for some files, for messages."""
+    return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+
+
+class _Compression(NamedTuple):
+    """A compressed format: how to make a decompressor of one stream, and what that raises.
+
+    The stream readers of the libraries are not used: Zstandard's takes a truncated file for a complete
+    one.
+    """
+
+    make_decompressor: Callable[[], Any]
+    error: type[Exception]
+
+
+def _gzip(path: str) -> _Compression:
+    return _Compression(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error)
+
+
+def _zstandard(path: str) -> _Compression:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(
+            f"{path}: reading it needs the package zstandard: pip install zstandard"
+        ) from error
+    return _Compression(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
+
+
+_COMPRESSIONS = {".gz": _gzip, ".zst": _zstandard}
+
+
+def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
+    """Yields the content of a file, decompressed if its name ends in `.gz` or `.zst`.
+
+    Args:
+        parts: the bytes of the file; one stream, or several in a row.
+        path: its name.
+
+    Raises:
+        InputError: it is damaged or truncated, or the package that reads it is not installed.
+    """
+    suffix = os.path.splitext(path)[1]
+    if suffix not in _COMPRESSIONS:
+        yield from parts
+        return
+    compression = _COMPRESSIONS[suffix](path)
+    decompressor = None  # between two streams
+    for compressed in _split(parts, _COMPRESSED_BYTES):
+        while compressed:
+            decompressor = decompressor or compression.make_decompressor()
+            try:
+                content = decompressor.decompress(compressed)
+            except compression.error as error:
+                raise InputError(f"{path}: is damaged, or no {suffix} file: {error}") from error
+            yield from _split([content], _PART_BYTES)
+            compressed = b""
+            if decompressor.eof:
+                compressed, decompressor = decompressor.unused_data, None
+    if decompressor:
+        raise InputError(f"{path}: is cut short; expected a complete {suffix} file")
+
+
+def _split(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yields the bytes in parts of at most `size`."""
+    for part in parts:
+        for start in range(0, len(part), size):
+            yield part[start : start + size]
