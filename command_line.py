@@ -1,11 +1,11 @@
-"""From flags to options: what all scripts share.
+"""The command line of all scripts: flags, error messages, signals and exit codes.
 
 The flags of a script are the fields of its task's options dataclass. A user's mistake prints one line
-and ends with exit code 1, or 2 where the flags alone show it. SIGTERM ends a script with one line and
-exit code 0, Ctrl-C with one line and 130; training saves a checkpoint first.
+and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a script with one line and exit code
+0, Ctrl-C with one line and 130; training saves a checkpoint first.
 """
 
-# Whatever takes long to import comes below, where signals are handled.
+# Slow imports come below, where signals are handled.
 import contextlib
 import glob
 import os
@@ -14,22 +14,22 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-_STOPPED = "stopped by SIGTERM; the same command goes on"
+_STOPPED = "stopped by SIGTERM; the same command resumes"
 _INTERRUPTED = "interrupted"
-_INTERRUPTED_CODE = 128 + signal.SIGINT  # as shells have it
+_INTERRUPTED_CODE = 128 + signal.SIGINT  # the convention of shells
 
 
 def _script_name() -> str:
-    """Returns the script's file name; where it stands for its folder, as with `python -m`, that one's."""
+    """Returns the script's file name, or its folder's name if it was started with `python -m`."""
     folder, name = os.path.split(sys.argv[0])
     return os.path.basename(folder) if name == "__main__.py" else name
 
 
 def _turn_on_onednn() -> bool:
-    """Turns oneDNN on where TensorFlow leaves it off, and returns whether it did.
+    """Turns oneDNN on for processors with AVX2, and returns whether it did.
 
-    TensorFlow uses it on processors with instructions for neural networks alone, but with AVX2 it is
-    faster, too. The user's own setting stays.
+    TensorFlow itself uses oneDNN only on processors with instructions for neural networks, but it is
+    faster with AVX2 too. The user's own setting is kept.
     """
     name = "TF_ENABLE_ONEDNN_OPTS"
     if name in os.environ or platform.machine() != "x86_64" or not os.path.exists("/proc/cpuinfo"):
@@ -51,10 +51,10 @@ _TURNED_ON_ONEDNN = _turn_on_onednn()
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Keeps the start of a script quiet: import TensorFlow, and whatever else takes long, within.
+    """Keeps the start of a script quiet. Import TensorFlow and other slow modules in this context.
 
-    TensorFlow's start-up notes are dropped; no setting reaches those that it writes while it is imported.
-    Ctrl-C and SIGTERM end the process with one line, as nothing has begun that could be lost.
+    TensorFlow's start-up messages are discarded, including those that no setting suppresses. Ctrl-C and
+    SIGTERM end the process with one line, as there is nothing to save yet.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     stderr = os.dup(2)
@@ -63,13 +63,13 @@ def quiet_start() -> Iterator[None]:
         is_interrupt = number == signal.SIGINT
         line = f"{_script_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
         os.write(stderr, line.encode())
-        # An exception would have to pass through the imports, where some handle any.
+        # An exception could be caught by a module that is being imported.
         os._exit(_INTERRUPTED_CODE if is_interrupt else 0)
 
     before = {
         number: signal.signal(number, end)
         for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN  # as a shell script's background jobs have it
+        if signal.getsignal(number) != signal.SIG_IGN  # in background jobs of a shell script
     }
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
@@ -85,8 +85,8 @@ def quiet_start() -> Iterator[None]:
 
 
 def has_nvidia_gpu() -> bool:
-    """Returns whether there is an NVIDIA GPU, even one without a driver or hidden from a container."""
-    if glob.glob("/dev/nvidia*") or os.path.exists("/dev/dxg"):  # the second under Windows (WSL)
+    """Returns whether there is an NVIDIA GPU, even without a driver or hidden from a container."""
+    if glob.glob("/dev/nvidia*") or os.path.exists("/dev/dxg"):  # the second on Windows (WSL)
         return True
     for path in glob.glob("/sys/bus/pci/devices/*/vendor"):
         with contextlib.suppress(OSError), open(path) as file:
@@ -96,7 +96,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def _list_devices() -> None:
-    """Makes TensorFlow look for GPUs if it is imported: it complains once if there is none."""
+    """Makes TensorFlow look for GPUs, as it complains once if there is none."""
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is not None and tensorflow.test.is_built_with_cuda():
         tensorflow.config.list_physical_devices()
@@ -109,7 +109,7 @@ with quiet_start():
 
     from absl import app, flags, logging
 
-    from albert_tf.errors import FlagError, InputError, Preempted
+    from albert_tf.errors import FlagError, Preempted, ReportedError
     from albert_tf.options import flag_name
 
 
@@ -117,8 +117,8 @@ def run(options_class: type, task: Callable[[typing.Any], None]) -> None:
     """Parses the command line into an `options_class` and calls `task` with it. Does not return.
 
     Args:
-        options_class: a frozen dataclass whose fields are declared with `albert_tf.options.option`.
-        task: what the script does.
+        options_class: frozen dataclass whose fields are declared with `albert_tf.options.option`.
+        task: function to call.
     """
     define_flags(options_class)
     app.run(lambda argv: _run_task(options_class, task), flags_parser=_parse_flags)
@@ -135,7 +135,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
     name, description = flag_name(field), field.metadata["description"]
-    # `int | None`, or the other type that `Literal[...] | None` has: a flag without a value is None
+    # `int | None`: the flag's value is None by default.
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
     origin = typing.get_origin(kind)
@@ -154,7 +154,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
         define(name, default, description)
     if required:
         flags.mark_flag_as_required(name)
-    # `--help` shows the flags of the script, not those of this module.
+    # `--help` shows the flags of the script instead of this module's.
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
 
@@ -169,33 +169,33 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 
 
 def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
-    # TensorFlow tells the log what every checkpoint's writing took.
+    # TensorFlow logs how long each checkpoint took.
     logging.set_verbosity(logging.WARNING)
     signal.signal(signal.SIGTERM, _preempt)
     try:
         options = options_class(**_flag_values(options_class))
         if _TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
-            _say("turned oneDNN on for speed; TF_ENABLE_ONEDNN_OPTS=0 leaves it off")
+            _say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
         task(options)
-    except InputError as error:
+    except ReportedError as error:
         _fail(error)
     except Preempted as end:
         _say(str(end))
         sys.exit(end.exit_code)
     except BrokenPipeError:
-        # Who reads the answers has read enough. What Python has not yet written goes nowhere.
+        # The reader of the output has closed it. Discard the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         _say(_INTERRUPTED)
         sys.exit(_INTERRUPTED_CODE)
     finally:
-        # The task is over, and so is the process in a moment.
+        # The process is about to exit.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _preempt(number: int, frame: object) -> typing.NoReturn:
-    signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+    signal.signal(number, signal.SIG_DFL)  # a second one ends the process immediately
     raise Preempted(_STOPPED)
 
 
@@ -205,13 +205,13 @@ def _flag_values(options_class: type) -> dict[str, typing.Any]:
         value = flags.FLAGS[flag_name(field)].value
         if value == "" or (isinstance(value, list) and "" in value):
             raise FlagError(
-                f"--{flag_name(field)}: received an empty value; leave the flag out for none"
+                f"--{flag_name(field)}: received an empty value; omit the flag for none"
             )
         values[field.name] = tuple(value) if isinstance(value, list) else value
     return values
 
 
-def _fail(error: InputError) -> typing.NoReturn:
+def _fail(error: ReportedError) -> typing.NoReturn:
     _say(f"error: {' '.join(str(error).split())}")
     sys.exit(error.exit_code)
 

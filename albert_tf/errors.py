@@ -1,45 +1,49 @@
-"""What a user's mistake becomes.
+"""Errors that are not bugs of this package.
 
-Every part of the package that reads what a user gave raises `InputError`, and the command line prints
-its message as one line without a traceback. Any other exception is a mistake of ours and keeps its
-traceback.
+The command line prints a `ReportedError` as one line, without a traceback. Any other exception is a bug
+and keeps its traceback.
 """
 
 import contextlib
 from collections.abc import Iterator
 
 
-class InputError(ValueError):
-    """A mistake in what the user gave.
-
-    The message is one line that names the flag, or the file and line, what was received and what
-    was expected.
+class ReportedError(Exception):
+    """An error whose message is one line for the user.
 
     Attributes:
         exit_code: exit status of the command line.
     """
 
-    # AutoGraph raises an error again, and in its own class only where this is the constructor.
+    # AutoGraph re-raises an error in its own class only if the class has this constructor.
     __init__ = Exception.__init__
 
     exit_code = 1
 
 
+class InputError(ReportedError, ValueError):
+    """A mistake in the user's input.
+
+    The message names the argument or flag, or the file and line, and says what was received and what was
+    expected.
+    """
+
+
 class FlagError(InputError):
-    """A mistake that shows in the flags alone, before any file is read."""
+    """A mistake that the flags alone show, before any file is read."""
 
     exit_code = 2
 
 
-class StoppedError(InputError):
-    """Something outside ended a run: a full disk, a killed worker. The same run may succeed later."""
+class StoppedError(ReportedError, RuntimeError):
+    """Something outside the run stopped it: a full disk, a killed worker. A retry may succeed."""
 
 
 class Preempted(BaseException):
-    """SIGTERM or Ctrl-C ended the run, and the run has saved what the same command goes on from.
+    """SIGTERM or Ctrl-C ended the run after it saved its state, so that the same command resumes it.
 
-    Not an `Exception`, so that it passes through code that handles errors: Keras raises another one in
-    place of each `Exception` from a layer, with a text of its own.
+    Not an `Exception`, so that code that handles errors lets it pass. Keras replaces each `Exception` of
+    a layer by one of its own.
 
     Attributes:
         exit_code: exit status of the command line.
@@ -52,7 +56,7 @@ class Preempted(BaseException):
 
 @contextlib.contextmanager
 def name_place(place: str) -> Iterator[None]:
-    """Puts where a mistake is, a flag or a file, before its message."""
+    """Puts a flag or a file before the message of an `InputError`."""
     try:
         yield
     except InputError as error:

@@ -1,8 +1,8 @@
-"""Outputs that take long to make: a run that was stopped is finished by the same command.
+"""Outputs that take long to make: the same command resumes a stopped run.
 
-All outputs of a run appear together, when all are complete. Until then they are in folders
-`<name>.incomplete` beside their final places, each with a note of the request that the run serves. A
-second run with the same request resumes the work; one with another request restarts it.
+All outputs of a run appear together when all are complete. Until then they are in folders
+`<name>.incomplete` next to their final places, each with a file that describes the request. A second run
+with the same request resumes the work; one with another request restarts it.
 """
 
 import json
@@ -25,22 +25,22 @@ def make_outputs(
     make: Callable[[dict[str, str]], None],
     reusable: Collection[str] = (),
 ) -> None:
-    """Makes several files that get their names together.
+    """Makes several files that appear together.
 
     Args:
-        name: the folder `<name>.incomplete` holds the work, and one of that name lies beside each file
-            to make.
-        flags: each file to make -> the flag that names it, for messages.
-        request: all that decides what is in the files, as JSON writes it.
-        overwrite: whether files that exist are replaced; otherwise they are refused.
-        make: is given each file -> the name to write it under, and makes those that are not there.
-            What it finds there under any other name is its own work from before, too.
-        reusable: names in `<name>.incomplete` that stay for a run with another request, which has to see
-            for itself what it can use of them.
+        name: the work is in the folder `<name>.incomplete`, and in a folder of that name next to each
+            file.
+        flags: the files to make, and the flag that names each, for messages.
+        request: everything that decides the content of the files; JSON-serializable.
+        overwrite: whether to replace existing files. Otherwise they raise an error.
+        make: function that makes the missing files. Its argument maps each file to the path to write it
+            to. Other files next to that path are its own earlier work.
+        reusable: names in `<name>.incomplete` that are kept for runs with another request, which have to
+            check their content.
 
     Raises:
-        InputError: a file exists, a folder is in the way, or `make` raises it; then no work stays.
-        StoppedError: `make` raises it, or the file system refuses; then complete work stays.
+        InputError: a file exists, a folder is in the way, or `make` raised it. The work is removed.
+        StoppedError: a file cannot be written, or `make` raised it. Complete work is kept.
     """
     work = name + files.INCOMPLETE
     incomplete = {
@@ -49,28 +49,28 @@ def make_outputs(
     }
     folders = {os.path.dirname(unnamed): flags[path] for path, unnamed in incomplete.items()}
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
-    goes_on = _holds(note, request)
-    if not (goes_on and gfile.exists(complete)):
+    resumes = _holds(note, request)
+    if not (resumes and gfile.exists(complete)):
         _check_new(flags, overwrite)
-        if not goes_on:
+        if not resumes:
             _check_ours(folders)
             files.remove(complete)
             _clear(folders, reusable)
-            # The note in `work` comes last: it says that all folders are ready.
+            # The request in `work` comes last: it marks all folders as ready.
             for folder in sorted(folders, key=lambda folder: folder == work):
                 files.write_json(os.path.join(folder, _REQUEST), request)
         try:
             make(incomplete)
         except StoppedError as error:
             raise StoppedError(
-                f"{error}; complete work is kept in '{work}', the same command goes on from there"
+                f"{error}; complete work is kept in '{work}', the same command resumes"
             ) from error
         except InputError:
             _remove(folders)
             raise
         files.write_text(complete, "")
     for path, unnamed in incomplete.items():
-        if gfile.exists(unnamed):  # else it got its name before the run was stopped
+        if gfile.exists(unnamed):  # otherwise it was renamed before the run was stopped
             with files.explain_refusal(path):
                 gfile.rename(unnamed, path, overwrite=True)
     _remove(folders)
@@ -79,7 +79,7 @@ def make_outputs(
 def _holds(note: str, request: Mapping[str, Any]) -> bool:
     if not gfile.exists(note):
         return False
-    return files.read_json(note) == json.loads(json.dumps(request))  # tuples are lists there
+    return files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
 
 
 def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
@@ -91,26 +91,26 @@ def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
     existing = [] if overwrite else [path for path in flags if gfile.exists(path)]
     if existing:
         raise InputError(
-            f"--{flags[existing[0]]}: '{existing[0]}' exists already; remove it, name another file "
-            "or give --overwrite"
+            f"--{flags[existing[0]]}: '{existing[0]}' exists already; remove it, choose another name "
+            "or set --overwrite"
         )
 
 
 def _check_ours(folders: Mapping[str, str]) -> None:
-    """Checks that the folders to work in are absent, empty, or of an earlier run."""
+    """Checks that the work folders are missing, empty, or of an earlier run."""
     for folder, flag in folders.items():
         if not gfile.exists(folder):
             continue
         names = gfile.listdir(folder) if gfile.isdir(folder) else [""]
         if names and not any(name.startswith(_REQUEST) for name in names):
             raise InputError(
-                f"--{flag}: '{folder}', the place for unfinished work, holds something else; expected "
-                "it to be free: move it away or name another file"
+                f"--{flag}: '{folder}', the folder for unfinished work, holds other files; move it away "
+                "or choose another name"
             )
 
 
 def _clear(folders: Mapping[str, str], reusable: Collection[str]) -> None:
-    """Makes the folders to work in, and removes what is in them but old notes and what is reusable."""
+    """Makes the work folders, and empties them except for requests and reusable work."""
     for folder, flag in folders.items():
         files.make_directory(folder, flag)
         for name in gfile.listdir(folder):

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from albert_tf import files, gfile
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 
 
 def test_lines_of_a_file_from_anywhere(tmp_path):
@@ -105,7 +105,7 @@ def test_folder_appears_when_it_is_complete(tmp_path):
 
 def test_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file/result: cannot be written"):
+    with pytest.raises(StoppedError, match="file/result: cannot be written"):
         files.write_text(str(tmp_path / "file" / "result"), "text")
     with pytest.raises(InputError, match=r"--output_dir: cannot make the folder '.*file/folder'"):
         files.make_directory(str(tmp_path / "file" / "folder"), "output_dir")

@@ -42,7 +42,9 @@ def test_new_files_appear_together_and_are_not_changed(pair, tmp_path):
     assert make_pair(pair) == ["a", "b"]
     assert files_below(tmp_path) == ["one/a", "two/b"]
     (tmp_path / "one" / "a").unlink()
-    with pytest.raises(InputError, match=r"^--second: '.*/two/b' exists already; remove it, name"):
+    with pytest.raises(
+        InputError, match=r"^--second: '.*/two/b' exists already; remove it, choose"
+    ):
         make_pair(pair)
     assert files_below(tmp_path) == ["two/b"]
     assert sorted(os.listdir(tmp_path / "two")) == ["b"]
@@ -126,7 +128,7 @@ def test_what_somebody_else_left_at_the_place_for_work_stays(pair, tmp_path, nam
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("precious")
     with pytest.raises(
-        InputError, match=r"^--second: '.*/two/a.incomplete', the place for unfinished"
+        InputError, match=r"^--second: '.*/two/a.incomplete', the folder for unfinished"
     ):
         make_pair(pair, overwrite=True)
     assert (tmp_path / name).read_text() == "precious"

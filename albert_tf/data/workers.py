@@ -1,8 +1,7 @@
-"""Worker processes: a function applied to tasks in parallel, where the death of a worker is named.
+"""Worker processes that apply a function to tasks, and report which worker died.
 
-The workers are forked from a server process that has next to nothing imported. (Forking this process
-itself would copy its threads half, e.g. TensorFlow's.) `concurrent.futures` does not say which of its
-processes died.
+The workers are forked from a server process with few imports, as forking this process would not copy its
+threads, e.g. TensorFlow's. `concurrent.futures` does not tell which of its processes died.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple, TypeVar
 
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import ReportedError, StoppedError
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -26,7 +25,7 @@ _Work = Callable[[_Task], _Result]
 
 
 class _Worker(NamedTuple):
-    """A process and this process' end of the pipe to it."""
+    """A worker process and this process' end of the pipe to it."""
 
     process: multiprocessing.process.BaseProcess
     pipe: Connection
@@ -38,17 +37,17 @@ class _Worker(NamedTuple):
 def run_tasks(
     make_work: Callable[[], _Work], tasks: Iterable[_Task], num_workers: int
 ) -> Iterator[_Result]:
-    """Yields the result of each task, in the order in which they are ready.
+    """Yields the results of tasks, in the order in which they complete.
 
     Args:
-        make_work: called once in each worker; what it returns is called with each task. It has to
-            be picklable, and so have tasks and results.
+        make_work: called once in each worker, to make the function for the tasks. It has to be picklable,
+            as well as tasks and results.
         tasks: drawn one ahead of the workers, so that they need not fit in memory together.
-        num_workers: processes at most. With 1, or a single task, the work is done in this process.
+        num_workers: maximum number of processes. With 1, or a single task, this process does the work.
 
     Raises:
         StoppedError: a worker died.
-        InputError: from a task.
+        ReportedError: raised by a task.
         RuntimeError: any other error of a task, with its traceback.
     """
     tasks = iter(tasks)
@@ -73,7 +72,7 @@ def _deal(
     num_workers: int,
     workers: list[_Worker],
 ) -> Iterator[_Result]:
-    """Yields the results of tasks that are dealt to `workers`, which are started as needed."""
+    """Assigns tasks to `workers`, which are started as needed, and yields the results."""
     idle: list[_Worker] = []
     busy: dict[Connection, _Worker] = {}
     for task in tasks:
@@ -107,7 +106,7 @@ def _start(make_work: Callable[[], _Work], number: int) -> _Worker:
 
 @contextlib.contextmanager
 def _hidden_main() -> Iterator[None]:
-    """Keeps a worker from importing the script again, which its work does not need."""
+    """Keeps a worker from importing the main script."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
@@ -117,10 +116,10 @@ def _hidden_main() -> Iterator[None]:
 
 
 def _start_server(context: multiprocessing.context.ForkServerContext) -> None:
-    """Starts the process that workers are forked from, if it does not run yet.
+    """Starts the process that workers are forked from, unless it is running.
 
-    It finds modules by PYTHONPATH only. Its stderr, and with it that of the workers, goes nowhere:
-    what they import may write notes there, and what fails in a worker comes by its pipe.
+    It finds modules only by PYTHONPATH. Its stderr and that of the workers is discarded, because imports
+    may write messages there. A worker's errors come through its pipe.
     """
     context.set_forkserver_preload([__name__])
     path = os.environ.get("PYTHONPATH")
@@ -139,7 +138,7 @@ def _start_server(context: multiprocessing.context.ForkServerContext) -> None:
 
 
 def _wait_for(busy: dict[Connection, _Worker]) -> list[_Worker]:
-    """Returns the workers that have something to say, or are dead; they are no longer busy."""
+    """Waits for workers that have answered or died, and removes them from `busy`."""
     return [busy.pop(pipe) for pipe in wait(list(busy))]
 
 
@@ -155,7 +154,7 @@ def _receive(worker: _Worker) -> _Result:
         result, error = worker.pipe.recv()
     except (EOFError, OSError) as closed:
         raise StoppedError(_describe_death(worker)) from closed
-    if isinstance(error, InputError):
+    if isinstance(error, ReportedError):
         raise error
     if error is not None:
         raise RuntimeError(f"{worker} failed:\n{error}")
@@ -165,14 +164,14 @@ def _receive(worker: _Worker) -> _Result:
 def _describe_death(worker: _Worker) -> str:
     worker.process.join()
     code = worker.process.exitcode
-    how = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+    how = f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
     hint = "; is the memory full?" if -code == signal.SIGKILL else ""
-    return f"{worker} was ended {how}{hint}"
+    return f"{worker} {how}{hint}"
 
 
 def _work(make_work: Callable[[], _Work], pipe: Connection) -> None:
-    """What a worker does until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    """Does a worker's tasks until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     work = None
     while True:
         try:
@@ -183,7 +182,7 @@ def _work(make_work: Callable[[], _Work], pipe: Connection) -> None:
             if work is None:
                 work = make_work()
             answer = work(task), None
-        except InputError as error:
+        except ReportedError as error:
             answer = None, error
         except Exception:
             answer = None, traceback.format_exc()

@@ -1,4 +1,4 @@
-"""Steps that are skipped because loss or gradient is not finite: counted, and their records named."""
+"""Steps that were skipped because the loss or gradient was not finite."""
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -8,26 +8,26 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 
-# Numbers of batches -> the records of each, by file: numbers from 1.
+# Returns the records of batches, given their numbers: for each batch and file, record numbers from 1.
 NameRecords = Callable[[Collection[int]], Mapping[int, Mapping[str, Sequence[int]]]]
 
-# A batch may hold thousands of records, and a warning should be a line.
-_NAMED_AT_MOST = 8
+# Number of records in a warning; a batch may have thousands.
+_MAX_NAMED = 8
 
 
 class BadSteps:
-    """Watches over the steps that are skipped; reads nothing from the device until it is asked.
+    """Counts and reports skipped steps. Reads from the device only in `check`.
 
-    The records of such a step are in `bad_steps.jsonl`, a line for each step, and the first of them in
-    the warning.
+    A warning names the first records of the step's batch, and `bad_steps.jsonl` names all, with one line
+    per step.
 
     Args:
-        most: how many in a row there may be.
+        most: maximum number of consecutive skipped steps.
         output_dir: folder of the run.
-        name_records: finds the records of batches; None where they have no names.
+        name_records: finds the records of batches; None if records have no names.
 
     Attributes:
-        in_a_row: how many the last ones are.
+        in_a_row: number of consecutive skipped steps at the end.
     """
 
     def __init__(self, most: int, output_dir: str, name_records: NameRecords | None):
@@ -38,11 +38,11 @@ class BadSteps:
         self.in_a_row = 0
 
     def add(self, step: int, skipped: tuple[tf.Tensor, tf.Tensor]) -> None:
-        """Notes which of the steps up to `step` were skipped: `skipped_updates` of the trainer."""
+        """Adds the steps up to `step`; `skipped` is the trainer's `skipped_updates`."""
         self._unread.append((step, skipped))
 
-    def go_back(self, step: int, is_chief: bool) -> None:
-        """Forgets the steps after `step`; the chief drops their lines."""
+    def roll_back(self, step: int, is_chief: bool) -> None:
+        """Discards the steps after `step`; the chief also removes their lines from the file."""
         self._unread = []
         self.in_a_row = 0
         if is_chief and (lines := files.read_json_lines(self._path)):
@@ -50,14 +50,14 @@ class BadSteps:
             files.write_json_lines(self._path, kept)
 
     def check(self, batches_ahead: int, is_chief: bool) -> None:
-        """Warns of each step that was skipped.
+        """Warns of each skipped step.
 
         Args:
-            batches_ahead: number of a step's batch, less that of the step.
-            is_chief: whether this worker is the one that writes.
+            batches_ahead: difference between the numbers of a step's batch and of the step.
+            is_chief: whether this worker writes the files.
 
         Raises:
-            InputError: there are too many in a row.
+            InputError: too many consecutive steps were skipped.
         """
         bad = []
         for step, is_skipped in self._read():
@@ -71,9 +71,9 @@ class BadSteps:
             self._report(bad, batches_ahead)
         if self.in_a_row > self._most:
             raise InputError(
-                f"step {bad[-1]}: loss or gradient of {self.in_a_row} steps in a row is not finite; "
-                "the newest checkpoint is from before; start again with a lower --learning_rate or a "
-                "longer warm-up"
+                f"step {bad[-1]}: the loss or gradient of {self.in_a_row} consecutive steps is not "
+                "finite; the newest checkpoint is older; restart with a lower learning rate or a longer "
+                "warm-up"
             )
 
     def _read(self) -> Iterator[tuple[int, bool]]:
@@ -89,14 +89,14 @@ class BadSteps:
             records = {step: found[step + batches_ahead] for step in steps}
             self._write(records)
         for step in steps:
-            named = f"; its records: {_describe(records[step])}" if step in records else ""
+            named = f"; records: {_describe(records[step])}" if step in records else ""
             print(
-                f"warning: step {step}: loss or gradient is not finite; skipped{named}",
+                f"warning: step {step}: skipped, its loss or gradient is not finite{named}",
                 file=sys.stderr,
             )
 
     def _write(self, records: Mapping[int, Mapping[str, Sequence[int]]]) -> None:
-        """Adds steps to the file, in place of what a run that was killed wrote of the same ones."""
+        """Adds steps to the file, replacing those that a killed run wrote before."""
         lines = {line["step"]: line for line in files.read_json_lines(self._path)}
         for step, by_file in records.items():
             lines[step] = {"step": step, "records": by_file}
@@ -105,5 +105,5 @@ class BadSteps:
 
 def _describe(records: Mapping[str, Sequence[int]]) -> str:
     named = [f"{path}, record {number}" for path in records for number in records[path]]
-    more = len(named) - _NAMED_AT_MOST
-    return "; ".join(named[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(named) - _MAX_NAMED
+    return "; ".join(named[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,11 +1,11 @@
 """Checkpoints of a run: variables by their Keras path, in TensorFlow's checkpoint files.
 
-`tf.train.Checkpoint(model)` would follow attributes, and does not see layers that a Keras 3 model keeps
-in a list; it would leave out the blocks of an encoder without a word. So the checkpoint is a dictionary
-from each variable's path to the variable.
+`tf.train.Checkpoint(model)` follows attributes and does not see layers that a Keras 3 model keeps in a
+list. It would silently leave out the blocks of an encoder. So a checkpoint is a dictionary from each
+variable's path to the variable.
 
-Files are written while the training goes on, from copies that share memory with the variables until these
-change. `experimental_enable_async_checkpoint` of TensorFlow keeps the error of the last write to itself.
+Files are written in the background, from copies that share memory with the variables until these change.
+TensorFlow's `experimental_enable_async_checkpoint` is not used: it swallows the error of the last write.
 """
 
 import concurrent.futures
@@ -43,13 +43,13 @@ _METRICS = ".json"
 
 
 class Checkpoints:
-    """The checkpoints of a folder: the newest few.
+    """The checkpoints of a folder.
 
     Args:
         directory: the folder.
-        variables: what to save and restore, by path.
-        max_to_keep: how many; the oldest are removed.
-        keep_every_n_hours: of the oldest, one stays for each time as long as this; None keeps none.
+        variables: variables to save and restore, by path.
+        max_to_keep: number of checkpoints to keep; older ones are removed.
+        keep_every_n_hours: additionally keep one checkpoint per this many hours; None keeps no other.
     """
 
     def __init__(
@@ -80,24 +80,24 @@ class Checkpoints:
 
     @property
     def latest(self) -> str | None:
-        """Prefix of the newest checkpoint; None where there is none."""
+        """Prefix of the newest checkpoint; None if there is none."""
         return latest_checkpoint(self._directory)
 
     def save(self, step: int) -> str:
         """Writes the checkpoint of a step and returns its prefix.
 
         Raises:
-            StoppedError: the file system refuses (full, read-only).
+            StoppedError: a file cannot be written.
         """
         self.start_saving(step)
         self.wait()
         return self.latest
 
     def start_saving(self, step: int) -> None:
-        """Writes the checkpoint of a step while the caller goes on; waits for the one before.
+        """Starts to write the checkpoint of a step in the background; waits for the previous one.
 
         Raises:
-            StoppedError: the file system refused the one before.
+            StoppedError: the previous one could not be written.
         """
         self.wait()
         for path, variable in self._variables.items():
@@ -105,32 +105,33 @@ class Checkpoints:
         self._writing = self._writer.submit(self._write, step)
 
     def wait(self) -> None:
-        """Returns when what `start_saving` began is there.
+        """Waits for the end of `start_saving`.
 
         Raises:
-            StoppedError: the file system refuses (full, read-only).
+            StoppedError: a file could not be written.
         """
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
     def check(self) -> None:
-        """Does what `wait` does where there is nothing to wait for.
+        """Raises the error of a finished `start_saving`, without waiting for an unfinished one.
 
         Raises:
-            StoppedError: the file system has refused.
+            StoppedError: a file could not be written.
         """
         if self._writing is not None and self._writing.done():
             self.wait()
 
     def _write(self, step: int) -> None:
         with files.explain_refusal(f"{self._directory}/{CHECKPOINT_NAME}-{step}"):
-            # The manager would fail on a damaged note, and take a missing one for an empty folder.
+            # With a damaged `checkpoint` file the manager would fail; a missing one it would take for an
+            # empty folder.
             if not has_note(self._directory) and (prefixes := list_checkpoints(self._directory)):
                 write_note(self._directory, prefixes[-self._max_to_keep :])
-            # TensorFlow counts the saves of a process; a run that was killed would count others.
+            # TensorFlow counts the saves of a process, which would differ after a restart.
             self._checkpoint.save_counter.assign(step - 1)
-            # It knows the note alone, which changes where the run goes back; so it is made anew.
+            # A new manager each time, as it reads the `checkpoint` file, which a rollback changes, once.
             tf.train.CheckpointManager(
                 self._checkpoint,
                 self._directory,
@@ -140,12 +141,12 @@ class Checkpoints:
             ).save(checkpoint_number=step)
 
     def restore_latest(self) -> bool:
-        """Reads the newest checkpoint that is whole, with a warning for each that is not.
+        """Restores the newest undamaged checkpoint, with a warning for each damaged one.
 
-        TensorFlow's files have checksums, so damage shows where they are read.
+        TensorFlow's files have checksums, so reading them shows damage.
 
         Returns:
-            whether there is a checkpoint.
+            Whether there is a checkpoint.
 
         Raises:
             InputError: all are damaged, or one does not hold these variables.
@@ -153,29 +154,26 @@ class Checkpoints:
         prefixes = list_checkpoints(self._directory)
         if prefixes and not has_note(self._directory):
             print(
-                f"warning: {self._directory}/checkpoint: missing or damaged; the newest of the "
-                f"{len(prefixes)} checkpoints that are there is used",
+                f"warning: {self._directory}/checkpoint: missing or damaged; using the newest of the "
+                f"{len(prefixes)} checkpoints in the folder",
                 file=sys.stderr,
             )
         return self._restore(prefixes) is not None
 
-    def go_back(self, before: int) -> str:
-        """Reads the newest checkpoint that is whole of a step before the one given.
-
-        Returns:
-            its prefix.
+    def restore_before(self, step: int) -> str:
+        """Restores the newest undamaged checkpoint before a step, and returns its prefix.
 
         Raises:
-            InputError: there is none that is whole.
+            InputError: there is none.
         """
-        older = [p for p in list_checkpoints(self._directory) if step_of(p) < before]
+        older = [p for p in list_checkpoints(self._directory) if step_of(p) < step]
         prefix = self._restore(older)
         if prefix is None:
-            raise InputError(f"{self._directory}: no checkpoint is left to go back to")
+            raise InputError(f"{self._directory}: no older checkpoint is left to roll back to")
         return prefix
 
     def remove_after(self, prefix: str) -> None:
-        """Removes the checkpoints that are newer than one."""
+        """Removes the checkpoints after `prefix`."""
         prefixes = list_checkpoints(self._directory)
         kept = prefixes[: prefixes.index(prefix) + 1]
         write_note(self._directory, kept)
@@ -184,14 +182,14 @@ class Checkpoints:
                 tf.io.gfile.remove(path)
 
     def _restore(self, prefixes: Sequence[str]) -> str | None:
-        """Reads the last of some checkpoints that is whole, and returns its prefix."""
+        """Restores the last undamaged checkpoint, and returns its prefix."""
         damage = None
         for prefix in reversed(prefixes):
             try:
                 values = CheckpointReader(prefix).read_all(self._variables, stored_by_path)
             except UnreadableCheckpointError as error:
                 damage = error
-                print(f"warning: {error}; trying the one before", file=sys.stderr)
+                print(f"warning: {error}; trying the previous one", file=sys.stderr)
                 continue
             assign(self._variables, values)
             return prefix
@@ -201,23 +199,23 @@ class Checkpoints:
 
 
 def save_checkpoint(model: keras.Model, prefix: str) -> None:
-    """Writes a model's weights as one checkpoint, apart from those of a run.
+    """Writes a model's weights as a single checkpoint.
 
     Args:
-        model: whose weights.
-        prefix: what the names of the files begin with.
+        model: the model.
+        prefix: prefix of the file names.
 
     Raises:
-        InputError: the file system refuses (full, read-only).
+        StoppedError: a file cannot be written.
     """
     write_checkpoint(prefix, tensors_of(variables_by_path(model.weights), stored_by_path))
 
 
 class BestCheckpoint:
-    """The weights that did best in evaluation, with the metrics that say so, in a folder of their own.
+    """The weights with the best evaluation, and their metrics, in a folder of their own.
 
-    TensorFlow's note of the latest checkpoint is written last. Until then the folder holds the best
-    before, so a run that is killed in between has lost nothing.
+    TensorFlow's `checkpoint` file is written last. Until then the previous best is valid, so a run loses
+    nothing if it is killed in between.
 
     Args:
         directory: the folder.
@@ -228,19 +226,19 @@ class BestCheckpoint:
 
     @property
     def prefix(self) -> str | None:
-        """Prefix of the checkpoint; None where there is none yet."""
+        """Prefix of the checkpoint; None if there is none yet."""
         return latest_checkpoint(self._directory)
 
     @property
     def metrics(self) -> dict[str, float] | None:
-        """Its metrics; None where there is none yet."""
+        """Its metrics; None if there is none yet."""
         return files.read_json(f"{self.prefix}{_METRICS}") if self.prefix else None
 
     def replace(self, model: keras.Model, step: int, metrics: Mapping[str, float]) -> None:
-        """Keeps the weights of a step in place of those before.
+        """Replaces the checkpoint by the weights of a step.
 
         Raises:
-            StoppedError: the file system refuses (full, read-only).
+            StoppedError: a file cannot be written.
         """
         path = f"{self._directory}/{CHECKPOINT_NAME}-{step}{_METRICS}"
         files.make_directory(self._directory, "output_dir")

@@ -1,4 +1,4 @@
-"""Evaluation and prediction on any number of replicas: what needs no optimizer."""
+"""Evaluation and prediction on any number of replicas."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -10,33 +10,33 @@ import tensorflow as tf
 
 Batch = Mapping[str, tf.Tensor]
 Batches = tf.data.Dataset | tf.distribute.DistributedDataset
-# Means in two parts, totals and weights; for a row of steps with the steps as first axis.
+# Means as pairs of total and weight, of one step, or of several steps along the first axis.
 Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class Loss(Protocol):
-    """What the trainer asks of a loss; `albert_tf.losses` has them."""
+    """A loss as the trainer uses it; see `albert_tf.losses`."""
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """What this part of the batch adds to each denominator of the loss."""
+        """Returns this micro-batch's share of each denominator of the loss."""
 
     def metrics(self, batch: Batch, outputs) -> Means:
-        """Means over this part of the batch, to report and to make the loss of."""
+        """Returns the means over this micro-batch, for the loss and the reports."""
 
     def total(self, means: Means, weights: dict[str, tf.Tensor]) -> tf.Tensor:
-        """This part's share of the loss, given the denominators of the whole batch."""
+        """Returns this micro-batch's share of the loss, given the denominators of the whole batch."""
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """What follows from the means, `loss` among it or among them."""
+        """Returns the metrics that follow from the means; `loss` is one of these or of the means."""
 
 
 class Evaluator:
-    """Runs a model that was made under `strategy.scope()`.
+    """Runs a model that was created under `strategy.scope()`.
 
     Args:
         model: maps a batch to what `loss` reads.
-        loss: says what to report.
-        strategy: where the replicas are.
+        loss: computes the metrics.
+        strategy: strategy of the replicas.
     """
 
     def __init__(self, model: keras.Model, loss: Loss, strategy: tf.distribute.Strategy):
@@ -47,16 +47,16 @@ class Evaluator:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the one of the workers that writes what all of them did."""
+        """Whether this worker writes the files of all."""
         return self.strategy.extended.should_checkpoint
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one worker."""
+        """Whether there is a single worker."""
         return not isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
     def any_worker(self, flag: bool) -> bool:
-        """Returns whether the flag is set in any of the workers; waits until each has asked."""
+        """Returns whether the flag is set in any worker; waits for all workers."""
         if self.is_alone:
             return flag
         flags = self.strategy.experimental_distribute_values_from_function(
@@ -65,7 +65,7 @@ class Evaluator:
         return bool(self.strategy.reduce("sum", flags, axis=None) > 0)
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns the means of `loss.metrics` over all batches, and what follows from them."""
+        """Returns the means of `loss.metrics` over all batches, and the metrics derived from them."""
         distributed = self._distribute(batches)
         step = self._compile(self._evaluation_step, distributed)
         totals = MeanAccumulator()
@@ -74,7 +74,7 @@ class Evaluator:
         return self.derive(totals.result())
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns the metrics and what follows from them."""
+        """Returns the metrics and those derived from them."""
         return {**metrics, **self._loss.derive(metrics)}
 
     def _evaluation_step(self, batch: Batch) -> Means:
@@ -84,14 +84,11 @@ class Evaluator:
         return self._reduce(self.strategy.run(evaluate, args=(batch,)))
 
     def predict(self, batches: tf.data.Dataset) -> np.ndarray:
-        """Returns the model's outputs of all batches, joined along the first axis.
-
-        The model has to return one tensor.
-        """
+        """Returns the outputs of a model with a single output, joined along the first axis."""
         return np.concatenate(list(self.predict_batches(batches)))
 
     def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
-        """Yields the model's outputs of each batch, as arrays in the structure that it returns."""
+        """Yields the model's outputs of each batch, as arrays in their structure."""
         distributed = self._distribute(batches)
         step = self._compile(self._prediction_step, distributed)
         for batch in distributed:
@@ -110,10 +107,10 @@ class Evaluator:
         return self.model(inputs, training=training)
 
     def _distribute(self, batches: tf.data.Dataset) -> Batches:
-        """Splits each batch over the replicas; one CPU device takes it as it is.
+        """Splits each batch over the replicas, except on a single CPU device.
 
-        TensorFlow distributes by a generator, and on Python 3.11 a process that has made one gets every
-        large tensor from the kernel anew (`ApplyPython311MemoryPatch` in generator_dataset_op.cc sets
+        TensorFlow distributes with a generator dataset. On Python 3.11 the first one of a process makes
+        every large tensor a new mapping (`ApplyPython311MemoryPatch` in generator_dataset_op.cc sets
         glibc's M_MMAP_THRESHOLD). With XLA, page faults took a quarter of a step of ALBERT-base's layers.
         """
         if self._is_one_cpu:
@@ -128,14 +125,14 @@ class Evaluator:
         return tf.DeviceSpec.from_string(device).device_type == "CPU"
 
     def _compile(self, step: Callable, batches: Batches) -> Callable:
-        """Returns the graph of a step; the same one for data sets of the same shapes.
+        """Returns the graph of a step, the same one for datasets of the same specification.
 
-        The signature keeps unknown lengths unknown: one graph for batches of all lengths.
+        The signature keeps free lengths free, so there is one graph for batches of all lengths.
         """
         spec = batches.element_spec
         key = (step.__name__, *tf.nest.flatten(spec, expand_composites=True))
         if key not in self._graphs:
-            # Nothing in a step branches on a tensor's value, so there is nothing to convert.
+            # No step branches on a tensor's value, so there is nothing for AutoGraph to convert.
             self._graphs[key] = tf.function(step, input_signature=[spec], autograph=False)
         return self._graphs[key]
 
@@ -144,7 +141,7 @@ class Evaluator:
 
 
 class MeanAccumulator:
-    """Adds up means of several steps; reads nothing from the device until it is asked."""
+    """Adds up means of several steps. Reads from the device only in `result`."""
 
     def __init__(self):
         self._means: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
@@ -156,11 +153,11 @@ class MeanAccumulator:
             self._means[name] = (old_total + total, old_weight + weight)
 
     def add_steps(self, means: Means) -> None:
-        """Adds the means of a row of steps."""
+        """Adds the means of several steps."""
         self.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
 
     def result(self) -> dict[str, Any]:
-        """Returns each mean, a float or a list of them; 0 where nothing had weight."""
+        """Returns each mean, a float or a list of floats; 0 if the weight is 0."""
         return {
             name: tf.math.divide_no_nan(total, weight).numpy().tolist()
             for name, (total, weight) in self._means.items()

@@ -1,6 +1,6 @@
-"""What ends a run from outside: SIGTERM, Ctrl-C and lost workers.
+"""Interruptions from outside: SIGTERM, Ctrl-C and lost workers.
 
-Schedulers send SIGTERM before they take a machine away.
+Schedulers send SIGTERM before they preempt a machine.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ _STDERR = 2
 
 
 class Preemption:
-    """Notes SIGTERM and Ctrl-C, so that the run ends where nothing is lost.
+    """Records SIGTERM and Ctrl-C, so that the run can save its state before it ends.
 
-    A second Ctrl-C ends the process at once.
+    A second Ctrl-C ends the process immediately.
 
     Args:
-        is_alone: whether there are no other workers, which would wait for one that ends.
+        is_alone: whether there are no other workers, which would wait for this one.
     """
 
     def __init__(self, is_alone: bool):
@@ -35,14 +35,14 @@ class Preemption:
 
     @property
     def requested(self) -> bool:
-        """Whether the run is to end."""
+        """Whether the run should end."""
         return self._signal is not None
 
     def __enter__(self) -> "Preemption":
-        # Python handles signals in the main thread, and only there can handlers be set.
+        # Signal handlers can only be set in the main thread.
         if threading.current_thread() is threading.main_thread():
             self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._note)
-            # Ctrl-C is ignored in the background jobs of a shell script.
+            # Background jobs of a shell script ignore Ctrl-C.
             if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
                 self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._note)
         return self
@@ -53,12 +53,12 @@ class Preemption:
 
     @contextlib.contextmanager
     def nothing_to_save(self) -> Iterator[None]:
-        """Within, a signal ends the run at once, unless other workers wait for this one."""
+        """Lets a signal end the block immediately, unless other workers wait for this one."""
         self._may_raise = self._is_alone
         try:
             self._end_if_requested()
             yield
-            # Python drops what is raised in a destructor.
+            # Python discards exceptions raised in a destructor.
             self._end_if_requested()
         finally:
             self._may_raise = False
@@ -66,16 +66,19 @@ class Preemption:
     def end(self) -> NoReturn:
         """Ends the run."""
         if self._signal == signal.SIGINT:
-            raise Preempted("stopped by Ctrl-C; the same command goes on", 128 + signal.SIGINT)
-        raise Preempted("stopped by SIGTERM; the same command goes on")
+            raise Preempted("stopped by Ctrl-C; the same command resumes", 128 + signal.SIGINT)
+        raise Preempted("stopped by SIGTERM; the same command resumes")
 
     def _note(self, number: int, frame: object) -> None:
         self._signal = self._signal or number
         if number == signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
             if not self._may_raise:
-                # Not print, which must not be called while it is at work.
-                os.write(_STDERR, b"\nCtrl-C: saving after this step; Ctrl-C again ends at once\n")
+                # Not print, which is not reentrant.
+                os.write(
+                    _STDERR,
+                    b"\nCtrl-C: saving after this step; press Ctrl-C again to quit immediately\n",
+                )
         self._end_if_requested()
 
     def _end_if_requested(self) -> None:
@@ -85,13 +88,13 @@ class Preemption:
 
 @contextlib.contextmanager
 def explain_lost_worker(is_alone: bool) -> Iterator[None]:
-    """Says in one line that another worker is gone, where what is done within fails on that.
+    """Turns TensorFlow's error about a lost worker into a `StoppedError`.
 
     Args:
         is_alone: whether there are no other workers.
 
     Raises:
-        StoppedError: another worker is gone.
+        StoppedError: another worker was lost.
     """
     try:
         yield
@@ -99,6 +102,6 @@ def explain_lost_worker(is_alone: bool) -> Iterator[None]:
         if is_alone:
             raise
         raise StoppedError(
-            f"another worker is gone ({files.reason(error)}); start all of them again with the same "
-            "commands, and they go on from the newest checkpoint"
+            f"another worker was lost ({files.reason(error)}); restart all workers with the same "
+            "commands to resume from the newest checkpoint"
         ) from error

@@ -1,16 +1,15 @@
-"""From the first step to the last: progress, summaries, evaluation, checkpoints, resuming.
+"""The training loop: reports, evaluation, checkpoints, resuming and rollbacks.
 
-What a run leaves in its folder:
+A run writes to its folder:
 
     ckpt-*, checkpoint     the newest checkpoints, with the optimizer's state
-    best/                  the weights that did best in evaluation, and their metrics
-    metrics.jsonl          a line for each report: step, split, metrics
-    bad_steps.jsonl        a line for each step that was skipped: step, records
-    train/, eval/          the same as TensorBoard summaries
+    best/                  the weights with the best evaluation, and their metrics
+    metrics.jsonl          one line per report: step, split, metrics
+    bad_steps.jsonl        one line per skipped step: step, records
+    train/, eval/          the same metrics as TensorBoard summaries
 
-A run that was killed loses the updates after its newest checkpoint, and `metrics.jsonl` loses their
-reports; TensorBoard, which only adds, shows them twice. The same is true of a run that goes back from a
-loss spike.
+A killed run loses the updates after its newest checkpoint, and `metrics.jsonl` loses their reports when
+the run resumes. TensorBoard, which can only append, shows them twice. A rollback does the same.
 """
 
 import math
@@ -23,20 +22,19 @@ from albert_tf.errors import InputError, Preempted
 from albert_tf.training.bad_steps import BadSteps, NameRecords
 from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.interval import Interval
 from albert_tf.training.plan import BEST_DIR, TrainingPlan
-from albert_tf.training.reports import Reports
+from albert_tf.training.reports import Interval, Reports
 from albert_tf.training.spikes import Spike, SpikeWatch
 from albert_tf.training.trainer import Trainer
 
 
 def best_checkpoint(output_dir: str) -> str:
-    """Returns what to load of a run: the best or, where nothing was evaluated, the newest."""
+    """Returns the best checkpoint of a run or, if nothing was evaluated, the newest."""
     return BestCheckpoint(f"{output_dir}/{BEST_DIR}").prefix or output_dir
 
 
 def best_metrics(output_dir: str) -> dict[str, float] | None:
-    """Returns the metrics of a run's best checkpoint; None where nothing was evaluated."""
+    """Returns the metrics of a run's best checkpoint; None if nothing was evaluated."""
     return BestCheckpoint(f"{output_dir}/{BEST_DIR}").metrics
 
 
@@ -44,15 +42,15 @@ def resume(trainer: Trainer, output_dir: str) -> bool:
     """Restores the newest checkpoint of a run's folder.
 
     Returns:
-        whether there is one.
+        Whether there is a checkpoint.
 
     Raises:
-        InputError: it is damaged, or of another model or optimizer.
+        InputError: all checkpoints are damaged, or one is of another model or optimizer.
     """
     if not Checkpoints(output_dir, trainer.state, max_to_keep=1).restore_latest():
         return False
     if trainer.is_chief:
-        print(f"goes on at step {trainer.step} of {output_dir}")
+        print(f"resuming {output_dir} from step {trainer.step}")
     return True
 
 
@@ -66,22 +64,22 @@ def train(
     """Trains from the trainer's step to the end of the plan.
 
     Args:
-        trainer: makes the updates; at its first step, or as `resume` left it.
-        plan: how long, and what to do on the way.
-        batches_from: returns the batches from a number on, counted from 0; the same ones in every run.
-        evaluate: returns metrics of held-out data; None where there is none.
-        name_records: finds the records of batches that did harm; None where they have no names.
+        trainer: trainer at its first step, or as `resume` left it.
+        plan: how long to train, and when to report, evaluate and save.
+        batches_from: returns the batches from a number on, counted from 0; reproducible.
+        evaluate: returns the metrics of held-out data; None for no evaluation.
+        name_records: finds the records of bad batches; None if records have no names.
 
     Raises:
-        InputError: too many steps in a row are skipped, or an evaluation is not finite.
-        StoppedError: the file system refuses (full, read-only).
-        Preempted: SIGTERM or Ctrl-C was received; the step that was under way is saved.
+        InputError: too many consecutive steps were skipped, or a metric of an evaluation is not finite.
+        StoppedError: a file cannot be written.
+        Preempted: SIGTERM or Ctrl-C was received. The current step has been saved.
     """
     _Run(trainer, plan, batches_from, evaluate, name_records).run()
 
 
 class _Run:
-    """What `train` does; its arguments are the same."""
+    """One call of `train`, with the same arguments."""
 
     def __init__(
         self,
@@ -119,10 +117,10 @@ class _Run:
     def run(self) -> None:
         """Trains to the end of the plan."""
         step, end = self._trainer.step, self._plan.num_train_steps
-        # The curve starts where the model does; and a run may be killed before it has evaluated.
+        # The learning curve starts at step 0, and a run may be killed before an evaluation.
         lacks_evaluation = self._evaluate_model is not None and not self._reports.has("eval", step)
         if step >= end and not lacks_evaluation:
-            print(f"{self._plan.description}: has {step} of {end} steps already")
+            print(f"{self._plan.description}: {step} of {end} steps are done already")
             return
         with self._reports, self._preemption:
             try:
@@ -138,7 +136,7 @@ class _Run:
             self._wait_for_checkpoint()
 
     def _train_until_spike(self) -> None:
-        """Trains to the end of the plan, or to a spike, and then goes back to a checkpoint."""
+        """Trains to the end of the plan, or to a spike and its rollback."""
         trainer, plan = self._trainer, self._plan
         step = trainer.step
         batches = trainer.distribute(self._batches_from(step + trainer.history.ahead))
@@ -157,10 +155,10 @@ class _Run:
                 continue
             self._bad_steps.check(trainer.history.ahead - 1, trainer.is_chief)
             if spike := self._find_spike():
-                self._go_back(spike)
+                self._roll_back(spike)
                 return
             self._report(step, interval)
-            # What made a gradient infinite may be in the weights.
+            # The weights may be what made the gradient infinite.
             saves &= step == plan.num_train_steps or not self._bad_steps.in_a_row
             if saves:
                 self._save(step)
@@ -171,7 +169,7 @@ class _Run:
             interval = Interval()
 
     def _find_spike(self) -> Spike | None:
-        """Says which spikes there are, and returns the first that the run goes back from."""
+        """Warns of spikes, and returns the first one if the run is to roll back."""
         for spike in self._spikes.find():
             if self._trainer.is_chief:
                 print(f"warning: {spike}", file=sys.stderr)
@@ -179,27 +177,27 @@ class _Run:
                 return spike
         return None
 
-    def _go_back(self, spike: Spike) -> None:
-        """Goes back to a checkpoint, from where the run goes on with the batches after the spike's.
+    def _roll_back(self, spike: Spike) -> None:
+        """Rolls back to a checkpoint, to continue with the batches after the spike.
 
-        To the newest one; where it came no further than before, to one before that of the last time.
-        All workers do the same, as what decides is the same for all.
+        It is the newest checkpoint or, if the run got no further than the last spike, one before that of
+        the last rollback. All workers decide the same.
         """
         trainer, history = self._trainer, self._trainer.history
-        return_ = history.plan_return(spike.step)
+        rollback = history.plan_rollback(spike.step)
         self._wait_for_checkpoint()
-        prefix = self._checkpoints.go_back(return_.before)
-        # Only when all have read it the others are removed.
+        prefix = self._checkpoints.restore_before(rollback.before)
+        # Wait until all workers have read it before removing the others.
         trainer.any_worker(False)
-        history.set_return(return_, trainer.step)
+        history.record_rollback(rollback, trainer.step)
         if trainer.is_chief:
             self._checkpoints.remove_after(prefix)
             print(
-                f"goes back to step {trainer.step}, and on with the batches after the spike's",
+                f"rolling back to step {trainer.step}; continuing with the batches after the spike",
                 file=sys.stderr,
             )
-        self._reports.go_back(trainer.step)
-        self._bad_steps.go_back(trainer.step, trainer.is_chief)
+        self._reports.roll_back(trainer.step)
+        self._bad_steps.roll_back(trainer.step, trainer.is_chief)
         self._spikes.forget()
 
     def _save(self, step: int) -> None:
@@ -207,7 +205,7 @@ class _Run:
             self._checkpoints.start_saving(step)
 
     def _wait_for_checkpoint(self) -> None:
-        """Returns when what the chief writes is there for all."""
+        """Waits until the chief has written its checkpoint."""
         if self._trainer.is_chief:
             self._checkpoints.wait()
         self._trainer.any_worker(False)
@@ -220,14 +218,14 @@ class _Run:
         self._checkpoints.check()
 
     def _evaluate(self) -> None:
-        """Evaluates, keeps the weights where they are the best so far, and then reports.
+        """Evaluates, keeps the weights if they are the best so far, and then reports.
 
-        In this order, because a step that is reported is not evaluated again.
+        The report comes last because a reported step is not evaluated again after a restart.
         """
         trainer, plan, step = self._trainer, self._plan, self._trainer.step
         with self._preemption.nothing_to_save():
             metrics = _checked(self._evaluate_model(), step)
-            # What was not trained is never the best.
+            # Untrained weights are never the best.
             if trainer.is_chief and step > 0 and _is_best(plan, metrics[plan.best_metric]):
                 plan.best.replace(trainer.model, step, metrics)
             self._reports.write("eval", step, metrics)
@@ -246,7 +244,7 @@ def _checked(metrics: dict[str, float], step: int) -> dict[str, float]:
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise InputError(
-                f"step {step}: {name} is {value}; start again from a checkpoint before, "
-                "with a lower --learning_rate or a longer warm-up"
+                f"step {step}: {name} is {value}; restart from an earlier checkpoint with a lower "
+                "learning rate or a longer warm-up"
             )
     return metrics

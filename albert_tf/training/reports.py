@@ -1,20 +1,91 @@
-"""Where metrics go while a run is on: progress, `metrics.jsonl`, TensorBoard."""
+"""Metrics of a run: averaged over intervals, and reported to the progress, a file and TensorBoard."""
 
 import contextlib
+import time
 import types
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import StoppedError
 from albert_tf.progress import Progress
+from albert_tf.training.evaluator import MeanAccumulator, Means
+from albert_tf.training.trainer import Trainer
 
 _NOTHING: Mapping = types.MappingProxyType({})
+_COUNT = "_per_update"
+
+
+class Summary(NamedTuple):
+    """The summary of an interval.
+
+    Attributes:
+        metrics: means; reproducible.
+        rates: numbers per second, e.g. of sequences and tokens.
+        trust_ratios: mean trust ratio of each variable, by path.
+        counts: numbers to add up over the intervals, reproducible: `skipped_updates`, and `tokens_seen`
+            if the loss counts tokens.
+    """
+
+    metrics: dict[str, float]
+    rates: dict[str, float]
+    trust_ratios: dict[str, float]
+    counts: dict[str, int]
+
+
+class Interval:
+    """Steps between two reports; the time starts when the interval is created.
+
+    Args:
+        compiles: whether the steps of the first `add` include compilation. They don't count for the
+            rates, unless there are no others.
+    """
+
+    def __init__(self, compiles: bool = False):
+        self._means = MeanAccumulator()
+        self._steps = 0
+        self._compiles = compiles
+        # Pairs (number of steps, time) from which the rates can be measured.
+        self._timed_from: list[tuple[int, float]] = [(0, time.monotonic())]
+
+    def add(self, means: Means, count: int) -> None:
+        """Adds the means of `count` steps, as returned by the trainer."""
+        self._means.add_steps(means)
+        self._steps += count
+        if self._compiles:
+            self._timed_from.append((self._steps, time.monotonic()))
+            self._compiles = False
+
+    def summarize(self, trainer: Trainer) -> Summary:
+        """Waits for the steps and returns their summary."""
+        means = self._means.result()
+        steps_before, start = next(
+            (steps, start) for steps, start in reversed(self._timed_from) if steps < self._steps
+        )
+        seconds = (time.monotonic() - start) / (1 - steps_before / self._steps)
+        trust_ratios = means.pop("trust_ratios", [])
+        skipped = round(means.pop("skipped_updates") * self._steps)
+        # The batches of skipped steps do not count.
+        seen = {
+            name.removesuffix(_COUNT): means.pop(name) * (self._steps - skipped)
+            for name in list(means)
+            if name.endswith(_COUNT)
+        }
+        counts = {"skipped_updates": skipped}
+        if "tokens" in seen:
+            counts["tokens_seen"] = round(seen["tokens"])
+        return Summary(
+            metrics=trainer.derive(means),
+            rates={f"{name}_per_second": count / seconds for name, count in seen.items()},
+            trust_ratios=dict(zip(trainer.trust_ratio_paths, trust_ratios, strict=True)),
+            counts=counts,
+        )
 
 
 def read_reports(output_dir: str) -> list[dict]:
-    """Returns what a run reported to `metrics.jsonl`, in order: step, split, metrics."""
+    """Returns the lines of a run's `metrics.jsonl`, in order: step, split, metrics."""
     return files.read_json_lines(_path(output_dir))
 
 
@@ -23,14 +94,14 @@ def _path(output_dir: str) -> str:
 
 
 class Reports:
-    """Where metrics go while a run is on: progress, `metrics.jsonl`, TensorBoard.
+    """Reports metrics to the progress, `metrics.jsonl` and TensorBoard.
 
     Args:
         output_dir: folder of the run.
-        description: what progress calls the run.
-        num_train_steps: steps in all.
-        step: steps done before; reports of later ones, from a run that was killed, are dropped.
-        is_chief: whether to report; what the other workers of a run do is in the reports of one.
+        description: name of the run in progress lines.
+        num_train_steps: total number of steps.
+        step: number of steps done. Reports of later ones, which a killed run wrote, are discarded.
+        is_chief: whether this worker reports.
     """
 
     def __init__(
@@ -61,25 +132,25 @@ class Reports:
             with files.explain_refusal(self._output_dir):
                 self._exit_stack.close()
         except StoppedError:
-            # What came first is what the user has to hear.
+            # The first error is the one to report.
             if exception_type is None:
                 raise
 
     def has(self, split: str, step: int) -> bool:
-        """Returns whether there is a report of a split at a step."""
+        """Returns whether a split was reported at a step."""
         return any(line["split"] == split and line["step"] == step for line in self._lines)
 
     def last(self, name: str) -> float:
-        """Returns what the `train` split last reported under a name; 0 where it did not."""
+        """Returns the last reported value of a metric; 0 if there is none."""
         return next((line[name] for line in reversed(self._lines) if name in line), 0)
 
     def advance(self, step: int) -> None:
-        """Notes that the run has reached a step."""
+        """Updates the progress to a step."""
         if self._is_chief:
             self._progress.update(self._count_to(step))
 
     def _count_to(self, step: int) -> float:
-        """Returns the steps that progress has still to count; the run's first ones are counted here."""
+        """Returns the number of steps since the last update; the first steps are added without a rate."""
         count = step - self._progress.done
         if count > 0 and not self._has_stepped:
             self._has_stepped = True
@@ -87,8 +158,8 @@ class Reports:
             return 0
         return count
 
-    def go_back(self, step: int) -> None:
-        """Drops the reports of later steps than `step`, to which the run has gone back."""
+    def roll_back(self, step: int) -> None:
+        """Discards the reports of steps after `step`."""
         self._lines = [line for line in self._lines if line["step"] <= step]
         self.advance(step)
 
@@ -104,10 +175,10 @@ class Reports:
 
         Args:
             split: `train` or `eval`.
-            step: the number of updates so far.
-            metrics: what goes everywhere; the same in every run.
-            rates: what is another in each run, and not in `metrics.jsonl`.
-            details: what is in TensorBoard alone.
+            step: number of updates so far.
+            metrics: reproducible values, reported everywhere.
+            rates: values that differ between runs, not for `metrics.jsonl`.
+            details: values for TensorBoard alone.
         """
         if not self._is_chief:
             return

@@ -1,8 +1,8 @@
-"""Loss spikes: found, explained, and gone back from.
+"""Loss spikes: detection, explanation, and rollback.
 
-A spike is a step whose loss is above the median of the last ones by a factor. By then an update before
-it may have done the harm, or the step's batch is of another kind than all others. So the way out is to
-go back to a checkpoint and to go on with other batches than those that led there.
+A spike is a step whose loss exceeds the median of the losses before it by a factor. Its cause may be an
+earlier update, or a batch of another kind than all others. So a run can roll back to a checkpoint and
+continue with other batches than those that led to the spike.
 """
 
 import dataclasses
@@ -14,19 +14,21 @@ import numpy as np
 
 from albert_tf.training.evaluator import Means
 
-# Losses whose median counts, and how many there have to be.
+# Number of losses whose median counts, and the least number for a median.
 _WINDOW = 100
 _LEAST = 11
 
 
 class LossHistory:
-    """What the decisions about spikes depend on; saved with a run, which so goes on to the same ones.
+    """The state of spike detection, which is saved with a run so that a resumed one decides the same.
+
+    The names of the variables are part of the checkpoint format.
 
     Attributes:
-        recent_losses: the last losses, float32; the oldest first, NaN where there are none yet.
-        batches_left_out: how many batches were left out so far.
-        furthest_spike: the step of the furthest spike that the run went back from.
-        returned_to: the step that it went back to the last time.
+        recent_losses: last losses, float32; the oldest first, NaN if there are fewer.
+        batches_left_out: number of batches left out so far.
+        furthest_spike: last step from which the run rolled back.
+        returned_to: step to which it rolled back the last time.
     """
 
     def __init__(self):
@@ -41,37 +43,37 @@ class LossHistory:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """All of them."""
+        """All variables."""
         return [self.recent_losses, self.batches_left_out, self.furthest_spike, self.returned_to]
 
     @property
     def ahead(self) -> int:
-        """How many batches were left out so far: after step n comes batch n + ahead, from 0."""
+        """Number of batches left out so far: after step n comes batch n + ahead, from 0."""
         return int(self.batches_left_out.numpy())
 
-    def plan_return(self, spike_step: int) -> "Return":
-        """Returns what a spike asks for."""
+    def plan_rollback(self, spike_step: int) -> "Rollback":
+        """Returns the rollback from a spike."""
         furthest = int(self.furthest_spike.numpy())
-        return Return(
+        return Rollback(
             batches_used=spike_step + self.ahead,
             furthest_spike=max(spike_step, furthest),
             before=spike_step if spike_step > furthest else int(self.returned_to.numpy()),
         )
 
-    def set_return(self, planned: "Return", step: int) -> None:
-        """Notes that the run went back to a step, whose checkpoint it has read."""
-        self.batches_left_out.assign(planned.batches_used - step)
-        self.furthest_spike.assign(planned.furthest_spike)
+    def record_rollback(self, rollback: "Rollback", step: int) -> None:
+        """Records a rollback to `step`, whose checkpoint has been restored."""
+        self.batches_left_out.assign(rollback.batches_used - step)
+        self.furthest_spike.assign(rollback.furthest_spike)
         self.returned_to.assign(step)
 
 
-class Return(NamedTuple):
-    """How a run goes back from a spike.
+class Rollback(NamedTuple):
+    """How to roll back from a spike.
 
     Attributes:
-        batches_used: number of the first batch that was not used yet.
-        furthest_spike: the step of the furthest spike so far.
-        before: the run goes back to the newest checkpoint of a step before this one.
+        batches_used: number of the first unused batch.
+        furthest_spike: last step with a spike so far.
+        before: the run rolls back to the newest checkpoint before this step.
     """
 
     batches_used: int
@@ -86,9 +88,9 @@ class Spike:
     Attributes:
         step: the step.
         loss: its loss.
-        median: of the losses before it.
+        median: median of the losses before it.
         gradient_norm: global norm of its gradients.
-        trust_ratios: of its update, by the path of the variable; none without LAMB.
+        trust_ratios: trust ratio of each variable, by path; empty without LAMB.
     """
 
     step: int
@@ -109,14 +111,14 @@ class Spike:
 
 
 class SpikeWatch:
-    """Finds spikes; reads nothing from the device until it is asked.
+    """Finds spikes. Reads from the device only in `find`.
 
     Args:
         threshold: factor by which the loss of a spike exceeds the median of the losses before it; 0
             finds none.
-        history: holds the losses before.
-        derive: means of a step -> its metrics, `loss` among them.
-        trust_ratio_paths: paths of the variables whose trust ratios the means hold.
+        history: losses of the earlier steps.
+        derive: computes the metrics, including `loss`, from the means of a step.
+        trust_ratio_paths: paths of the variables with a trust ratio.
     """
 
     def __init__(
@@ -134,17 +136,17 @@ class SpikeWatch:
         self._is_in_spike = False
 
     def add(self, step: int, means: Means) -> None:
-        """Notes the means of the steps up to `step`, as the trainer returns them."""
+        """Adds the means of the steps up to `step`, as returned by the trainer."""
         if self._threshold:
             self._unread.append((step, means))
 
     def forget(self) -> None:
-        """Forgets the steps that were not looked at: the run goes back to before them."""
+        """Discards the steps added since the last `find`, for a rollback to before them."""
         self._unread = []
         self._is_in_spike = False
 
     def find(self) -> Iterator[Spike]:
-        """Yields the first step of each spike; at the end the history holds all losses so far."""
+        """Yields the first step of each spike, and then adds the losses to the history."""
         recent = self._history.recent_losses.numpy()
         for last, means in self._unread:
             losses = self._losses(means)
@@ -163,7 +165,7 @@ class SpikeWatch:
         self._unread = []
 
     def _losses(self, means: Means) -> list[float]:
-        """Returns the loss of each step, NaN where the step was skipped."""
+        """Returns the loss of each step, NaN for skipped ones."""
         parts = {
             name: (total.numpy(), weight.numpy())
             for name, (total, weight) in means.items()

@@ -1,8 +1,8 @@
-"""One training step on any number of replicas.
+"""Training steps on any number of replicas.
 
-`model.fit` does not carry this: under `MirroredStrategy` Keras clips each replica's gradients before
-they are summed, so two replicas would learn something else than one. Here the gradients are summed
-over the replicas once, then clipped, then given to an optimizer that does neither.
+`model.fit` is not used: under `MirroredStrategy` Keras clips each replica's gradients before the sum, so
+the result would depend on the number of replicas. Here the gradients are summed over the replicas once,
+then clipped, then passed to an optimizer that does neither.
 """
 
 from collections.abc import Iterator
@@ -14,26 +14,26 @@ from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
 from albert_tf.training.spikes import LossHistory
 
-# By the variable's number among the trainable ones.
+# By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
 
 
 class Trainer(Evaluator):
-    """Trains a model that was made under `strategy.scope()`.
+    """Trains a model that was created under `strategy.scope()`.
 
     Args:
-        model: maps a batch to what `loss` reads.
-        loss: what to minimise.
-        optimizer: neither clips nor accumulates; made under the scope too.
-        strategy: where the replicas are.
-        seed: of the dropout.
-        accumulate_steps: parts that a replica cuts its share of a batch into, to hold the activations of
-            one at a time; each replica's share has to divide by it.
-        jit_compile: whether XLA compiles what a replica computes before the gradients are summed.
-        clip_norm: the greatest global norm of the gradients, 1.0 in BERT and ALBERT.
+        model: the model.
+        loss: loss of the model's outputs.
+        optimizer: optimizer without clipping and accumulation, created under the scope too.
+        strategy: strategy of the replicas.
+        seed: seed of the dropout.
+        accumulate_steps: number of micro-batches into which a replica splits its share of a batch, to
+            hold the activations of one at a time. The share has to be a multiple of it.
+        jit_compile: whether XLA compiles the forward and backward pass.
+        clip_norm: maximum global norm of the gradients; 1.0 in BERT and ALBERT.
 
     Attributes:
-        history: what decisions about loss spikes depend on.
+        history: state of the detection of loss spikes.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Trainer(Evaluator):
         self._train_loop = tf.function(self._make_train_loop, autograph=False)
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
-        # The states of the dropout layers; Keras counts them as variables but not as weights.
+        # States of the dropout layers, which Keras counts as variables but not as weights.
         self._dropout_states = [v for v in model.variables if id(v) not in weights]
         with strategy.scope():
             optimizer.build(self._variables)
@@ -67,7 +67,7 @@ class Trainer(Evaluator):
 
     @property
     def state(self) -> dict[str, keras.Variable]:
-        """All that a run goes on from, by path."""
+        """The variables that a resumed run needs, by path."""
         optimizer, history = self.optimizer.variables, self.history.variables
         return variables_by_path([*self.model.weights, *optimizer, *history])
 
@@ -78,7 +78,7 @@ class Trainer(Evaluator):
 
     @property
     def step(self) -> int:
-        """Number of steps so far, with those that were skipped."""
+        """Number of steps so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
     def distribute(self, batches: tf.data.Dataset) -> Iterator[Batch]:
@@ -86,18 +86,17 @@ class Trainer(Evaluator):
         return iter(self._distribute(batches))
 
     def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
-        """Makes `count` updates, each with the next batch; the host hears of them at the end.
+        """Makes `count` updates in one call to the device.
 
         Args:
-            batches: as `distribute` returns it; holds that many at least.
-            count: how many updates.
+            batches: iterator returned by `distribute`, with at least that many batches.
+            count: number of updates.
 
         Returns:
-            The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), what
-            `loss.weights` counts, named `..._per_update`, and `skipped_updates`, 1 where the loss or a
-            gradient was not finite: such a step changes no variable. Total and weight of each are
-            float32 (count,), a value for each step. With LAMB also `trust_ratios`, float32 (count, n),
-            in the order of `trust_ratio_paths`.
+            The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the loss's
+            weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
+            not finite; such a step changes no variable. Total and weight of each are float32 (count,).
+            With LAMB also `trust_ratios`, float32 (count, n), in the order of `trust_ratio_paths`.
         """
         return self._train_loop(batches, tf.constant(count))
 
@@ -114,13 +113,13 @@ class Trainer(Evaluator):
         return tf.nest.map_structure(lambda row: row.stack(), rows)
 
     def train_step(self, batch: Batch) -> Means:
-        """Makes one update with a batch that is split over the replicas; for use in a graph."""
+        """Makes one update with a distributed batch; for use in a graph."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         means = self._reduce(self.strategy.run(self._update, args=(batch,)))
         return means | {"learning_rate": (rate, tf.ones([]))}
 
     def _update(self, batch: Batch) -> Means:
-        """One update, as each replica runs it on its part of the batch."""
+        """Makes one update, on each replica with its part of the batch."""
         replica = tf.distribute.get_replica_context()
         weights = replica.all_reduce("sum", self._loss.weights(batch))
         gradients, means = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
@@ -131,20 +130,20 @@ class Trainer(Evaluator):
         replica.merge_call(
             self._apply, args=(dict(zip(gradients, clipped, strict=True)), is_finite)
         )
-        # These are the same on every replica, so their mean is it.
+        # These are the same on every replica, so their mean is the value.
         same = {f"{name}_per_update": weight for name, weight in weights.items()}
         same["gradient_norm"] = norm
         if self.trust_ratio_paths:
             same["trust_ratios"] = tf.stack([ratio.value for ratio in self._trust_ratios.values()])
         means |= {name: (value, tf.ones_like(value)) for name, value in same.items()}
-        # A step that is skipped has no part in the means of the others.
+        # A skipped step does not count in the means.
         means = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), means)
         return means | {"skipped_updates": (1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}
 
     def _accumulate(
         self, batch: Batch, weights: dict[str, tf.Tensor], replica_id: tf.Tensor
     ) -> tuple[Gradients, Means]:
-        """Sums gradients and means over the parts of a replica's batch, one after the other."""
+        """Sums gradients and means over the micro-batches, one after the other."""
         count = self._accumulate_steps
         parts = tf.nest.map_structure(lambda value: _cut(value, count), batch)
 
@@ -166,14 +165,14 @@ class Trainer(Evaluator):
         replica_id: tf.Tensor,
         index: tf.Tensor,
     ) -> tuple[Gradients, Means]:
-        """Returns what part number `index` of a replica's batch adds to gradients and means."""
+        """Returns the gradients and means of micro-batch number `index`."""
         self._seed_dropout(replica_id, index)
         with tf.GradientTape() as tape:
             means = self._loss.metrics(part, self._call_model(part, training=True))
             loss = self._loss.total(means, weights)
         gradients = tape.gradient(loss, self._variables)
-        # A variable that the loss does not reach has no gradient and must not decay either. Dense,
-        # because the norm of the rows of an embedding gradient is not the gradient's norm.
+        # A variable without gradient must not decay either. Gradients of embeddings are made dense,
+        # because the norm of their slices is not the gradient's norm.
         reached = {
             number: tf.convert_to_tensor(gradient)
             for number, gradient in enumerate(gradients)
@@ -184,9 +183,9 @@ class Trainer(Evaluator):
     def _apply(
         self, strategy: tf.distribute.Strategy, gradients: Gradients, is_finite: tf.Tensor
     ) -> None:
-        """Updates the variables, unless the loss or a gradient is infinite or no number.
+        """Updates the variables if the loss and all gradients are finite.
 
-        `optimizer.apply` would sum over the replicas once more.
+        `optimizer.apply` would sum over the replicas again.
         """
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
 
@@ -204,9 +203,9 @@ class Trainer(Evaluator):
         self.optimizer.iterations.assign_add(1)
 
     def _seed_dropout(self, replica_id: tf.Tensor, part: tf.Tensor) -> None:
-        """Makes dropout a function of seed, replica, step and part of the batch.
+        """Makes dropout a function of seed, replica, step and micro-batch.
 
-        Keras would drop the same units on every replica, and after a restart start over.
+        Keras would drop the same units on every replica, and would repeat them after a restart.
         """
         step = tf.cast(self.optimizer.iterations, tf.int32)
         for index, state in enumerate(self._dropout_states):
@@ -217,7 +216,7 @@ class Trainer(Evaluator):
 
 
 def _cut(value: tf.Tensor, count: int) -> tf.Tensor:
-    """Cuts (B, ...) into (count, B / count, ...), with as much of the static shape as there is."""
+    """Splits (B, ...) into (count, B / count, ...), keeping the static shape."""
     sizes = tf.unstack(tf.shape(value))
     known = [
         size if fixed is None else fixed for size, fixed in zip(sizes, value.shape, strict=True)

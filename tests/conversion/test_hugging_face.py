@@ -7,7 +7,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.conversion import load_checkpoint, read_config, save_hugging_face
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -241,7 +241,7 @@ def test_vocabulary_goes_along_and_folder_is_complete_or_absent(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
     assert (tmp_path / "out" / "spiece.model").read_bytes() == b"pieces"
     before = (tmp_path / "out" / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="out: cannot be written"):
+    with pytest.raises(StoppedError, match="out: cannot be written"):
         save_hugging_face(AlbertEncoder(tiny_config()), str(tmp_path / "out"))
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, load_model, save_tf1_checkpoint
 from albert_tf.conversion.tf1 import stored_as_brightmart, stored_as_original
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from tests.helpers import random_inputs, shared_path, tiny_config
 
@@ -203,7 +203,7 @@ def test_checkpoint_without_its_data_is_damaged(tmp_path):
 
 def test_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"file/ckpt\.index: cannot be written: "):
+    with pytest.raises(StoppedError, match=r"file/ckpt\.index: cannot be written: "):
         save_tf1_checkpoint(AlbertEncoder(tiny_config()), str(tmp_path / "file" / "ckpt"))
 
 

@@ -17,7 +17,7 @@ from albert_tf.data.records import (
     is_unmasked,
     list_records,
 )
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 
 S, M = 11, 4
 SPEC = pretraining_record(S, M)
@@ -154,7 +154,7 @@ def test_a_file_appears_complete_or_not_at_all(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match="nowhere/a: cannot be written"):
+    with pytest.raises(StoppedError, match="nowhere/a: cannot be written"):
         write_records(str(tmp_path / "nowhere" / "a"), [b"one"])
 
 

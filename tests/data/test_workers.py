@@ -93,7 +93,7 @@ class BigWork:
 
 
 def test_a_worker_that_dies_is_named():
-    message = r"^worker [12] \(process \d+\) was ended by SIGKILL; is the memory full\?$"
+    message = r"^worker [12] \(process \d+\) was killed by SIGKILL; is the memory full\?$"
     with pytest.raises(StoppedError, match=message):
         list(run_tasks(Work, [1, "die", 2, 3], 2))
 

@@ -179,7 +179,7 @@ def pretraining_flags(tmp_path):
 @pytest.mark.parametrize(
     ("number", "code", "line"),
     [
-        (signal.SIGTERM, 0, "stopped by SIGTERM; the same command goes on"),
+        (signal.SIGTERM, 0, "stopped by SIGTERM; the same command resumes"),
         (signal.SIGINT, 130, "interrupted"),
     ],
 )
@@ -211,7 +211,7 @@ def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name)
     _, error = process.communicate(timeout=60)
     assert process.returncode == code
     last = error.splitlines()[-1]
-    assert last == f"run_pretraining.py: stopped by {name}; the same command goes on"
+    assert last == f"run_pretraining.py: stopped by {name}; the same command resumes"
     assert "Traceback" not in error
     if moment == "training":
         step = tf.train.latest_checkpoint(str(tmp_path / "out")).rpartition("-")[2]
@@ -220,7 +220,7 @@ def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name)
         if number == signal.SIGTERM:
             code, out, _ = finish(start("run_pretraining.py", **flags))
             assert code == 0
-            assert f"goes on at step {step} of" in out
+            assert f"from step {step}" in out
 
 
 def read_text(path):
@@ -276,7 +276,7 @@ def test_onednn_is_turned_on_unless_the_user_chose_and_gpu_that_fails_is_not_hid
     assert process.returncode == 0, error
     num_gpus, has_cuda, setting = out.split()
     assert setting == (chosen or "1")
-    line = "script.py: turned oneDNN on for speed; TF_ENABLE_ONEDNN_OPTS=0 leaves it off\n"
+    line = "script.py: using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off\n"
     assert (line in error) == (chosen is None)
     if has_cuda == "True" and num_gpus == "0":
         assert "failed call to cuInit" in error

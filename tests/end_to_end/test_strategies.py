@@ -151,7 +151,7 @@ def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):
     for worker in workers:
         output, _ = worker.communicate(timeout=60)
         assert worker.returncode == 0, output
-        assert "stopped by SIGTERM; the same command goes on" in output.splitlines()[-1]
+        assert "stopped by SIGTERM; the same command resumes" in output.splitlines()[-1]
 
 
 @pytest.mark.slow

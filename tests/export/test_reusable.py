@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
-from albert_tf.errors import InputError
+from albert_tf.errors import StoppedError
 from albert_tf.export import export_reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import WordPieceTokenizer
@@ -328,6 +328,6 @@ def test_neither_appears_unless_both_can_be_written(tmp_path, tokenizer, monkeyp
         pathlib.Path(path).mkdir()
 
     monkeypatch.setattr(tf.saved_model, "save", save)
-    with pytest.raises(InputError, match="preprocessor/1: cannot be written: No space left"):
+    with pytest.raises(StoppedError, match="preprocessor/1: cannot be written: No space left"):
         export_reusable(AlbertEncoder(tiny_config(num_hidden_layers=1)), tokenizer, str(tmp_path))
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["encoder", "preprocessor"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.export import export_classifier
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
@@ -151,7 +151,7 @@ def test_neither_form_appears_unless_both_can_be_written(tmp_path, model, tokeni
         save(module, path, **arguments)
 
     monkeypatch.setattr(tf.saved_model, "save", fail_at_text)
-    with pytest.raises(InputError, match="text/1: cannot be written: No space left"):
+    with pytest.raises(StoppedError, match="text/1: cannot be written: No space left"):
         export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
     assert list((tmp_path / "ids").iterdir()) == list((tmp_path / "text").iterdir()) == []
 

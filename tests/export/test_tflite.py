@@ -9,7 +9,7 @@ from ai_edge_litert.compiled_model import (
 )
 from ai_edge_litert.interpreter import Interpreter
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.export.signatures import all_outputs, class_outputs, score_outputs
 from albert_tf.export.tflite import write_tflite
 from albert_tf.models import (
@@ -221,5 +221,5 @@ def test_bad_input_is_refused(tmp_path, classifier, weights, length, message):
 def test_path_that_cannot_be_written_is_named(tmp_path):
     model = AlbertSpanLabeler(make_encoder(num_hidden_layers=1), seed=2)
     path = tmp_path / "absent" / "model.tflite"
-    with pytest.raises(InputError, match=r"absent/model\.tflite: cannot be written"):
+    with pytest.raises(StoppedError, match=r"absent/model\.tflite: cannot be written"):
         write_tflite(model, all_outputs, str(path), "float32", S)

@@ -2,7 +2,7 @@ import pathlib
 
 import pytest
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.export import versions
 
 NAMES = ("ids", "text")
@@ -25,7 +25,7 @@ def test_one_number_above_the_greatest_of_any(tmp_path):
 
 def test_none_appears_where_one_fails(tmp_path):
     paths = versions.next_version(str(tmp_path), NAMES, "export_dir")
-    with pytest.raises(InputError, match="text/1: cannot be written"):
+    with pytest.raises(StoppedError, match="text/1: cannot be written"):
         write(paths, ["ids"])
     assert [path for path in tmp_path.rglob("*") if path.name not in NAMES] == []
 

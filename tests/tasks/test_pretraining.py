@@ -268,7 +268,7 @@ def test_records_of_a_step_that_is_skipped_are_named(data, tmp_path, capsys):
     counts = [report["skipped_updates"] for report in reports(tmp_path)]
     assert counts == [int(step >= line["step"]) for step in range(1, 11)]
     warning = capsys.readouterr().err
-    assert f"step {line['step']}: loss or gradient is not finite; skipped; its records: " in warning
+    assert f"step {line['step']}: skipped, its loss or gradient is not finite; records: " in warning
     assert f"{path}, record 23" in warning
 
 
@@ -426,7 +426,9 @@ def test_worker_that_is_lost_in_the_last_evaluation_is_one_line(data, tmp_path, 
     run(options)
     monkeypatch.setattr(Evaluator, "is_alone", False)
     monkeypatch.setattr(Evaluator, "evaluate", lose_the_other)
-    with pytest.raises(StoppedError, match=r"another worker is gone \(Socket closed\); start all"):
+    with pytest.raises(
+        StoppedError, match=r"another worker was lost \(Socket closed\); restart all"
+    ):
         run(dataclasses.replace(options, do_train=False))
 
 

@@ -161,7 +161,7 @@ def test_a_run_whose_disk_was_full_is_finished_by_the_same_command(options, tmp_
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)),
     )
     assert "chunk-000000-0.run: cannot be written: " in done.stdout
-    assert "a.tfrecord.incomplete', the same command goes on from there" in done.stdout
+    assert "a.tfrecord.incomplete', the same command resumes" in done.stdout
     model = tmp_path / "vocabulary" / "a.tfrecord.incomplete" / "small.model"
     made = model.stat()
     run(options)
@@ -478,8 +478,8 @@ def test_a_run_whose_worker_was_killed_is_finished_by_the_same_command(tmp_path)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
     message = stderr.splitlines()[-1]
-    assert re.search(rf"error: worker [12] \(process {workers[0]}\) was ended by SIGKILL", message)
-    assert "a.incomplete', the same command goes on from there" in message
+    assert re.search(rf"error: worker [12] \(process {workers[0]}\) was killed by SIGKILL", message)
+    assert "a.incomplete', the same command resumes" in message
     assert "Traceback" not in stderr
     assert list(runs.glob("chunk-*.json"))
     assert not (tmp_path / "a").exists()

@@ -396,7 +396,7 @@ def test_damaged_description_does_not_keep_a_training_from_going_on(data, classi
     capsys.readouterr()
     run(options)
     output, error = capsys.readouterr()
-    assert "goes on at step 30" in output
+    assert "from step 30" in output
     assert f"warning: {classifier}/{name}: missing; written anew as the flags say" in error
     if name != "run_options.json":
         assert (classifier / name).read_bytes() == written

@@ -3,7 +3,7 @@ import pathlib
 import pytest
 import sentencepiece
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.helpers import shared_path
 from tests.tokenization.conftest import make_sentences
@@ -117,5 +117,5 @@ def test_a_failure_leaves_what_was_there(model_file):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(StoppedError, match="cannot be written"):
         train_vocabulary(make_sentences(), str(tmp_path / "absent" / "x.model"), vocab_size=200)

@@ -22,19 +22,21 @@ def make(folder, most=5):
     return BadSteps(most, str(folder), lambda numbers: {n: {"file": [n + 1]} for n in numbers})
 
 
-def test_steps_that_a_run_went_back_from_are_dropped(tmp_path):
+def test_rollback_removes_the_later_steps(tmp_path):
     bad_steps = make(tmp_path)
     add(bad_steps, 8, [0, 1, 0, 1, 0, 0, 1, 1])
     assert steps_of_lines(tmp_path) == [2, 4, 7, 8]
     assert bad_steps.in_a_row == 2
-    bad_steps.go_back(4, is_chief=True)
+    bad_steps.roll_back(4, is_chief=True)
     assert steps_of_lines(tmp_path) == [2, 4]
     assert bad_steps.in_a_row == 0
     add(bad_steps, 6, [0, 1])
     assert steps_of_lines(tmp_path) == [2, 4, 6]
 
 
-def test_too_many_in_a_row_are_named_too(tmp_path):
-    with pytest.raises(InputError, match=r"^step 5: loss or gradient of 3 steps in a row is not"):
+def test_too_many_consecutive_steps_are_recorded_too(tmp_path):
+    with pytest.raises(
+        InputError, match=r"^step 5: the loss or gradient of 3 consecutive steps is not"
+    ):
         add(make(tmp_path, most=2), 6, [1, 0, 1, 1, 1, 0])
     assert steps_of_lines(tmp_path) == [1, 3, 4, 5]

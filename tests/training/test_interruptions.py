@@ -11,7 +11,7 @@ from albert_tf.training.interruptions import Preemption
 
 @pytest.mark.parametrize("error", [tf.errors.UnavailableError, tf.errors.AbortedError])
 def test_lost_worker_is_one_line_where_there_are_others(error):
-    with pytest.raises(StoppedError, match="another worker is gone"), explain_lost_worker(False):
+    with pytest.raises(StoppedError, match="another worker was lost"), explain_lost_worker(False):
         raise error(None, None, "Socket closed")
     with pytest.raises(error), explain_lost_worker(True):
         raise error(None, None, "Socket closed")
@@ -38,7 +38,7 @@ class Terminated(keras.layers.Layer):
 
 def test_sigterm_in_a_layer_is_not_taken_for_an_error_of_the_layer():
     with (
-        pytest.raises(Preempted, match=r"^stopped by SIGTERM; the same command goes on$"),
+        pytest.raises(Preempted, match=r"^stopped by SIGTERM; the same command resumes$"),
         Preemption(is_alone=True) as preemption,
         preemption.nothing_to_save(),
     ):
@@ -62,7 +62,7 @@ def test_ctrl_c_is_noted_unless_it_is_ignored(ctrl_c, capfd):
             assert error == ""
         else:
             assert preemption.requested
-            assert error == "\nCtrl-C: saving after this step; Ctrl-C again ends at once\n"
+            assert error == "\nCtrl-C: saving after this step; Ctrl-C again quits immediately\n"
             assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
             with pytest.raises(Preempted, match=r"^stopped by Ctrl-C; the same command") as end:
                 preemption.end()

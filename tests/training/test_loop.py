@@ -201,11 +201,11 @@ def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(tmp_pa
     trainer = make_trainer(learning_rate=float("nan"))
     with pytest.raises(
         InputError,
-        match=r"step 8: .* 3 steps in a row is not finite; the newest checkpoint is from",
+        match=r"step 8: .* 3 consecutive steps is not finite; the newest checkpoint is older",
     ):
         go_on(trainer, make_plan(tmp_path, 12, max_bad_steps=2))
     assert steps_of_checkpoints(tmp_path) == [4]
-    assert "warning: step 7: loss or gradient is not finite; skipped" in capsys.readouterr().err
+    assert "warning: step 7: skipped, its loss or gradient is not finite" in capsys.readouterr().err
 
 
 def terminate():

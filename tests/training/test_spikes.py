@@ -15,7 +15,7 @@ from tests.training.test_loop import (
 
 
 class LossOfSomeBatches(PretrainingLoss):
-    """Multiplies the loss of a batch by what it says."""
+    """Multiplies the loss of a batch by its `label_ids`."""
 
     def metrics(self, batch, outputs):
         means = super().metrics(batch, outputs)
@@ -47,7 +47,7 @@ def make_spiky_plan(directory, steps, **changes):
 
 @pytest.fixture(scope="module")
 def fresh():
-    """Returns a function that sets one trainer back to its start, which spares compiling another."""
+    """Returns a function that resets one trainer, which saves compiling another."""
     trainer = make_trainer(loss=LossOfSomeBatches())
     start = {path: variable.numpy() for path, variable in trainer.state.items()}
 
@@ -68,7 +68,7 @@ def weights(trainer):
     return [variable.numpy() for variable in trainer.model.weights]
 
 
-def test_spike_is_logged_with_what_explains_it(tmp_path, capsys, fresh):
+def test_warning_explains_the_spike(tmp_path, capsys, fresh):
     go_on(fresh(), make_spiky_plan(tmp_path, 16), batches_with_spikes([13]))
     (warning,) = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert warning.startswith("warning: step 14: the loss is 4")
@@ -78,13 +78,13 @@ def test_spike_is_logged_with_what_explains_it(tmp_path, capsys, fresh):
     assert "kernel to " in warning or "embedding" in warning
 
 
-def test_run_goes_back_and_leaves_the_batches_out(tmp_path, capsys, fresh):
+def test_rollback_leaves_out_the_batches(tmp_path, capsys, fresh):
     plan = make_spiky_plan(tmp_path / "spike", 17, on_spike="rewind")
     go_on(trainer := fresh(), plan, batches_with_spikes([13]))
     received = weights(trainer)
     assert trainer.step == 17
     assert trainer.history.ahead == 2
-    assert "goes back to step 12, and on with" in capsys.readouterr().err
+    assert "rolling back to step 12; continuing with" in capsys.readouterr().err
     assert steps_of_checkpoints(tmp_path / "spike") == [4, 8, 12, 16, 17]
     lines = reports(tmp_path / "spike", "train")
     assert [line["step"] for line in lines] == [4, 8, 12, 16, 17]
@@ -93,14 +93,14 @@ def test_run_goes_back_and_leaves_the_batches_out(tmp_path, capsys, fresh):
     tokens = sum(int(tf.reduce_sum(batches[number]["input_mask"])) for number in seen)
     assert lines[-1]["tokens_seen"] == tokens
 
-    # As if the batches from the checkpoint to the spike had never been.
+    # The same as without the batches from the checkpoint to the spike.
     go_on(fresh(), make_spiky_plan(tmp_path / "none", 17), batches_with_spikes([], [12, 13]))
     for ours, theirs in zip(received, weights(trainer), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("stop", [8, 12, 16])
-def test_run_that_stops_goes_on_to_the_same_end(tmp_path, fresh, stop):
+def test_resumed_run_decides_the_same(tmp_path, fresh, stop):
     batches = batches_with_spikes([13])
     go_on(fresh(), make_spiky_plan(tmp_path, stop, on_spike="rewind"), batches)
     go_on(trainer := fresh(), make_spiky_plan(tmp_path, 17, on_spike="rewind"), batches)
@@ -112,17 +112,17 @@ def test_run_that_stops_goes_on_to_the_same_end(tmp_path, fresh, stop):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_a_second_spike_before_anything_new_goes_back_further(tmp_path, capsys, fresh):
+def test_second_spike_without_progress_rolls_back_further(tmp_path, capsys, fresh):
     plan = make_spiky_plan(tmp_path, 13, on_spike="rewind", save_checkpoints_steps=3, log_steps=1)
     go_on(trainer := fresh(), plan, batches_with_spikes([12, 13]))
-    # At step 13 batch 12 sends the run back to 12, and there batch 13 sends it to 9.
-    back = [line for line in capsys.readouterr().err.splitlines() if "goes back" in line]
-    assert [line.split()[4].rstrip(",") for line in back] == ["12", "9"]
+    # Batch 12 makes the run roll back to step 12, and there batch 13 makes it roll back to 9.
+    back = [line for line in capsys.readouterr().err.splitlines() if "rolling back" in line]
+    assert [line.split()[4].rstrip(";") for line in back] == ["12", "9"]
     assert trainer.history.ahead == 5
     assert steps_of_checkpoints(tmp_path) == [3, 6, 9, 12, 13]
 
 
-def test_a_step_that_is_evaluated_again_is_not_the_best_for_that(tmp_path, fresh):
+def test_repeated_evaluation_does_not_replace_the_best(tmp_path, fresh):
     plan = make_spiky_plan(tmp_path, 13, on_spike="rewind", save_checkpoints_steps=3, log_steps=1)
     seen = []
 
@@ -136,15 +136,15 @@ def test_a_step_that_is_evaluated_again_is_not_the_best_for_that(tmp_path, fresh
     assert plan.best.metrics == {"step": 12, "score": 0.9}
 
 
-def test_each_return_is_to_the_checkpoint_before_the_last_one(tmp_path, capsys, fresh):
+def test_each_rollback_goes_one_checkpoint_further(tmp_path, capsys, fresh):
     plan = make_spiky_plan(tmp_path, 13, on_spike="rewind", save_checkpoints_steps=3, log_steps=1)
-    # The run is back at 12, 9 and 6 when it has used all batches up to these.
+    # The run is back at steps 12, 9 and 6 when it has used all batches up to these.
     go_on(fresh(), plan, batches_with_spikes([12, 13, 16]))
-    back = [line for line in capsys.readouterr().err.splitlines() if "goes back" in line]
-    assert [line.split()[4].rstrip(",") for line in back] == ["12", "9", "6"]
+    back = [line for line in capsys.readouterr().err.splitlines() if "rolling back" in line]
+    assert [line.split()[4].rstrip(";") for line in back] == ["12", "9", "6"]
 
 
-def test_run_that_cannot_go_back_further_ends(tmp_path, fresh):
+def test_run_ends_without_an_older_checkpoint(tmp_path, fresh):
     plan = make_spiky_plan(tmp_path, 20, on_spike="rewind", save_checkpoints_steps=100, log_steps=1)
-    with pytest.raises(InputError, match="no checkpoint is left to go back to"):
+    with pytest.raises(InputError, match="no older checkpoint is left to roll back to"):
         go_on(fresh(), plan, batches_with_spikes([12, 24]))
