@@ -16,11 +16,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 import command_line
-from albert_tf.data.pipeline import pretraining_batches
+from albert_tf.data.pretraining.batches import RecordOrder, pretraining_batches
 from albert_tf.data.pretraining.graph_masking import DynamicMasker
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.record_files import RecordFiles
-from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.options import option
 from albert_tf.tasks import pretraining_data

@@ -11,18 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.record_files import RecordFiles
-from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import InputError
 
 # How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
 # leave less to chance. On SST-2 in batches of 32 the padding is 17 % of the real tokens with 16,
 # 6 % with 64, 4 % with 128.
 _POOL_BATCHES = 64
-
-Parse = Callable[[tf.Tensor], dict[str, tf.Tensor]]
-# A parsed batch and a seed, integers (2,) -> the batch with masks.
-Mask = Callable[[dict[str, tf.Tensor], tf.Tensor], dict[str, tf.Tensor]]
 
 
 def training_batches(
@@ -185,75 +179,6 @@ def _sort_by_length(batches: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return examples[np.argsort(lengths[examples], kind="stable")].reshape(batches.shape)
 
 
-def pretraining_batches(
-    order: RecordOrder, parse: Parse, start_step: int = 0, mask: Mask | None = None
-) -> tf.data.Dataset:
-    """Returns full, shuffled batches of records without end.
-
-    Masks made here are a function of the seed and the number of the batch, counted from the start of
-    the training: each pass over the records sees new ones, and a run that resumes sees those that it
-    would have seen.
-
-    Args:
-        order: of the records; its seed decides the masks too.
-        parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
-        start_step: number of the first batch to return, from 0; those before are read, not parsed.
-        mask: masks a batch, `DynamicMasker`; None for records that have masks.
-    """
-    return _prepared(order.batches(), parse, mask, order.seed, start_step)
-
-
-def pretraining_evaluation_batches(
-    files: RecordFiles,
-    parse: Parse,
-    batch_size: int,
-    seed: int = 0,
-    mask: Mask | None = None,
-    fixed_size: bool = False,
-) -> tf.data.Dataset:
-    """Returns each record once, in order; the last batch may be smaller.
-
-    Masks made here are the same ones each time.
-
-    Args:
-        files: what is read, without what is left out.
-        parse: serialized records, string (B,), -> arrays (B, ...) by name: `RecordSpec.parse`.
-        batch_size: B.
-        seed: decides the masks, with the number of the batch.
-        mask: masks a batch, `DynamicMasker`; None for records that have masks.
-        fixed_size: fills the last batch up with rows of zeros, which have no token, for devices that
-            compile each shape anew.
-    """
-    records = files.as_dataset().flat_map(files.read).batch(batch_size)
-    return _prepared(records, parse, mask, seed, fixed_size=batch_size if fixed_size else None)
-
-
-def _prepared(
-    records: tf.data.Dataset,
-    parse: Parse,
-    mask: Mask | None,
-    seed: int,
-    start_step: int = 0,
-    fixed_size: int | None = None,
-) -> tf.data.Dataset:
-    def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = parse(serialized)
-        if mask is not None:
-            batch = mask(batch, tf.stack([tf.cast(seed, tf.int64), number]))
-        if fixed_size is None:
-            return batch
-        return {name: _fill_up(rows, fixed_size) for name, rows in batch.items()}
-
-    numbered = records.enumerate().skip(start_step)
-    return _ordered(numbered.map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
-
-
-def _fill_up(rows: tf.Tensor, count: int) -> tf.Tensor:
-    """Adds rows of zeros, up to `count` in all."""
-    missing = [[0, count - tf.shape(rows)[0]]] + [[0, 0]] * (rows.shape.rank - 1)
-    return tf.ensure_shape(tf.pad(rows, missing), [count, *rows.shape[1:]])
-
-
 def _batch_dataset(
     features: Features, plan: tf.data.Dataset, batch_size: int | None, length: int | None
 ) -> tf.data.Dataset:
@@ -299,14 +224,14 @@ def computed_batches(
             for array, (name, spec) in zip(arrays, signature.items(), strict=True)
         }
 
-    return _ordered(plan.map(batch_of))
+    return ordered(plan.map(batch_of))
 
 
-def _ordered(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Prepares batches ahead of time and fixes their order, on one worker as on many."""
+def ordered(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Prefetches batches and fixes their order, for any number of workers."""
     options = tf.data.Options()
     options.deterministic = True
-    # Each worker takes its share of every batch, so that N workers see the batches that one sees.
+    # Each worker takes its share of every batch, so that the batches don't depend on their number.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 

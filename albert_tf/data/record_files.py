@@ -1,30 +1,138 @@
-"""Record files to read from, and which of their records are left out.
+"""TFRecord files: reading them, checking them, and leaving out bad records.
 
-The format tells where a record ends by its length alone. So a record with wrong content can be left out
-and the next one read, but where a file is damaged, nothing after the damage can be read.
+A record's end is given by its length alone. So a record with bad content can be left out, but nothing
+after a damaged place can be read.
 """
 
+import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
+from google.protobuf import message
 
+from albert_tf import files, gfile
 from albert_tf.data.record_spec import RecordSpec
-from albert_tf.data.records import list_records
+from albert_tf.data.record_writing import TFRECORD_TYPES, Compression
+from albert_tf.errors import InputError
 
+_GZIP_MAGIC = b"\x1f\x8b"
 _DAMAGED = "damaged or cut short; this record and all after it"
-# Records that are looked at together.
-_CHUNK = 256
+# Number of records that are checked together.
+_GROUP = 256
+
+
+def list_records(paths: Sequence[str]) -> tf.data.Dataset:
+    """Returns a dataset of the arguments of `tf.data.TFRecordDataset` for each file.
+
+    The elements are (path, compression type). The compression is detected by the file's first bytes.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    types = [TFRECORD_TYPES[_find_compression(path)] for path in paths]
+    return tf.data.Dataset.from_tensor_slices((list(paths), types))
+
+
+def _find_compression(path: str) -> Compression:
+    with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
+        return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
+
+
+def is_unmasked(path: str, limit: int | None = 1) -> bool | None:
+    """Returns whether a file holds unmasked records, by the first record of a sequence.
+
+    Args:
+        path: TFRecord file.
+        limit: number of records to look at, from the first; None for all.
+
+    Returns:
+        None if none of these is the record of a sequence.
+
+    Raises:
+        InputError: the file cannot be read or is damaged.
+    """
+    for _, record in itertools.islice(_read_records(path), limit):
+        try:
+            fields = tf.train.Example.FromString(record).features.feature
+        except message.DecodeError:
+            continue
+        if "input_ids" in fields:
+            return not any(name.startswith("masked_lm_") for name in fields)
+    return None
+
+
+def check_records(path: str, spec: RecordSpec, limit: int | None = 1) -> None:
+    """Checks the records of a file against a spec.
+
+    Args:
+        path: TFRecord file.
+        spec: specification of its records.
+        limit: number of records to check, from the first; None for all. The first one usually shows all
+            mistakes except damage.
+
+    Raises:
+        InputError: the file cannot be read, is damaged or empty, or a record does not match `spec`.
+    """
+    number = 0
+    for number, record in _read_records(path):
+        if fault := spec.find_fault(record):
+            raise InputError(f"{path}, record {number}: {fault}")
+        if number == limit:
+            break
+    if number == 0:
+        raise InputError(f"{path}: holds no records")
+
+
+@contextlib.contextmanager
+def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None]:
+    """Turns TensorFlow's error about a bad record into an `InputError` that names the record.
+
+    TensorFlow's message names neither the file nor the record, so after an error the files are read
+    again. An error with another cause is raised again unchanged.
+
+        with explain_bad_records(paths, spec):
+            for batch in dataset:
+                train_on(batch)
+
+    Raises:
+        InputError: a file is damaged, or a record does not match `spec`.
+    """
+    try:
+        yield
+    # TensorFlow's message contains the record, which need not be text.
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
+        for path in paths:
+            check_records(path, spec, limit=None)
+        raise
+
+
+def _read_records(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yields (record number from 1, record)."""
+    if not gfile.exists(path) or gfile.isdir(path):
+        raise InputError(f"{path}: no such file")
+    number = 0
+    try:
+        records = list_records([path]).flat_map(tf.data.TFRecordDataset)
+        for number, record in enumerate(records.as_numpy_iterator(), 1):
+            yield number, record
+    except tf.errors.DataLossError as error:
+        raise InputError(
+            f"{path}, record {number + 1}: damaged or cut short; expected a complete TFRecord file"
+        ) from error
+    except tf.errors.OpError as error:
+        raise InputError(f"{path}: cannot be read: {error.message}") from error
 
 
 @dataclasses.dataclass(frozen=True)
 class BadRecords:
-    """What cannot be used of a file.
+    """The unusable part of a file.
 
     Attributes:
-        count: how many records there are, good or bad, before the file ends or is damaged.
-        faults: number of a record, from 1, -> what is wrong with it.
-        is_damaged: whether the file goes on where nothing can be read.
+        count: number of records, good or bad, before the file's end or damage.
+        faults: what is wrong with each bad record, by its number from 1.
+        is_damaged: whether the file is damaged after these records.
     """
 
     count: int
@@ -33,14 +141,14 @@ class BadRecords:
 
     @property
     def good_count(self) -> int:
-        """How many records can be used."""
+        """Number of usable records."""
         return self.count - len(self.faults)
 
     def __bool__(self) -> bool:
         return self.is_damaged or bool(self.faults)
 
     def describe(self) -> Iterator[str]:
-        """Yields what is left out and why, from the first record to the last."""
+        """Yields a line for each bad record, and for the damage."""
         for number, fault in self.faults.items():
             yield f"record {number}: {fault}"
         if self.is_damaged:
@@ -53,16 +161,16 @@ class RecordFiles:
 
     Attributes:
         paths: the files.
-        bad: what is left out of the files that something is left out of.
+        bad: the records to leave out, by file.
     """
 
     paths: Sequence[str]
     bad: Mapping[str, BadRecords] = dataclasses.field(default_factory=dict)
 
     def as_dataset(self) -> tf.data.Dataset:
-        """Returns a dataset of the files, whose elements are the arguments of `read` and `name`."""
+        """Returns a dataset of the files. Its elements are the arguments of `read` and `name`."""
         bad = [self.bad.get(path) for path in self.paths]
-        # As many as there are, where the file is whole.
+        # -1 reads all records.
         counts = tf.constant(
             [each.count if each and each.is_damaged else -1 for each in bad], tf.int64
         )
@@ -86,7 +194,7 @@ class RecordFiles:
     def name(
         self, path: tf.Tensor, compression_type: tf.Tensor, count: tf.Tensor, left_out: tf.Tensor
     ) -> tf.data.Dataset:
-        """Returns the names of the records that `read` returns: (file, number from 1)."""
+        """Returns the names of the records of `read`: (file, number from 1)."""
         numbered = _numbered(path, compression_type, count, left_out)
         return numbered.map(lambda number, _: (path, number))
 
@@ -99,45 +207,45 @@ def _numbered(
 
 
 def find_bad_records(path: str, spec: RecordSpec) -> BadRecords:
-    """Reads a file to its end and returns what cannot be used of it; true where that is anything.
+    """Reads a file to its end and returns its unusable part, which is true unless it is empty.
 
     Args:
-        path: a TFRecord file.
-        spec: what its records have to hold.
+        path: TFRecord file.
+        spec: specification of its records.
     """
     count, faults, is_damaged = 0, {}, False
     try:
-        for chunk in _chunks(list_records([path]).flat_map(tf.data.TFRecordDataset)):
-            if not _can_parse(spec, chunk):
-                for number, record in enumerate(chunk, count + 1):
+        for group in _groups(list_records([path]).flat_map(tf.data.TFRecordDataset)):
+            if not _can_parse(spec, group):
+                for number, record in enumerate(group, count + 1):
                     if fault := spec.find_fault(record):
                         faults[number] = fault
-            count += len(chunk)
+            count += len(group)
     except tf.errors.DataLossError:
         is_damaged = True
     return BadRecords(count, faults, is_damaged)
 
 
-def _chunks(records: Iterable[tf.Tensor]) -> Iterator[list[bytes]]:
-    """Yields lists of records; where the file is damaged, first those before the damage."""
-    chunk: list[bytes] = []
+def _groups(records: Iterable[tf.Tensor]) -> Iterator[list[bytes]]:
+    """Yields lists of records, up to the damage if the file is damaged."""
+    group: list[bytes] = []
     try:
         for record in records:
-            chunk.append(record.numpy())
-            if len(chunk) == _CHUNK:
-                yield chunk
-                chunk = []
+            group.append(record.numpy())
+            if len(group) == _GROUP:
+                yield group
+                group = []
     except tf.errors.DataLossError:
-        yield chunk
+        yield group
         raise
-    yield chunk
+    yield group
 
 
-def _can_parse(spec: RecordSpec, chunk: list[bytes]) -> bool:
-    """Looks at many records at once, which is fast where nothing is wrong with them."""
+def _can_parse(spec: RecordSpec, group: list[bytes]) -> bool:
+    """Checks many records at once, which is fast if they are good."""
     try:
-        spec.parse(tf.constant(chunk, tf.string))
-    # TensorFlow puts the record into the message, which then need not be text.
+        spec.parse(tf.constant(group, tf.string))
+    # TensorFlow's message contains the record, which need not be text.
     except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
         return False
     return True

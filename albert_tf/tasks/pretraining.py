@@ -10,9 +10,12 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.pretraining.batches import (
+    RecordOrder,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
 from albert_tf.data.pretraining.masking import MaskingConfig
-from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

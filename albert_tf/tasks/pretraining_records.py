@@ -11,13 +11,19 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pipeline import Mask
+from albert_tf.data.pretraining.batches import Mask
 from albert_tf.data.pretraining.graph_masking import DynamicMasker, find_vocabulary_fault
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.statistics import stats_file_of
-from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
+from albert_tf.data.record_files import (
+    BadRecords,
+    RecordFiles,
+    check_records,
+    explain_bad_records,
+    find_bad_records,
+    is_unmasked,
+)
 from albert_tf.data.record_spec import RecordSpec, pretraining_record, unmasked_record
-from albert_tf.data.records import check_records, explain_bad_records, is_unmasked
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.progress import Progress

@@ -76,8 +76,7 @@ class Preemption:
             if not self._may_raise:
                 # Not print, which is not reentrant.
                 os.write(
-                    _STDERR,
-                    b"\nCtrl-C: saving after this step; press Ctrl-C again to quit immediately\n",
+                    _STDERR, b"\nCtrl-C: saving after this step; Ctrl-C again quits immediately\n"
                 )
         self._end_if_requested()
 

@@ -14,13 +14,9 @@ from albert_tf.data.pipeline import (
     make_batch,
     padded_length,
     plan_epoch,
-    pretraining_batches,
-    pretraining_evaluation_batches,
     restore_order,
     training_batches,
 )
-from albert_tf.data.record_files import RecordFiles
-from albert_tf.data.record_order import RecordOrder
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.fine_tuning.test_glue import read
@@ -52,9 +48,6 @@ def assert_equal_batches(left, right):
     assert len(left) == len(right)
     for one, other in zip(left, right, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, one, other)
-
-
-# Batches
 
 
 def test_fixed_length_is_that_of_every_batch_and_fills_the_last():
@@ -270,78 +263,3 @@ def test_restore_order_takes_rows_of_any_shape():
 def test_evaluation_without_examples_is_refused():
     with pytest.raises(InputError, match="no examples to evaluate on"):
         evaluation_batches(make_features(0), 8)
-
-
-# Pre-training
-
-
-def parse(serialized):
-    return {"number": tf.strings.to_number(serialized, tf.int32)}
-
-
-@pytest.fixture
-def record_files(tmp_path):
-    """Files of 23, 5 and 13 records: 0, 1, ..., 40."""
-    paths, number = [], itertools.count()
-    for index, size in enumerate((23, 5, 13)):
-        paths.append(str(tmp_path / f"{index}.tfrecord"))
-        compression = "GZIP" if index == 1 else ""  # files of both kinds are read together
-        with tf.io.TFRecordWriter(paths[-1], compression) as writer:
-            for _ in range(size):
-                writer.write(str(next(number)).encode())
-    return paths
-
-
-def test_pretraining_holds_each_record_once_an_epoch(record_files):
-    dataset = pretraining_batches(RecordOrder(RecordFiles(record_files), 4, 10, 5), parse)
-    assert dataset.element_spec["number"].shape.rank == 1
-    read = np.stack([batch["number"] for batch in take(dataset, 41)])
-    assert read.shape == (41, 4)
-    epochs = read.ravel().reshape(4, 41)  # 41 batches of 4 are 4 epochs of 41
-    assert (np.sort(epochs, axis=1) == np.arange(41)).all()
-    assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
-
-
-def test_pretraining_mixes_the_files(record_files):
-    dataset = pretraining_batches(RecordOrder(RecordFiles(record_files), 12, 10, 5), parse)
-    (batch,) = take(dataset, 1)
-    assert len({np.searchsorted([23, 28], number, side="right") for number in batch["number"]}) == 3
-
-
-def test_pretraining_order_depends_on_the_seed(record_files):
-    def read(seed):
-        return take(
-            pretraining_batches(RecordOrder(RecordFiles(record_files), 4, 10, seed), parse), 30
-        )
-
-    first, again, other = read(5), read(5), read(6)
-    assert_equal_batches(first, again)
-    assert any((first[step]["number"] != other[step]["number"]).any() for step in range(30))
-
-
-def test_pretraining_start_step_is_skipping(record_files):
-    def make(**arguments):
-        return pretraining_batches(
-            RecordOrder(RecordFiles(record_files), 4, 10, 5), parse, **arguments
-        )
-
-    assert_equal_batches(take(make(start_step=17), 20), take(make(), 37)[17:])
-
-
-def test_pretraining_evaluation_reads_in_order_once(record_files):
-    batches = take(pretraining_evaluation_batches(RecordFiles(record_files), parse, 16), 100)
-    assert [len(batch["number"]) for batch in batches] == [16, 16, 9]
-    assert np.concatenate([batch["number"] for batch in batches]).tolist() == list(range(41))
-
-
-def test_pretraining_evaluation_in_batches_of_one_size(record_files):
-    def parse_row(serialized):
-        numbers = tf.strings.to_number(serialized, tf.int32)
-        return {"row": 1 + tf.stack([numbers, numbers], axis=1), "number": numbers}
-
-    dataset = pretraining_evaluation_batches(
-        RecordFiles(record_files), parse_row, 16, fixed_size=True
-    )
-    assert dataset.element_spec["row"].shape == (16, 2)
-    rows = np.concatenate([batch["row"] for batch in take(dataset, 100)])
-    assert rows.tolist() == [[n, n] for n in (*range(1, 42), *[0] * 7)]

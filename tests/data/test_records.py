@@ -4,6 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.record_files import (
+    check_records,
+    explain_bad_records,
+    is_unmasked,
+    list_records,
+)
 from albert_tf.data.record_spec import (
     Feature,
     RecordSpec,
@@ -11,12 +17,6 @@ from albert_tf.data.record_spec import (
     unmasked_record,
 )
 from albert_tf.data.record_writing import write_records
-from albert_tf.data.records import (
-    check_records,
-    explain_bad_records,
-    is_unmasked,
-    list_records,
-)
 from albert_tf.errors import InputError, StoppedError
 
 S, M = 11, 4

@@ -23,8 +23,8 @@ from albert_tf.data.pretraining.graph_masking import DynamicMasker
 from albert_tf.data.pretraining.instances import ChunkMaker
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
+from albert_tf.data.record_files import check_records, is_unmasked, list_records
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
-from albert_tf.data.records import check_records, is_unmasked, list_records
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.options import select
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run

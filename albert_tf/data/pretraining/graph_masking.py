@@ -41,7 +41,7 @@ class WordsOfBatch(NamedTuple):
 
 
 class DynamicMasker:
-    """Masks batches of unmasked records (`albert_tf.data.records.unmasked_record`).
+    """Masks batches of unmasked records (`albert_tf.data.record_spec.unmasked_record`).
 
     Args:
         tokenizer: tokenizer of the records' vocabulary; tells which pieces are special, and which can

@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.record_files import explain_bad_records, list_records
 from albert_tf.data.record_spec import RecordSpec
-from albert_tf.data.records import explain_bad_records, list_records
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_records import LABELS, OFFSETS, squad_record
 

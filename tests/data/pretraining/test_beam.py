@@ -14,7 +14,7 @@ from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.records import list_records
+from albert_tf.data.record_files import list_records
 from albert_tf.errors import InputError
 from albert_tf.tokenization import load_tokenizer
 

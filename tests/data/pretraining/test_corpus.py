@@ -153,7 +153,7 @@ def test_a_missing_package_for_zst_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", [b"", b"\n \r\n\n", b"\xef\xbb\xbf"])
 def test_files_without_text_are_named(tmp_path, content):
     paths = [write(tmp_path / "one", content), write(tmp_path / "two", content)]
-    with pytest.raises(InputError, match=r"one and 1 more: no text, expected .*input_format=lines"):
+    with pytest.raises(InputError, match=r"one and 1 more: no text; expected .*input_format=lines"):
         read(paths)
 
 

@@ -10,7 +10,11 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.pretraining.batches import (
+    RecordOrder,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
 from albert_tf.data.pretraining.corpus import CorpusConfig
 from albert_tf.data.pretraining.graph_masking import (
     DynamicMasker,
@@ -23,7 +27,6 @@ from albert_tf.data.pretraining.masking import Masker, MaskingConfig, find_bound
 from albert_tf.data.pretraining.masking import choose_ngrams as choose_ngrams_in_python
 from albert_tf.data.pretraining.segments import SegmentConfig, make_document
 from albert_tf.data.record_files import RecordFiles
-from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import unmasked_record
 from albert_tf.data.record_writing import write_records
 from albert_tf.tokenization import load_tokenizer

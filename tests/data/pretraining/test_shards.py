@@ -12,8 +12,8 @@ from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.shards import make_runs, write_shards
+from albert_tf.data.record_files import check_records
 from albert_tf.data.record_spec import pretraining_record
-from albert_tf.data.records import check_records
 from albert_tf.progress import Progress
 from albert_tf.tokenization import load_tokenizer
 
