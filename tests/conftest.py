@@ -1,6 +1,7 @@
 """Two logical CPU devices and no GPU for every test, so that replicas are tested alike on any machine."""
 
 import gc
+import re
 
 import pytest
 
@@ -10,11 +11,35 @@ import command_line
 with command_line.quiet_start():
     import tensorflow as tf
 
+# The command that runs tests with the library that they need, by a pattern in the reason for skipping.
+_COMMANDS = {
+    "apache.beam": "make test-beam",
+    "official|tensorflow.hub|tf.keras": "make test-hub",
+    "hf-parity|keras.hub|onnx|openvino|tokenizers|torch|transformers": "make test-parity",
+    r"g\+\+": "install g++ and make",
+    "could not import|needs": "pip install -r requirements-dev.txt",
+}
+
 
 def pytest_configure():
     tf.config.set_visible_devices([], "GPU")
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Lists the tests that were skipped for a missing library, and the command that installs it."""
+    by_command: dict[str, set[str]] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        _, _, reason = report.longrepr
+        for pattern, command in _COMMANDS.items():
+            if re.search(pattern, reason):
+                by_command.setdefault(command, set()).add(report.nodeid.split("[")[0])
+                break
+    for command, tests in sorted(by_command.items()):
+        terminalreporter.section(f"skipped for a missing library; {command}")
+        for test in sorted(tests):
+            terminalreporter.line(test)
 
 
 @pytest.fixture(autouse=True, scope="module")

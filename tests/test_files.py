@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import fcntl
 import os
@@ -152,15 +153,17 @@ def test_locked_folder_is_free_again_when_its_owner_is_done(tmp_path):
         pass
 
 
-def test_file_system_without_locks(tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", [None, "gs://bucket/folder"])
+def test_folder_is_not_locked_on_a_file_system_without_locks(tmp_path, monkeypatch, path):
     def refuse(*arguments):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with files.lock_folder(str(tmp_path), "output_dir"):
-        pass
-    with files.lock_folder("gs://bucket/folder", "output_dir"):
-        pass
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):  # a lock would refuse the second
+            stack.enter_context(files.lock_folder(path or str(tmp_path), "output_dir"))
+        names = os.listdir(tmp_path)
+    assert names == ([] if path else [".lock"])
 
 
 def test_remote_files_are_reached_through_tensorflow():

@@ -1,11 +1,11 @@
-"""Writing of TFRecord files, by NumPy and zlib alone.
+"""Writing of TFRecord files with NumPy and zlib alone.
 
-TensorFlow has a writer of its own; importing it takes longer than writing a gigabyte. A file is a row of
-frames: the length of a record in 8 bytes, its checksum, the record, and its checksum. They are
-CRC-32C, with some bits moved so that a record may hold checksums itself
-(https://www.tensorflow.org/tutorials/load_data/tfrecord).
+Importing TensorFlow, which has a writer of its own, takes longer than writing a gigabyte. A file is a
+sequence of frames: the length of a record in 8 bytes, its checksum, the record, and its checksum. The
+checksums are masked CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord).
 """
 
+import functools
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,11 +17,11 @@ from albert_tf import files, gfile
 
 Compression = Literal["none", "gzip"]
 
-# What TensorFlow calls them.
+# TensorFlow's names.
 TFRECORD_TYPES = {"none": "", "gzip": "GZIP"}
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 
-# Their bytes take this much memory, a few times over, unless one record alone has more.
+# Size of the records that are written together. They take a few times as much memory.
 _BATCH_BYTES = 1 << 20
 _LENGTH = struct.Struct("<Q")
 
@@ -33,7 +33,7 @@ def write_records(path: str, records: Iterable[bytes], compression: Compression 
     """Writes records to a TFRecord file, which appears when it is complete.
 
     Raises:
-        StoppedError: the file system refuses.
+        StoppedError: the file cannot be written.
     """
     content = _frames(records)
     if compression == "gzip":
@@ -81,30 +81,35 @@ def _masked_checksums(texts: Sequence[bytes]) -> list[bytes]:
     return [joined[place : place + 4] for place in range(0, len(joined), 4)]
 
 
-def _advance(states: np.ndarray, steps: int) -> np.ndarray:
-    """Moves checksums on by some bits that are zero."""
-    for _ in range(steps):
-        states = (states >> np.uint32(1)) ^ np.where(
-            states & 1, np.uint32(_POLYNOMIAL), np.uint32(0)
-        )
-    return states
+@functools.cache
+def _tables() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the states after 4 more bytes, for each low and each high half of a state.
+
+    A checksum is linear, so the two are combined by XOR.
+    """
+    halves = np.arange(1 << 16, dtype=np.uint32)
+    tables = []
+    for states in (halves, halves << np.uint32(16)):
+        for _ in range(32):
+            carried = np.where(states & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
+            states = (states >> np.uint32(1)) ^ carried
+        tables.append(states)
+    return tables[0], tables[1]
 
 
-# What the two halves of a state become when 4 bytes follow. A checksum is linear: they are joined by XOR.
-_LOW = _advance(np.arange(1 << 16, dtype=np.uint32), 32)
-_HIGH = _advance(np.arange(1 << 16, dtype=np.uint32) << np.uint32(16), 32)
-# These 4 bytes move a state of zeros, which zeros leave as it is, to the one that a checksum begins with.
+# These 4 bytes change a zero state, which leading zeros keep, to the initial state of a checksum.
 _START = struct.pack("<I", 0x641F6454)
 
 
 def _crc32c(texts: Sequence[bytes]) -> np.ndarray:
-    """Returns the CRC-32C of N texts, uint32 (N,), aligned at their ends."""
+    """Returns the CRC-32C of N texts, uint32 (N,). The texts are aligned at their ends."""
     width = -(-(max(map(len, texts)) + len(_START)) // 4) * 4
     joined = b"".join([(_START + text).rjust(width, b"\0") for text in texts])
     words = np.frombuffer(joined, "<u4").reshape(len(texts), -1)
+    low, high = _tables()
     states = np.zeros(len(texts), np.uint32)
     for word in np.ascontiguousarray(words.T):
         states ^= word
         halves = states.view(np.uint16)
-        states = _LOW.take(halves[::2]) ^ _HIGH.take(halves[1::2])
+        states = low.take(halves[::2]) ^ high.take(halves[1::2])
     return ~states
