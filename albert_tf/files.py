@@ -1,7 +1,7 @@
-"""Files in and out, on local disks and on everything else that `tf.io.gfile` reaches.
+"""Reading and writing of files, on local disks and all file systems of `tf.io.gfile`.
 
-Reading reports a user's mistakes with file and line. Writing goes to a name that ends in
-`.incomplete` and is renamed when it is complete, so a name without that ending is never half-written.
+Errors name the file, and the line where there is one. Files are written under a name that ends in
+`.incomplete` and renamed when complete, so that no other name is ever half-written.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ from albert_tf.errors import InputError, StoppedError
 INCOMPLETE = ".incomplete"
 
 _CHUNK_BYTES = 1 << 20
-# A file of other lines than text has might be one line, and fill the memory.
+# A binary file might be a single line and fill the memory.
 _MAX_LINE_BYTES = 1 << 26
 
-# Of a library's message in one of ours, which is a line.
+# Length of a library's message within one of ours.
 _MAX_REASON_LENGTH = 200
 
 _LOCK = ".lock"
@@ -61,7 +61,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """Yields the content of a file in parts of a megabyte.
+    """Yields the content of a file in chunks of a megabyte.
 
     Raises:
         InputError: the file does not exist or cannot be read.
@@ -85,9 +85,9 @@ def sha256(path: str) -> str:
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    r"""Yields (line number from 1, line without its end) of a UTF-8 text file.
+    r"""Yields the lines of a UTF-8 text file with their numbers from 1.
 
-    Lines end in `\n` or `\r\n`; a byte-order mark at the start is dropped.
+    Lines end in `\n` or `\r\n`, which are removed, as well as a byte-order mark at the start.
 
     Raises:
         InputError: the file cannot be read, or a line is not UTF-8.
@@ -98,15 +98,15 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
 def decode_lines(
     chunks: Iterable[bytes], path: str, decode: Callable[[bytes, str], str]
 ) -> Iterator[tuple[int, str]]:
-    """Yields the lines that chunks of bytes hold, as `read_lines` does.
+    """Yields the lines of chunks of bytes like `read_lines`.
 
     Args:
-        chunks: the content of a file.
-        path: names the file in messages.
-        decode: (bytes of a line, where it is) -> its text.
+        chunks: content of a file.
+        path: path of the file, for messages.
+        decode: returns the text of a line, given its bytes and its place.
 
     Raises:
-        InputError: from `decode`, or a line has more than 64 MB.
+        InputError: raised by `decode`, or a line has more than 64 MB.
     """
     for number, line in enumerate(_split_lines(chunks, path), start=1):
         text = decode(line, f"{path}, line {number}")
@@ -116,9 +116,9 @@ def decode_lines(
 
 
 def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
-    r"""TensorFlow's own reader drops every `\r`, also one between two words."""
+    r"""Splits at `\n`. TensorFlow's own reader removes every `\r`, even between two words."""
     number = 1
-    start, length = [], 0  # of a line that the next chunk may end
+    start, length = [], 0  # of a line that continues in the next chunk
     for chunk in chunks:
         first, *lines = chunk.split(b"\n")
         start.append(first)
@@ -138,7 +138,7 @@ def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
 
 
 def refuse_folder(path: str) -> None:
-    """Raises `InputError` if a path is a folder, which TensorFlow reads as an empty file."""
+    """Raises `InputError` for a folder, which TensorFlow reads as an empty file."""
     if gfile.isdir(path):
         raise InputError(f"{path}: a folder; expected a file")
 
@@ -147,7 +147,7 @@ def decode_strictly(line: bytes, place: str) -> str:
     """Returns the text of a line.
 
     Raises:
-        InputError: it is not UTF-8; `place` says where it is.
+        InputError: the line, which is at `place`, is not UTF-8.
     """
     try:
         return line.decode("utf-8")
@@ -162,7 +162,7 @@ def read_json(path: str) -> Any:
     """Returns the value in a JSON file.
 
     Raises:
-        InputError: the file cannot be read, or as `parse_json` does.
+        InputError: the file cannot be read, or see `parse_json`.
     """
     return parse_json(read_bytes(path), path)
 
@@ -171,9 +171,9 @@ def parse_json(text: str | bytes, path: str, line: int | None = None) -> Any:
     """Parses JSON text.
 
     Args:
-        text: the text; UTF-8 if it is bytes.
-        path: file that the text is from, for messages.
-        line: the line of the file that holds all of the text; None if the text is the whole file.
+        text: JSON text; bytes are UTF-8.
+        path: file of the text, for messages.
+        line: line of the text in the file; None if the text is the whole file.
 
     Raises:
         InputError: the text is not JSON, is nested too deeply, or has an integer of too many digits.
@@ -200,12 +200,12 @@ def write_json(path: str, value: Any) -> None:
 
 
 def to_json(value: Any) -> str:
-    """Returns a value as our JSON files hold it."""
+    """Returns a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_json_lines(path: str) -> list[Any]:
-    """Returns the values of a file with one in JSON a line; none where there is no such file.
+    """Returns the values of a JSON-lines file; none if the file does not exist.
 
     Raises:
         InputError: the file cannot be read, or a line is not JSON.
@@ -216,7 +216,7 @@ def read_json_lines(path: str) -> list[Any]:
 
 
 def write_json_lines(path: str, values: Iterable[Any]) -> None:
-    """Writes values as JSON, one a line, atomically."""
+    """Writes values as a JSON-lines file, atomically."""
     write_text(path, "".join(json.dumps(value) + "\n" for value in values))
 
 
@@ -233,36 +233,33 @@ def write_bytes(path: str, content: bytes) -> None:
 
 def write_picture(path: str, figure: Any) -> None:
     """Writes a figure of Matplotlib as PNG, atomically."""
-    content = io.BytesIO()  # Matplotlib itself writes to local disks alone
+    content = io.BytesIO()  # Matplotlib itself only writes to local disks
     figure.savefig(content, format="png")
     write_bytes(path, content.getvalue())
 
 
-def make_directory(path: str, flag: str) -> None:
-    """Makes a folder and its parents where they are absent.
+def make_directory(path: str) -> None:
+    """Makes a folder and its parents if they are missing.
 
     Raises:
-        InputError: it cannot be made; `flag` names the flag that asked for it.
+        InputError: the folder cannot be made.
     """
     try:
         gfile.makedirs(path)
     except OSError as error:
-        raise InputError(f"--{flag}: cannot make the folder '{path}': {reason(error)}") from error
+        raise InputError(f"cannot make the folder '{path}': {reason(error)}") from error
 
 
 @contextlib.contextmanager
-def lock_folder(path: str, flag: str) -> Iterator[None]:
-    """Holds the lock of a folder, which one process at a time can hold.
+def lock_folder(path: str) -> Iterator[None]:
+    """Holds the lock of an existing folder, which only one process at a time can hold.
 
-    The kernel releases it when its owner ends, however that happens. Object stores such as gs:// have no
-    locks, and a file system without them is not locked either.
-
-    Args:
-        path: an existing folder.
-        flag: the flag that names it, for the message.
+    The kernel releases the lock when its owner ends, in whatever way. On file systems without locks, e.g.
+    object stores such as gs://, nothing is locked.
 
     Raises:
-        InputError: another process holds the lock, or the folder cannot be written to.
+        InputError: another process holds the lock.
+        StoppedError: the folder cannot be written to.
     """
     if "://" in path:
         yield
@@ -276,11 +273,11 @@ def lock_folder(path: str, flag: str) -> Iterator[None]:
         except BlockingIOError as error:
             file.seek(0)
             raise InputError(
-                f"--{flag}={path}: {file.read().strip() or 'another process'} is training in it; wait "
-                "until it has ended, or name another folder"
+                f"{path}: {file.read().strip() or 'another process'} is training in this folder; wait "
+                "until it has ended, or use another folder"
             ) from error
         except OSError:
-            pass  # The file system has no locks.
+            pass  # the file system has no locks
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
@@ -288,13 +285,13 @@ def lock_folder(path: str, flag: str) -> Iterator[None]:
 
 
 def check_addresses(values: Mapping[str, Any]) -> None:
-    """Checks that TensorFlow reaches the file systems of all paths such as gs://bucket/file.
+    """Checks that TensorFlow has access to the file systems of all paths like gs://bucket/file.
 
     Args:
-        values: flag -> its value; only text with `://` is a path to check, alone or in a list.
+        values: values of the flags. Strings with `://`, and lists of them, are checked.
 
     Raises:
-        InputError: it does not know the file system, or has no access to it.
+        InputError: TensorFlow does not know a file system, or has no access to it.
     """
     for flag, value in values.items():
         for path in value if isinstance(value, list | tuple) else [value]:
@@ -304,19 +301,19 @@ def check_addresses(values: Mapping[str, Any]) -> None:
                 gfile.exists(path)
             except OSError as error:
                 raise InputError(
-                    f"--{flag}={path}: TensorFlow has no access: {reason(error)}; expected a path on "
-                    "this machine, or one on a file system that TensorFlow can read"
+                    f"--{flag}={path}: TensorFlow has no access: {reason(error)}; expected a local path, "
+                    "or a path on a file system that TensorFlow can read"
                 ) from error
 
 
 @contextlib.contextmanager
 def write_atomically(path: str) -> Iterator[str]:
-    """Gives a name to write a file or a folder under, and renames it to `path` on success.
+    """Yields a path to write a file or folder to, and renames it to `path` on success.
 
-    On an exception what was written is removed, and what `path` held before stays.
+    After an exception, what was written is removed and `path` is unchanged.
 
     Raises:
-        InputError: the file system refuses (full, read-only, no such folder).
+        StoppedError: the file cannot be written.
     """
     incomplete = path.rstrip("/") + INCOMPLETE
     remove(incomplete)
@@ -330,13 +327,13 @@ def write_atomically(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def write_together(paths: Sequence[str]) -> Iterator[str]:
-    """Gives a folder to write several files in, and moves them to their places on success.
+    """Yields a folder to write several files in, and moves them to their places on success.
 
     Args:
-        paths: the files, all of one folder, in the order in which they appear.
+        paths: the files, in one folder, in the order in which to move them.
 
     Raises:
-        InputError: the file system refuses (full, read-only).
+        StoppedError: a file cannot be written.
     """
     folder = paths[-1] + INCOMPLETE
     try:
@@ -353,7 +350,7 @@ def write_together(paths: Sequence[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def explain_unreadable(path: str) -> Iterator[None]:
-    """Turns the file system's error into an `InputError` that names the file."""
+    """Turns an error of the file system into an `InputError` that names the file."""
     try:
         yield
     except _file_errors() as error:
@@ -362,11 +359,7 @@ def explain_unreadable(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explain_refusal(path: str) -> Iterator[None]:
-    """Turns the file system's error into one that names the file that the user knows.
-
-    Raises:
-        StoppedError: the file system refused what was done within.
-    """
+    """Turns an error of the file system into a `StoppedError` that names the file."""
     try:
         yield
     except _file_errors() as error:
@@ -374,7 +367,7 @@ def explain_refusal(path: str) -> Iterator[None]:
 
 
 def remove(path: str) -> None:
-    """Removes a file, or a folder with all that is in it, where there is one."""
+    """Removes a file, or a folder with its content, if it exists."""
     if gfile.isdir(path):
         gfile.rmtree(path)
     elif gfile.exists(path):
@@ -382,14 +375,14 @@ def remove(path: str) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Returns the operating system's reason for an error, without the path."""
+    """Returns the reason of an error of the file system, without the path."""
     message = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    # gRPC's messages end with the state of the connection, over many lines.
+    # gRPC appends many lines about the state of the connection.
     message = message.split("\nAdditional GRPC error information")[0]
     return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")
 
 
 def _file_errors() -> tuple[type[Exception], ...]:
-    """Returns what file operations raise: TensorFlow's too, once something has imported it."""
+    """Returns the errors of file operations, including TensorFlow's if it has been imported."""
     tensorflow = sys.modules.get("tensorflow")
     return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)

@@ -1,8 +1,8 @@
-"""The file operations that `tf.io.gfile` offers, without TensorFlow where a path is local.
+"""The file operations of `tf.io.gfile`, without TensorFlow for local paths.
 
-Importing TensorFlow takes seconds, and making pre-training data needs nothing else of it. So local paths
-go to Python's own functions, and only a remote one (`gs://...`) imports TensorFlow. Names, arguments and
-results are those of `tf.io.gfile`. Failures raise `OSError`, remote ones too.
+Importing TensorFlow takes seconds, and making pre-training data needs nothing else of it. So only remote
+paths (`gs://...`) import TensorFlow. Names, arguments and results are those of `tf.io.gfile`. Failures
+raise `OSError`.
 """
 
 import contextlib
@@ -27,29 +27,29 @@ class FileStatistics(NamedTuple):
 
 
 def exists(path: str) -> bool:
-    """Returns whether a path is that of a file or a folder."""
+    """Returns whether a file or folder exists."""
     return _remote("exists", path) if _is_remote(path) else os.path.exists(path)
 
 
 def isdir(path: str) -> bool:
-    """Returns whether a path is that of a folder."""
+    """Returns whether a path is a folder."""
     return _remote("isdir", path) if _is_remote(path) else os.path.isdir(path)
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns the files and folders that match a pattern, hidden ones included."""
+    """Returns the files and folders that match a pattern, including hidden ones."""
     if _is_remote(pattern):
         return _remote("glob", pattern)
     return python_glob.glob(pattern, include_hidden=True)
 
 
 def walk(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yields (folder, folders in it, files in it) of a folder and of all below it, like `os.walk`."""
+    """Yields (folder, its folders, its files) for a folder and all below it, like `os.walk`."""
     yield from _remote("walk", folder) if _is_remote(folder) else os.walk(folder, followlinks=True)
 
 
 def listdir(folder: str) -> list[str]:
-    """Returns the names in a folder; a remote folder in it may end in a slash."""
+    """Returns the names in a folder; names of remote folders may end with a slash."""
     return _remote("listdir", folder) if _is_remote(folder) else os.listdir(folder)
 
 
@@ -63,12 +63,12 @@ def stat(path: str) -> FileStatistics:
 
 
 def makedirs(path: str) -> None:
-    """Makes a folder and its parents where they are missing."""
+    """Makes a folder and its parents if they are missing."""
     _remote("makedirs", path) if _is_remote(path) else os.makedirs(path or ".", exist_ok=True)
 
 
 def rename(source: str, target: str, overwrite: bool = False) -> None:
-    """Renames a file or a folder; with `overwrite`, in place of a file that exists."""
+    """Renames a file or a folder; `overwrite` replaces an existing file."""
     if _is_remote(source):
         _remote("rename", source, target, overwrite)
     elif os.path.exists(target) and not overwrite:
@@ -83,13 +83,13 @@ def remove(path: str) -> None:
 
 
 def rmtree(folder: str) -> None:
-    """Removes a folder with all that is in it."""
+    """Removes a folder and its content."""
     _remote("rmtree", folder) if _is_remote(folder) else shutil.rmtree(folder)
 
 
 @contextlib.contextmanager
 def GFile(path: str, mode: str) -> Iterator[IO[bytes]]:  # noqa: N802, TensorFlow's name
-    """Opens a file of bytes, mode `rb` or `wb`."""
+    """Opens a binary file, with mode `rb` or `wb`."""
     if not _is_remote(path):
         with open(path, mode) as file:
             yield file
@@ -110,7 +110,7 @@ def _remote(name: str, *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def _os_errors() -> Iterator[types.ModuleType]:
-    """Gives TensorFlow, and turns its errors into `OSError`."""
+    """Yields TensorFlow, and turns its errors into `OSError`."""
     import tensorflow as tf
 
     try:

@@ -7,7 +7,7 @@ with the same request resumes the work; one with another request restarts it.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files, gfile
@@ -19,7 +19,7 @@ _COMPLETE = "complete"
 
 def make_outputs(
     name: str,
-    flags: Mapping[str, str],
+    paths: Sequence[str],
     request: Mapping[str, Any],
     overwrite: bool,
     make: Callable[[dict[str, str]], None],
@@ -30,7 +30,7 @@ def make_outputs(
     Args:
         name: the work is in the folder `<name>.incomplete`, and in a folder of that name next to each
             file.
-        flags: the files to make, and the flag that names each, for messages.
+        paths: the files to make.
         request: everything that decides the content of the files; JSON-serializable.
         overwrite: whether to replace existing files. Otherwise they raise an error.
         make: function that makes the missing files. Its argument maps each file to the path to write it
@@ -45,13 +45,13 @@ def make_outputs(
     work = name + files.INCOMPLETE
     incomplete = {
         path: os.path.join(os.path.dirname(path), os.path.basename(work), os.path.basename(path))
-        for path in flags
+        for path in paths
     }
-    folders = {os.path.dirname(unnamed): flags[path] for path, unnamed in incomplete.items()}
+    folders = list(dict.fromkeys(map(os.path.dirname, incomplete.values())))
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
     resumes = _holds(note, request)
     if not (resumes and gfile.exists(complete)):
-        _check_new(flags, overwrite)
+        _check_new(paths, overwrite)
         if not resumes:
             _check_ours(folders)
             files.remove(complete)
@@ -82,37 +82,33 @@ def _holds(note: str, request: Mapping[str, Any]) -> bool:
     return files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
 
 
-def _check_new(flags: Mapping[str, str], overwrite: bool) -> None:
-    for path, flag in flags.items():
+def _check_new(paths: Sequence[str], overwrite: bool) -> None:
+    for path in paths:
         if gfile.isdir(path):
+            raise InputError(f"{path}: is a folder; expected the name of a file to write")
+        if gfile.exists(path) and not overwrite:
             raise InputError(
-                f"--{flag}: '{path}' is a folder; expected the name of a file to write"
+                f"{path}: exists already; remove it, choose another name or set overwrite"
             )
-    existing = [] if overwrite else [path for path in flags if gfile.exists(path)]
-    if existing:
-        raise InputError(
-            f"--{flags[existing[0]]}: '{existing[0]}' exists already; remove it, choose another name "
-            "or set --overwrite"
-        )
 
 
-def _check_ours(folders: Mapping[str, str]) -> None:
+def _check_ours(folders: Sequence[str]) -> None:
     """Checks that the work folders are missing, empty, or of an earlier run."""
-    for folder, flag in folders.items():
+    for folder in folders:
         if not gfile.exists(folder):
             continue
         names = gfile.listdir(folder) if gfile.isdir(folder) else [""]
         if names and not any(name.startswith(_REQUEST) for name in names):
             raise InputError(
-                f"--{flag}: '{folder}', the folder for unfinished work, holds other files; move it away "
-                "or choose another name"
+                f"{folder}: this folder for unfinished work holds other files; move it away or choose "
+                "another name"
             )
 
 
-def _clear(folders: Mapping[str, str], reusable: Collection[str]) -> None:
+def _clear(folders: Sequence[str], reusable: Collection[str]) -> None:
     """Makes the work folders, and empties them except for requests and reusable work."""
-    for folder, flag in folders.items():
-        files.make_directory(folder, flag)
+    for folder in folders:
+        files.make_directory(folder)
         for name in gfile.listdir(folder):
             if name.rstrip("/") not in (_REQUEST, *reusable):
                 files.remove(os.path.join(folder, name))

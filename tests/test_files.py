@@ -108,8 +108,8 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoppedError, match="file/result: cannot be written"):
         files.write_text(str(tmp_path / "file" / "result"), "text")
-    with pytest.raises(InputError, match=r"--output_dir: cannot make the folder '.*file/folder'"):
-        files.make_directory(str(tmp_path / "file" / "folder"), "output_dir")
+    with pytest.raises(InputError, match=r"cannot make the folder '.*file/folder'"):
+        files.make_directory(str(tmp_path / "file" / "folder"))
 
 
 def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
@@ -142,14 +142,14 @@ def test_address_that_tensorflow_cannot_read_names_its_flag(value):
 
 
 def test_locked_folder_is_free_again_when_its_owner_is_done(tmp_path):
-    with files.lock_folder(str(tmp_path), "output_dir"):
-        message = rf"^--output_dir={tmp_path}: process \d+ on .* is training in it; wait until"
+    with files.lock_folder(str(tmp_path)):
+        message = rf"^{tmp_path}: process \d+ on .* is training in this folder; wait until"
         with (
             pytest.raises(InputError, match=message),
-            files.lock_folder(str(tmp_path), "output_dir"),
+            files.lock_folder(str(tmp_path)),
         ):
             pass
-    with files.lock_folder(str(tmp_path), "output_dir"):
+    with files.lock_folder(str(tmp_path)):
         pass
 
 
@@ -161,14 +161,14 @@ def test_folder_is_not_locked_on_a_file_system_without_locks(tmp_path, monkeypat
     monkeypatch.setattr(fcntl, "flock", refuse)
     with contextlib.ExitStack() as stack:
         for _ in range(2):  # a lock would refuse the second
-            stack.enter_context(files.lock_folder(path or str(tmp_path), "output_dir"))
+            stack.enter_context(files.lock_folder(path or str(tmp_path)))
         names = os.listdir(tmp_path)
     assert names == ([] if path else [".lock"])
 
 
 def test_remote_files_are_reached_through_tensorflow():
     """TensorFlow's file system in memory stands for one like `gs://`."""
-    files.make_directory("ram://files/folder", "output_dir")
+    files.make_directory("ram://files/folder")
     path = "ram://files/folder/a.json"
     files.write_json(path, [7])
     assert files.read_json(path) == [7]

@@ -12,10 +12,10 @@ from albert_tf.resumable import make_outputs
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two files in two folders, and the flags that name them."""
+    """Two files in two folders."""
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-    return {str(tmp_path / "one" / "a"): "first", str(tmp_path / "two" / "b"): "second"}
+    return [str(tmp_path / "one" / "a"), str(tmp_path / "two" / "b")]
 
 
 def make_pair(pair, request=7, content="new", overwrite=False, fail=None):
@@ -30,7 +30,7 @@ def make_pair(pair, request=7, content="new", overwrite=False, fail=None):
             if fail is not None:
                 raise fail
 
-    make_outputs(next(iter(pair)), pair, {"request": request}, overwrite, make)
+    make_outputs(pair[0], pair, {"request": request}, overwrite, make)
     return made
 
 
@@ -38,32 +38,30 @@ def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_new_files_appear_together_and_are_not_changed(pair, tmp_path):
+def test_new_files_appear_together_and_are_not_replaced(pair, tmp_path):
     assert make_pair(pair) == ["a", "b"]
     assert files_below(tmp_path) == ["one/a", "two/b"]
     (tmp_path / "one" / "a").unlink()
-    with pytest.raises(
-        InputError, match=r"^--second: '.*/two/b' exists already; remove it, choose"
-    ):
+    with pytest.raises(InputError, match=r"^.*/two/b: exists already; remove it, choose"):
         make_pair(pair)
     assert files_below(tmp_path) == ["two/b"]
     assert sorted(os.listdir(tmp_path / "two")) == ["b"]
 
 
-def test_files_are_replaced_where_that_is_asked_for(pair, tmp_path):
+def test_overwrite_replaces_files(pair, tmp_path):
     make_pair(pair, content="old")
     make_pair(pair, overwrite=True)
     assert (tmp_path / "one" / "a").read_text() == (tmp_path / "two" / "b").read_text() == "new"
 
 
-def test_a_mistake_of_the_input_leaves_nothing(pair, tmp_path):
+def test_input_error_leaves_nothing(pair, tmp_path):
     with pytest.raises(InputError, match=r"^no text$"):
         make_pair(pair, fail=InputError("no text"))
     assert files_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("stop", [StoppedError("the disk is full"), KeyboardInterrupt(), OSError()])
-def test_what_is_complete_when_a_run_is_stopped_is_not_made_again(pair, tmp_path, stop):
+def test_resumed_run_keeps_complete_files(pair, tmp_path, stop):
     with pytest.raises(type(stop)):
         make_pair(pair, content="kept", fail=stop)
     assert make_pair(pair) == ["b"]
@@ -71,12 +69,12 @@ def test_what_is_complete_when_a_run_is_stopped_is_not_made_again(pair, tmp_path
     assert (tmp_path / "one" / "a").read_text() == "kept"
 
 
-def test_the_message_says_where_the_work_is(pair):
+def test_message_names_the_work_folder(pair):
     with pytest.raises(StoppedError, match=r"is full; complete work is kept in '.*/one/a.incomp"):
         make_pair(pair, fail=StoppedError("the disk is full"))
 
 
-def test_a_run_of_another_kind_starts_anew(pair, tmp_path):
+def test_another_request_restarts(pair, tmp_path):
     with pytest.raises(StoppedError):
         make_pair(pair, content="old", fail=StoppedError("stopped"))
     assert make_pair(pair, request=8) == ["a", "b"]
@@ -100,48 +98,46 @@ def half_named(pair, monkeypatch):
     return pair
 
 
-def test_names_are_given_without_making_anything_again(half_named, tmp_path):
+def test_resumed_run_only_renames_complete_files(half_named, tmp_path):
     assert [os.path.exists(path) for path in half_named] == [True, False]
     assert make_pair(half_named) == []
     assert files_below(tmp_path) == ["one/a", "two/b"]
 
 
-def test_another_run_refuses_files_that_have_their_names(half_named, tmp_path):
-    with pytest.raises(InputError, match=r"--first: '.*/one/a' exists already"):
+def test_another_request_refuses_renamed_files(half_named, tmp_path):
+    with pytest.raises(InputError, match=r"/one/a: exists already"):
         make_pair(half_named, request=8)
     assert (tmp_path / "one" / "a").read_text() == "new"
 
 
-def test_a_folder_of_that_name_is_refused_before_the_work(pair, tmp_path):
+def test_folder_of_that_name_is_refused_before_the_work(pair, tmp_path):
     (tmp_path / "two" / "b").mkdir()
     for overwrite in (False, True):
-        with pytest.raises(
-            InputError, match=r"^--second: '.*/two/b' is a folder; expected the name"
-        ):
+        with pytest.raises(InputError, match=r"/two/b: is a folder; expected the name"):
             make_pair(pair, overwrite=overwrite)
     assert sorted(os.listdir(tmp_path / "two")) == ["b"]
     assert os.listdir(tmp_path / "one") == []
 
 
 @pytest.mark.parametrize("name", ["two/a.incomplete/notes.txt", "two/a.incomplete"])
-def test_what_somebody_else_left_at_the_place_for_work_stays(pair, tmp_path, name):
+def test_other_files_in_the_work_folder_are_kept(pair, tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("precious")
     with pytest.raises(
-        InputError, match=r"^--second: '.*/two/a.incomplete', the folder for unfinished"
+        InputError, match=r"/two/a.incomplete: this folder for unfinished work holds other"
     ):
         make_pair(pair, overwrite=True)
     assert (tmp_path / name).read_text() == "precious"
     assert files_below(tmp_path) == [name]
 
 
-def test_an_empty_folder_at_the_place_for_work_is_used(pair, tmp_path):
+def test_empty_work_folder_is_used(pair, tmp_path):
     (tmp_path / "two" / "a.incomplete").mkdir()
     assert make_pair(pair) == ["a", "b"]
     assert files_below(tmp_path) == ["one/a", "two/b"]
 
 
-def test_what_is_reusable_stays_for_another_request(pair):
+def test_reusable_work_is_kept_for_another_request(pair):
     def make(incomplete):
         for name in incomplete.values():
             assert not os.path.exists(name)
@@ -156,6 +152,6 @@ def test_what_is_reusable_stays_for_another_request(pair):
     found = []
     for request in ("first", "second"):
         with pytest.raises(StoppedError):
-            make_outputs(next(iter(pair)), pair, {"is": request}, False, make, reusable=["parts"])
-    make_outputs(next(iter(pair)), pair, {"is": "third"}, False, make, reusable=["parts"])
+            make_outputs(pair[0], pair, {"is": request}, False, make, reusable=["parts"])
+    make_outputs(pair[0], pair, {"is": "third"}, False, make, reusable=["parts"])
     assert [len(parts) for parts in found] == [0, 1, 2]

@@ -40,16 +40,16 @@ def export_reusable(
     Raises:
         InputError: the file system refuses.
     """
-    paths = next_version(tokenizer, export_dir, "export_dir")
+    paths = next_version(tokenizer, export_dir)
     with write_reusable(model, tokenizer, paths):
         return paths
 
 
-def next_version(tokenizer: Tokenizer | None, export_dir: str, flag: str) -> dict[str, str]:
+def next_version(tokenizer: Tokenizer | None, export_dir: str) -> dict[str, str]:
     """Returns the folders that `export_reusable` would write; `flag` gave `export_dir`."""
     has_graph = isinstance(tokenizer, AlbertTokenizer)
     names = ("encoder", "preprocessor") if has_graph else ("encoder",)
-    return versions.next_version(export_dir, names, flag)
+    return versions.next_version(export_dir, names)
 
 
 @contextlib.contextmanager

@@ -12,20 +12,19 @@ import tensorflow as tf
 from albert_tf import files
 
 
-def next_version(export_dir: str, names: Iterable[str], flag: str) -> dict[str, str]:
+def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
     """Returns the folder of the next version of each model, and makes what it will lie in.
 
     Args:
         export_dir: folder of the models' folders.
         names: of the models' folders; the version is one above the greatest in any of them.
-        flag: name of the flag that gave `export_dir`, for the message.
 
     Raises:
         InputError: a folder cannot be made.
     """
     directories = {name: os.path.join(export_dir, name) for name in names}
     for directory in directories.values():
-        files.make_directory(directory, flag)
+        files.make_directory(directory)
     version = str(1 + max(map(_latest_version, directories.values())))
     return {name: os.path.join(directory, version) for name, directory in directories.items()}
 

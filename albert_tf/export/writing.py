@@ -98,7 +98,7 @@ class Exportable:
             modules = {"ids": (ids_model, {"serving_examples": examples})}
             if isinstance(tokenizer, AlbertTokenizer):
                 modules["text"] = self.make_text_model(ids_model), {}
-            paths = versions.next_version(export_dir, modules, "export_dir")
+            paths = versions.next_version(export_dir, modules)
             with versions.write_version(paths) as incomplete:
                 for name, (module, more_signatures) in modules.items():
                     signatures = {"serving_default": module.signature, **more_signatures}
@@ -119,10 +119,10 @@ class Exportable:
         if self.num_choices is not None:
             raise InputError("multiple choice has no form for LiteRT; expected SavedModels")
         stored_in = details.weights or "float32"
-        paths = versions.next_version(export_dir, ["tflite"], "export_dir")
+        paths = versions.next_version(export_dir, ["tflite"])
         with versions.write_version(paths) as incomplete:
             path = incomplete["tflite"]
-            files.make_directory(folder(path), "export_dir")
+            files.make_directory(folder(path))
             for name, content in assets.items():
                 files.write_bytes(os.path.join(folder(path), name), content)
             tflite.write_tflite(

@@ -163,7 +163,7 @@ class _Run:
 
     def predict_test(self) -> None:
         """Predicts the test sets and writes predictions, and the leaderboard's files."""
-        files.make_directory(self.options.output_dir, "output_dir")
+        files.make_directory(self.options.output_dir)
         for test_set in self.data.sets["test"]:
             outputs = self._predict(test_set)
             path = self._path("test_results", test_set)

@@ -223,8 +223,8 @@ def start_or_resume(
     noted = {VOCABULARY_SHA256: tokenizer.vocabulary_sha256} if tokenizer else {}
     with contextlib.ExitStack() as stack:
         if trainer.is_chief:
-            files.make_directory(options.output_dir, "output_dir")
-            stack.enter_context(files.lock_folder(options.output_dir, "output_dir"))
+            files.make_directory(options.output_dir)
+            stack.enter_context(files.lock_folder(options.output_dir))
         resume(trainer, options.output_dir)
         if trainer.is_chief:
             config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
@@ -251,7 +251,7 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
 
 def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> None:
     """Writes the metrics of the final evaluation to `eval_results.json` and prints them."""
-    files.make_directory(options.output_dir, "output_dir")
+    files.make_directory(options.output_dir)
     files.write_json(os.path.join(options.output_dir, RESULTS_FILE), metrics)
     print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
 

@@ -109,7 +109,7 @@ class CheckpointTarget:
             if not tf.io.gfile.exists(os.path.join(beside, name))
         }
         paths = [*(os.path.join(beside, name) for name in contents), *checkpoint_paths(output)]
-        files.make_directory(beside or ".", _FLAG)
+        files.make_directory(beside or ".")
         with files.write_together(paths) as folder:
             for name, content in contents.items():
                 files.write_bytes(os.path.join(folder, name), content)
@@ -150,7 +150,7 @@ class HuggingFaceTarget:
             labels, problem_type = head.labels, _PROBLEM_TYPES.get(head.kind)
         if tokenizer:
             tokenizer_files = _tokenizer_files(tokenizer, config.max_position_embeddings)
-        files.make_directory(os.path.dirname(output.rstrip("/")) or ".", _FLAG)
+        files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
             save_hugging_face(model, incomplete, labels, problem_type, tokenizer_files)
             config_file = os.path.join(incomplete, FOLDER_CONFIG_FILE)
@@ -199,7 +199,7 @@ class SavedModelTarget:
     ) -> Iterator["LoadedEncoder"]:
         """Writes a model, yields what its next user gets, and names the folders when that was fine."""
         tokenizer = companions.tokenizer
-        paths = reusable.next_version(tokenizer, output, _FLAG)
+        paths = reusable.next_version(tokenizer, output)
         if not isinstance(tokenizer, AlbertTokenizer):
             which = (
                 "a WordPiece vocabulary has no form in a graph" if tokenizer else "no vocabulary"

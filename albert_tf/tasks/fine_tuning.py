@@ -237,7 +237,7 @@ def prepare_folder(
     with start_or_resume(options, config, trainer, starting_part, tokenizer):
         if options.export_dir:
             # So that hours of training do not end at a folder that cannot be made.
-            files.make_directory(options.export_dir, "export_dir")
+            files.make_directory(options.export_dir)
         _copy_vocabulary(options, tokenizer)
         yield
 

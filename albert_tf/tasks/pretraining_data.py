@@ -189,7 +189,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         inputs = find_files(options.input_file)
     make_outputs(
         options.output_file,
-        dict(options.outputs),
+        [path for path, _ in options.outputs],
         _request(options, inputs),
         options.overwrite,
         lambda incomplete: _make(options, inputs, incomplete),
@@ -226,7 +226,7 @@ def _make(
         options.word_start,
     )
     folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), _RUNS)
-    files.make_directory(folder, "output_file")
+    files.make_directory(folder)
     arguments = (
         inputs,
         tokenizer,

@@ -213,7 +213,7 @@ def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> Non
         for fault in bad.describe()
     ]
     if lines:
-        files.make_directory(options.output_dir, "output_dir")
+        files.make_directory(options.output_dir)
         files.write_text(os.path.join(options.output_dir, _BAD_RECORDS_FILE), "".join(lines))
 
 

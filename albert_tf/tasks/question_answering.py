@@ -82,7 +82,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
 
 
 def _score_predictions(options: QuestionAnsweringOptions) -> dict[str, float]:
-    files.make_directory(options.output_dir, "output_dir")
+    files.make_directory(options.output_dir)
     results = score_predictions_file(
         options.predict_file,
         options.predictions_file,
@@ -192,7 +192,7 @@ class _Run:
 
     def predict(self) -> None:
         """Answers the questions, which need no right answers, and writes the predictions."""
-        files.make_directory(self.options.output_dir, "output_dir")
+        files.make_directory(self.options.output_dir)
         answers = self._answer()
         write_answers(self.options.output_dir, answers, self._find_threshold())
         print(f"answers to {len(answers.nbest)} questions in {self.options.output_dir}")

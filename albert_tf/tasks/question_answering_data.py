@@ -119,7 +119,7 @@ def _make_shards(
         content.update(repr(part).encode())
     prefix = os.path.join(options.features_dir, f"{name}-{content.hexdigest()[:16]}")
     shards = name_shards(prefix, len(examples))
-    files.make_directory(options.features_dir, "features_dir")
+    files.make_directory(options.features_dir)
     num_workers = options.num_workers or os.cpu_count()
     write_windows(
         examples, tokenizer, options.window_config, with_offsets, shards, num_workers=num_workers

@@ -241,7 +241,7 @@ class BestCheckpoint:
             StoppedError: a file cannot be written.
         """
         path = f"{self._directory}/{CHECKPOINT_NAME}-{step}{_METRICS}"
-        files.make_directory(self._directory, "output_dir")
+        files.make_directory(self._directory)
         files.write_json(path, {"step": step, **metrics})
         Checkpoints(self._directory, variables_by_path(model.weights), max_to_keep=1).save(step)
         for other in tf.io.gfile.glob(f"{self._directory}/*{_METRICS}"):

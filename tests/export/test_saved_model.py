@@ -166,7 +166,7 @@ def test_wordpiece_vocabulary_exports_ids_alone(tmp_path, model):
 
 def test_folder_that_cannot_be_made_is_named(tmp_path, model, tokenizer):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--export_dir: cannot make the folder"):
+    with pytest.raises(InputError, match="cannot make the folder"):
         export_classifier(
             model, LABELS, tokenizer, str(tmp_path / "file"), MAX_SEQ_LENGTH, pairs=False
         )

@@ -439,9 +439,7 @@ def test_second_training_in_a_folder_is_refused(data, classifier):
         [sys.executable, "-c", HOLD_LOCK, str(classifier)], stdout=subprocess.PIPE
     )
     owner.stdout.readline()
-    with pytest.raises(
-        InputError, match=rf"^--output_dir={classifier}: somebody is training in it; "
-    ):
+    with pytest.raises(InputError, match=rf"^{classifier}: somebody is training in this folder; "):
         run(options)
     del before[classifier / ".lock"]
     assert before == {path: path.read_bytes() for path in before}
