@@ -12,7 +12,7 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.groups import in_groups
 from albert_tf.errors import InputError, name_place
-from albert_tf.layers.common import LAYER_NORM_EPSILON
+from albert_tf.layers.primitives import LAYER_NORM_EPSILON
 
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 

@@ -8,15 +8,11 @@ if keras.backend.backend() != "tensorflow":
         "unset KERAS_BACKEND or set it to tensorflow"
     )
 
-from albert_tf.layers.attention import SelfAttention
-from albert_tf.layers.conditional_span_head import ConditionalSpanHead, make_p_mask
+from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
 from albert_tf.layers.embedding import FactorizedEmbedding
-from albert_tf.layers.encoder_layer import EncoderLayer
-from albert_tf.layers.feed_forward import FeedForward
 from albert_tf.layers.masked_lm_head import MaskedLMHead
 from albert_tf.layers.pooled_heads import PooledClassificationHead, Pooler
-from albert_tf.layers.span_head import SpanHead
-from albert_tf.layers.unpadding import Unpadding
+from albert_tf.layers.span_heads import ConditionalSpanHead, SpanHead, make_p_mask
 
 __all__ = [
     "ConditionalSpanHead",

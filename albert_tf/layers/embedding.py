@@ -7,7 +7,7 @@ states, so V x H parameters become V x E + E x H.
 import keras
 from keras import ops
 
-from albert_tf.layers import common
+from albert_tf.layers import primitives
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -53,12 +53,12 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.seed = seed
 
         # Layers
-        self._seeds = common.SeedStream(seed)
-        self.layer_norm = common.layer_norm(self)
-        self.output_dropout = common.dropout(dropout, self._seeds, "output_dropout", self)
+        self._seeds = primitives.SeedStream(seed)
+        self.layer_norm = primitives.layer_norm(self)
+        self.output_dropout = primitives.dropout(dropout, self._seeds, "output_dropout", self)
         self.projection = None
         if embedding_size != hidden_size:
-            self.projection = common.dense(
+            self.projection = primitives.dense(
                 hidden_size, initializer_range, self._seeds, "projection", self
             )
 
@@ -77,7 +77,7 @@ class FactorizedEmbedding(keras.layers.Layer):
     def _add_table(self, name: str, rows: int):
         return self.add_weight(
             shape=(rows, self.embedding_size),
-            initializer=common.truncated_normal(self.initializer_range, self._seeds),
+            initializer=primitives.truncated_normal(self.initializer_range, self._seeds),
             name=name,
         )
 

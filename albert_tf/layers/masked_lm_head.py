@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from albert_tf.layers import common
+from albert_tf.layers import primitives
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -38,10 +38,12 @@ class MaskedLMHead(keras.layers.Layer):
         self.seed = seed
 
         # Layers
-        seeds = common.SeedStream(seed)
-        self.transform = common.dense(embedding_size, initializer_range, seeds, "transform", self)
-        self.layer_norm = common.layer_norm(self)
-        self._activate = common.activation(activation)
+        seeds = primitives.SeedStream(seed)
+        self.transform = primitives.dense(
+            embedding_size, initializer_range, seeds, "transform", self
+        )
+        self.layer_norm = primitives.layer_norm(self)
+        self._activate = primitives.activation(activation)
 
     def build(self, sequence_output_shape):
         """Makes the variables; `sequence_output_shape` is (B, S, H)."""

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from albert_tf.layers import common
+from albert_tf.layers import primitives
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -27,8 +27,8 @@ class Pooler(keras.layers.Layer):
         self.hidden_size = hidden_size
         self.initializer_range = initializer_range
         self.seed = seed
-        self.dense = common.dense(
-            hidden_size, initializer_range, common.SeedStream(seed), "dense", self
+        self.dense = primitives.dense(
+            hidden_size, initializer_range, primitives.SeedStream(seed), "dense", self
         )
 
     def build(self, sequence_output_shape):
@@ -80,9 +80,9 @@ class PooledClassificationHead(keras.layers.Layer):
         self.seed = seed
 
         # Layers
-        seeds = common.SeedStream(seed)
-        self.input_dropout = common.dropout(dropout, seeds, "input_dropout", self)
-        self.dense = common.dense(num_classes, initializer_range, seeds, "dense", self)
+        seeds = primitives.SeedStream(seed)
+        self.input_dropout = primitives.dropout(dropout, seeds, "input_dropout", self)
+        self.dense = primitives.dense(num_classes, initializer_range, seeds, "dense", self)
 
     def build(self, pooled_output_shape):
         """Makes the variables; `pooled_output_shape` is (B, H)."""

@@ -1,11 +1,9 @@
 """The encoder, and the models that put heads on it."""
 
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.conditional_span_labeler import AlbertConditionalSpanLabeler
+from albert_tf.models.classifier import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 
 __all__ = [
     "AlbertClassifier",

@@ -1,11 +1,14 @@
-"""The encoder with a classification head."""
+"""The encoder with a classification head, for texts and for choices between texts."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import keras
+from keras import ops
 
 from albert_tf.layers import PooledClassificationHead
-from albert_tf.layers.common import SeedStream
+from albert_tf.layers.primitives import SeedStream
+from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
@@ -59,5 +62,79 @@ class AlbertClassifier(EncoderWithHeads):
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
+            "dropout": self.dropout,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertMultipleChoice(EncoderWithHeads):
+    """Gives every choice a logit by its pooled output (RACE).
+
+    Args:
+        encoder: the encoder.
+        dropout: rate on the pooled output; the original's 0.1 for RACE.
+        seed: of the head's starting values and dropout.
+    """
+
+    INPUTS: ClassVar = {
+        "input_ids": Input("BCS", required=True),
+        "input_mask": Input("BCS"),
+        "segment_ids": Input("BCS"),
+        "token_positions": Input("T", exported=False),
+    }
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        dropout: float = 0.1,
+        seed: int | None = None,
+        name: str = "albert_multiple_choice",
+        **kwargs,
+    ):
+        super().__init__(encoder, seed, name, **kwargs)
+        # Config
+        self.dropout = dropout
+
+        # Layers
+        self.head = PooledClassificationHead(
+            num_classes=1,
+            dropout=dropout,
+            initializer_range=encoder.config.initializer_range,
+            seed=SeedStream(seed).next(),
+            name="head",
+            dtype=self.dtype_policy,
+        )
+        self.build(self.input_shapes)
+
+    def _build_heads(self, hidden_size: int) -> None:
+        self.head.build((None, hidden_size))
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Scores a batch.
+
+        Args:
+            inputs: those of `AlbertEncoder.call`, a text for every choice: int (B, C, S) where they are
+                (B, S) there.
+            training: whether dropout is active.
+
+        Returns:
+            logits, float32 (B, C).
+        """
+        _, choices, length = ops.shape(inputs["input_ids"])
+        texts = {
+            name: ops.reshape(inputs[name], (-1, length))  # (B * C, S)
+            for name in ("input_ids", "input_mask", "segment_ids")
+            if name in inputs
+        }
+        if "token_positions" in inputs:
+            texts["token_positions"] = inputs["token_positions"]
+        encoded = self.encoder(texts, training=training)
+        logits = self.head(encoded["pooled_output"], training=training)  # (B * C, 1)
+        return ops.reshape(logits, (-1, choices))  # (B, C)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
             "dropout": self.dropout,
         }

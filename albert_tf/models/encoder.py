@@ -15,11 +15,10 @@ from albert_tf.layers import (
     SelfAttention,
     Unpadding,
 )
-from albert_tf.layers.common import SeedStream
+from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel, Input
-from albert_tf.models.rematerialization import rematerialize
 
-# BERT's: what is added to the attention score of a position that is masked out.
+# Added to the attention scores of masked positions, as in BERT.
 _MASKED_SCORE = -10000.0
 
 
@@ -29,12 +28,13 @@ class AlbertEncoder(BaseModel):
 
     Args:
         config: sizes, sharing, dropout.
-        with_pooler: whether there is a pooler; some checkpoints of others have none. Without it there
-            is no `pooled_output`, nor a model that needs one.
-        remat: whether training keeps the input of each application of a block alone, and computes the
-            rest anew in the backward pass.
-        use_one_hot_embeddings: whether embeddings are looked up by products, which suits TPUs.
-        seed: of starting values and dropout; None draws it from the operating system.
+        with_pooler: whether to create the pooler, which some checkpoints lack. Without it there is no
+            `pooled_output`.
+        remat: whether training keeps only the input of each application of a block, and recomputes its
+            activations in the backward pass.
+        use_one_hot_embeddings: whether to look up embeddings by multiplication with one-hot vectors,
+            which suits TPUs.
+        seed: seed of the initialisation and the dropout; None draws it from the operating system.
     """
 
     INPUTS: ClassVar = {
@@ -91,7 +91,7 @@ class AlbertEncoder(BaseModel):
         self.build(self.input_shapes)
 
     def _make_blocks(self, seeds: SeedStream) -> tuple[list[EncoderLayer], list[int]]:
-        """Makes each distinct block once.
+        """Creates each distinct block once.
 
         Returns:
             The distinct blocks, and for each application in order the index of its block: with full
@@ -120,7 +120,7 @@ class AlbertEncoder(BaseModel):
         return list(blocks.values()), order
 
     def _weights_of_layer(self, layer: int, half: str) -> int:
-        """Which set of a half's weights a layer uses: its group's where shared, else its own."""
+        """Returns the index of the weights of a half: its group's if shared, otherwise its own."""
         shared = self.config.sharing in ("all", half)
         return self.config.group_of_layer(layer) if shared else layer
 
@@ -160,11 +160,10 @@ class AlbertEncoder(BaseModel):
         """Encodes a batch.
 
         Args:
-            inputs: `input_ids` int (B, S); optionally `input_mask` int (B, S), 0 where there is
-                padding (default: no padding), `segment_ids` int (B, S) (default: all 0), and
-                `token_positions` int (T,), where the tokens are among all B * S positions, ascending,
-                the first of each sequence among them: blocks then compute these alone, and the outputs
-                at other positions have no meaning.
+            inputs: `input_ids` int (B, S); optionally `input_mask` int (B, S), 0 for padding (default: no
+                padding), `segment_ids` int (B, S) (default: all 0), and `token_positions` int (T,), the
+                positions of the tokens among all B * S, ascending, including the first of each sequence.
+                Blocks then compute only these positions, and other outputs are undefined.
             training: whether dropout is active.
 
         Returns:
@@ -182,7 +181,7 @@ class AlbertEncoder(BaseModel):
         if segment_ids is None:
             segment_ids = ops.zeros_like(input_ids)
         attention_bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
-        # Not by indexing with None, which LiteRT has no operator for.
+        # LiteRT has no operator for indexing with None.
         attention_bias = ops.expand_dims(attention_bias, (1, 2))  # (B, 1, 1, S)
 
         embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
@@ -228,7 +227,7 @@ class AlbertEncoder(BaseModel):
 
     @classmethod
     def from_config(cls, config):
-        """Makes the encoder from `get_config`."""
+        """Creates the encoder from `get_config`."""
         return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
 
 
@@ -238,7 +237,30 @@ def _get_or_make(
     make: Callable[[str, int], keras.Layer],
     seeds: SeedStream,
 ) -> keras.Layer:
-    """Returns the half of a block with this key, made at its first use."""
+    """Returns the half of a block with this key, created at its first use."""
     if key not in made:
         made[key] = make("_".join(map(str, key)), seeds.next())
     return made[key]
+
+
+def rematerialize(block: EncoderLayer, unpadding: Unpadding | None) -> Callable:
+    """Returns an application of a block that recomputes its activations, for a single use.
+
+    The seeds of the dropout layers are drawn here, once. Otherwise the recomputation would drop other
+    units.
+
+    Args:
+        block: the block.
+        unpadding: `Unpadding` of the batch if its padding was removed.
+
+    Returns:
+        A function from hidden states and attention bias (B, 1, 1, S) to hidden states.
+    """
+    generators = [layer.seed_generator for layer in block.dropouts if layer.rate > 0]
+    seeds = [(generator.state, generator.next()) for generator in generators]
+
+    def apply(hidden_states, attention_bias):
+        with keras.StatelessScope(seeds):
+            return block(hidden_states, attention_bias, unpadding=unpadding, training=True)
+
+    return keras.remat(apply)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import keras
 
 from albert_tf.layers import MaskedLMHead, PooledClassificationHead
-from albert_tf.layers.common import SeedStream
+from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads

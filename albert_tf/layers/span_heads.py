@@ -1,9 +1,54 @@
-"""Where an answer begins, where it ends given where it begins, and whether there is one."""
+"""Heads that find the span of an answer in a sequence."""
 
 import keras
 from keras import ops
 
-from albert_tf.layers import common
+from albert_tf.layers import primitives
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class SpanHead(keras.layers.Layer):
+    """A dense layer on every position, H -> 2: a logit for the start and one for the end.
+
+    That is the original's head for SQuAD 1.1 (its `run_squad_v1.py`); it has no dropout.
+
+    Args:
+        initializer_range: standard deviation of the kernel's starting values.
+        seed: of the starting values.
+    """
+
+    def __init__(self, initializer_range: float = 0.02, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.dense = primitives.dense(
+            2, initializer_range, primitives.SeedStream(seed), "dense", self
+        )
+
+    def build(self, sequence_output_shape):
+        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        self.dense.build(sequence_output_shape)
+
+    def call(self, sequence_output):
+        """Maps `sequence_output` (B, S, H) to float32 logits of starts and of ends, (B, S) each."""
+        logits = ops.cast(self.dense(sequence_output), "float32")  # (B, S, 2)
+        return logits[..., 0], logits[..., 1]
+
+    def compute_output_shape(self, sequence_output_shape):
+        """Returns (B, S) twice."""
+        return sequence_output_shape[:2], sequence_output_shape[:2]
+
+    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
 
 # What the original gives a position that cannot be part of an answer.
 _IMPOSSIBLE = -1e30
@@ -63,17 +108,17 @@ class ConditionalSpanHead(keras.layers.Layer):
         self.seed = seed
 
         # Layers
-        seeds = common.SeedStream(seed)
+        seeds = primitives.SeedStream(seed)
 
         def dense(units: int, name: str, use_bias: bool = True) -> keras.layers.Dense:
-            return common.dense(units, initializer_range, seeds, name, self, use_bias)
+            return primitives.dense(units, initializer_range, seeds, name, self, use_bias)
 
         self.start_logits = dense(1, "start_logits")
         self.end_hidden = dense(hidden_size, "end_hidden")
-        self.end_layer_norm = common.layer_norm(self)
+        self.end_layer_norm = primitives.layer_norm(self)
         self.end_logits = dense(1, "end_logits")
         self.answer_hidden = dense(hidden_size, "answer_hidden")
-        self.answer_dropout = common.dropout(dropout, seeds, "answer_dropout", self)
+        self.answer_dropout = primitives.dropout(dropout, seeds, "answer_dropout", self)
         self.answer_logits = dense(1, "answer_logits", use_bias=False)
 
     def build(self, sequence_output_shape):

@@ -1,0 +1,282 @@
+"""The block that ALBERT applies repeatedly: self-attention, then feed-forward.
+
+A layer does most of its work on each token alone, and batches of texts in random order have much
+padding. So padding can be removed, and restored where tokens attend to each other (Zeng et al. 2022,
+https://arxiv.org/abs/2208.08124).
+"""
+
+import math
+
+import keras
+from keras import ops
+
+from albert_tf.layers import primitives
+
+
+class Unpadding:
+    """Removes the padding of a batch, and restores it.
+
+    Args:
+        token_positions: positions of the tokens among all B * S, int (T,), ascending, including the first
+            of each sequence.
+        batch_size: B.
+        length: S.
+    """
+
+    def __init__(self, token_positions, batch_size, length):
+        self.length = length
+        self._positions = ops.cast(token_positions, "int32")
+        size = (batch_size * length,)
+        is_token = ops.scatter(self._positions[:, None], ops.ones_like(self._positions), size)
+        # Padding takes the value of the token before it, which is of the same sequence.
+        self._rows = ops.cumsum(is_token) - 1
+
+    def remove(self, x):
+        """Returns the rows of the tokens, (T, width), given those of all positions, (..., width)."""
+        return ops.take(primitives.as_rows(x), self._positions, axis=0)
+
+    def restore(self, rows):
+        """Returns rows of all positions, (B * S, width). Those of padding are undefined."""
+        return ops.take(rows, self._rows, axis=0)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class SelfAttention(keras.layers.Layer):
+    """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`.
+
+    Args:
+        hidden_size: H.
+        num_heads: N; H is a multiple of it.
+        dropout: rate after the output projection.
+        attention_dropout: rate of the attention probabilities.
+        initializer_range: standard deviation of the initial kernels.
+        seed: seed of the initialisation and the dropout.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        seeds = primitives.SeedStream(seed)
+        self.query = primitives.dense(hidden_size, initializer_range, seeds, "query", self)
+        self.key = primitives.dense(hidden_size, initializer_range, seeds, "key", self)
+        self.value = primitives.dense(hidden_size, initializer_range, seeds, "value", self)
+        self.output_dense = primitives.dense(hidden_size, initializer_range, seeds, "output", self)
+        self.layer_norm = primitives.layer_norm(self)
+        self.probability_dropout = primitives.dropout(
+            attention_dropout, seeds, "probability_dropout", self
+        )
+        self.output_dropout = primitives.dropout(dropout, seeds, "output_dropout", self)
+
+    def build(self, input_shape):
+        """Makes the variables; `input_shape` is (B, S, H)."""
+        for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
+            layer.build(input_shape)
+
+    def call(self, hidden_states, attention_bias, unpadding=None, training=None):
+        """Lets each position attend to those of its sequence.
+
+        Args:
+            hidden_states: float (B, S, H), or (T, H) with `unpadding`.
+            attention_bias: float (B, 1, 1, S), added to the scores: 0 for visible keys.
+            unpadding: `Unpadding` of the batch if its padding was removed.
+            training: whether dropout is active.
+
+        Returns:
+            float, shape of `hidden_states`.
+        """
+        rows = primitives.as_rows(hidden_states)  # (B * S, H) or (T, H)
+        length = ops.shape(hidden_states)[1] if unpadding is None else unpadding.length
+        query, key, value = (
+            self._split_heads(projection(rows), length, unpadding)
+            for projection in (self.query, self.key, self.value)
+        )
+        scale = 1.0 / math.sqrt(self.hidden_size // self.num_heads)
+        scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S, S)
+        # float32, because 16 bits cannot tell close scores apart.
+        scores = ops.cast(scores, "float32") + ops.cast(attention_bias, "float32")
+        probabilities = ops.softmax(scores)
+        probabilities = ops.cast(probabilities, self.compute_dtype)
+        probabilities = self.probability_dropout(probabilities, training=training)
+        context = self._join_heads(ops.matmul(probabilities, value), unpadding)
+        output = self.output_dense(context)
+        output = self.layer_norm(rows + self.output_dropout(output, training=training))
+        return ops.reshape(output, ops.shape(hidden_states))
+
+    def _split_heads(self, rows, length, unpadding):
+        if unpadding is not None:
+            rows = unpadding.restore(rows)  # (B * S, H)
+        head_size = self.hidden_size // self.num_heads
+        x = ops.reshape(rows, (-1, length, self.num_heads, head_size))  # (B, S, N, D)
+        return ops.transpose(x, (0, 2, 1, 3))  # (B, N, S, D)
+
+    def _join_heads(self, x, unpadding):
+        x = ops.transpose(x, (0, 2, 1, 3))  # (B, S, N, D)
+        rows = ops.reshape(x, (-1, self.hidden_size))  # (B * S, H)
+        return rows if unpadding is None else unpadding.remove(rows)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class FeedForward(keras.layers.Layer):
+    """Post-norm feed-forward: `layer_norm(x + dropout(dense(activation(dense(x)))))`.
+
+    Args:
+        hidden_size: H.
+        intermediate_size: F.
+        activation: name of the activation in the middle, see `AlbertConfig.hidden_act`.
+        dropout: rate after the second dense layer.
+        initializer_range: standard deviation of the initial kernels.
+        seed: seed of the initialisation and the dropout.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        intermediate_size: int,
+        activation: str = "gelu",
+        dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.hidden_size = hidden_size
+        self.intermediate_size = intermediate_size
+        self.activation = activation
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        seeds = primitives.SeedStream(seed)
+        self.intermediate = primitives.dense(
+            intermediate_size, initializer_range, seeds, "intermediate", self
+        )
+        self.output_dense = primitives.dense(hidden_size, initializer_range, seeds, "output", self)
+        self.layer_norm = primitives.layer_norm(self)
+        self.output_dropout = primitives.dropout(dropout, seeds, "output_dropout", self)
+
+    def build(self, input_shape):
+        """Makes the variables; `input_shape` is (B, S, H)."""
+        self.intermediate.build(input_shape)
+        self.output_dense.build((*input_shape[:-1], self.intermediate_size))
+        self.layer_norm.build(input_shape)
+
+    def call(self, hidden_states, training=None):
+        """Transforms each position independently.
+
+        Args:
+            hidden_states: float (..., H).
+            training: whether dropout is active.
+
+        Returns:
+            float (..., H).
+        """
+        rows = primitives.as_rows(hidden_states)  # (T, H)
+        activate = primitives.activation(self.activation, training)
+        intermediate = activate(self.intermediate(rows))  # (T, F)
+        output = self.output_dense(intermediate)
+        output = self.layer_norm(rows + self.output_dropout(output, training=training))
+        return ops.reshape(output, ops.shape(hidden_states))
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "intermediate_size": self.intermediate_size,
+            "activation": self.activation,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class EncoderLayer(keras.layers.Layer):
+    """One Transformer encoder layer, made of its two halves.
+
+    The halves are arguments so that two blocks can share one of them, as in an encoder that shares only
+    its attention or only its feed-forward layers.
+
+    Args:
+        attention: the first half.
+        feed_forward: the second half.
+    """
+
+    def __init__(self, attention: SelfAttention, feed_forward: FeedForward, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = attention
+        self.feed_forward = feed_forward
+
+    @property
+    def dropouts(self) -> list[keras.layers.Dropout]:
+        """The dropout layers of both halves."""
+        return [
+            self.attention.probability_dropout,
+            self.attention.output_dropout,
+            self.feed_forward.output_dropout,
+        ]
+
+    def build(self, input_shape):
+        """Creates the variables of halves that are not built yet; `input_shape` is (B, S, H)."""
+        for half in (self.attention, self.feed_forward):
+            if not half.built:
+                half.build(input_shape)
+
+    def call(self, hidden_states, attention_bias, unpadding=None, training=None):
+        """Returns the hidden states of the next layer; for the arguments see `SelfAttention.call`."""
+        hidden_states = self.attention(
+            hidden_states, attention_bias, unpadding=unpadding, training=training
+        )
+        return self.feed_forward(hidden_states, training=training)
+
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the hidden states."""
+        return input_shape
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "attention": keras.saving.serialize_keras_object(self.attention),
+            "feed_forward": keras.saving.serialize_keras_object(self.feed_forward),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Creates the layer and its halves from `get_config`."""
+        halves = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("attention", "feed_forward")
+        }
+        return cls(**{**config, **halves})

@@ -1,0 +1,171 @@
+"""Building blocks of the layers: initialisation, seeds, layer norm and activations.
+
+TensorFlow runs operators one by one, and each goes through memory: what its automatic gradients of gelu
+and layer norm read, write and keep for the backward pass takes longer than their arithmetic. So both have
+handwritten gradients here, in few operators. They are first derivatives only: what they keep has no
+gradient of its own.
+"""
+
+import functools
+import math
+import random
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+# Epsilon of all of the original's layer norms.
+LAYER_NORM_EPSILON = 1e-12
+
+
+class SeedStream:
+    """Generates distinct seeds from one.
+
+    A Keras initializer with a fixed seed returns the same values at each call. So each kernel and each
+    dropout needs its own seed for a reproducible model.
+
+    Args:
+        seed: seed of the stream; None draws it from the operating system.
+    """
+
+    def __init__(self, seed: int | None):
+        self._random = random.Random(seed)
+
+    def next(self) -> int:
+        """Returns the next seed, in [0, 2**31)."""
+        return self._random.getrandbits(31)
+
+
+def truncated_normal(stddev: float, seeds: SeedStream) -> keras.initializers.Initializer:
+    """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
+    return keras.initializers.TruncatedNormal(stddev=stddev, seed=seeds.next())
+
+
+def dense(
+    units: int,
+    stddev: float,
+    seeds: SeedStream,
+    name: str,
+    layer: keras.Layer,
+    use_bias: bool = True,
+) -> keras.layers.Dense:
+    """Returns a dense layer with ALBERT's initialisation and the precision of `layer`."""
+    return keras.layers.Dense(
+        units,
+        use_bias=use_bias,
+        kernel_initializer=truncated_normal(stddev, seeds),
+        name=name,
+        dtype=layer.dtype_policy,
+    )
+
+
+def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
+    """Reshapes (..., width) to (T, width).
+
+    On a matrix, unlike on (B, S, width), TensorFlow fuses a product with its bias.
+    """
+    return ops.reshape(x, (-1, x.shape[-1]))
+
+
+class LayerNorm(keras.layers.Layer):
+    """Layer norm of the last axis; its variables stay float32 in mixed precision."""
+
+    def build(self, input_shape):
+        """Creates `gamma` and `beta`, as wide as the last axis of `input_shape`."""
+        width = (input_shape[-1],)
+        self.gamma = self.add_weight(shape=width, initializer="ones", name="gamma", autocast=False)
+        self.beta = self.add_weight(shape=width, initializer="zeros", name="beta", autocast=False)
+
+    def call(self, inputs):
+        """Normalises float (..., width)."""
+        normalized = normalize(inputs, LAYER_NORM_EPSILON)
+        return ops.cast(normalized * self.gamma + self.beta, self.compute_dtype)
+
+
+def layer_norm(layer: keras.Layer) -> LayerNorm:
+    """Returns a layer norm of the last axis with the precision of `layer`."""
+    return LayerNorm(name="layer_norm", dtype=layer.dtype_policy)
+
+
+def dropout(rate: float, seeds: SeedStream, name: str, layer: keras.Layer) -> keras.layers.Dropout:
+    """Returns a dropout layer with its own seed and the precision of `layer`."""
+    return keras.layers.Dropout(rate, seed=seeds.next(), name=name, dtype=layer.dtype_policy)
+
+
+def activation(name: str, training: bool | None = None) -> Callable:
+    """Returns the activation of a config's `hidden_act`.
+
+    `gelu` is the tanh form (the original's), `gelu_erf` the exact one (https://arxiv.org/abs/1606.08415).
+
+    Args:
+        name: name of the activation.
+        training: whether its gradient is needed. If not, TensorFlow's own operators are used, which fuse
+            with the product before them.
+    """
+    if training and name == "gelu":
+        return tanh_gelu
+    if name in ("gelu", "gelu_erf"):
+        return functools.partial(keras.ops.gelu, approximate=name == "gelu")
+    return keras.activations.get(name)
+
+
+# gelu(x) = x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)), which is the tanh form of
+# https://arxiv.org/abs/1606.08415, since tanh(z) = 2 * sigmoid(2 * z) - 1.
+_LINEAR = 2.0 * math.sqrt(2.0 / math.pi)
+_CUBIC = 0.044715 * _LINEAR
+
+
+@ops.custom_gradient
+def tanh_gelu(x):
+    """Computes the tanh form of gelu in float32, and keeps its derivative for the backward pass.
+
+    TensorFlow's sigmoid takes four times as long in bfloat16 as in float32.
+
+    Args:
+        x: float, any shape.
+
+    Returns:
+        float, shape and dtype of `x`.
+    """
+    exact = ops.cast(x, "float32")
+    square = ops.square(exact)
+    gate = ops.sigmoid(exact * (_LINEAR + _CUBIC * square))
+    output = exact * gate
+    derivative = gate + (output - output * gate) * (_LINEAR + 3.0 * _CUBIC * square)
+    derivative = ops.cast(derivative, x.dtype)
+
+    def gradient(upstream):
+        return upstream * derivative
+
+    return ops.cast(output, x.dtype), gradient
+
+
+def normalize(x: keras.KerasTensor, epsilon: float) -> keras.KerasTensor:
+    """Shifts and scales the last axis to mean 0 and variance 1: a layer norm without gamma and beta.
+
+    Args:
+        x: float (..., width).
+        epsilon: added to the variance.
+
+    Returns:
+        float32, shape of `x`.
+    """
+
+    @ops.custom_gradient
+    def apply(x):
+        centered = ops.cast(x, "float32")
+        centered = centered - _mean(centered)
+        scale = ops.rsqrt(_mean(ops.square(centered)) + epsilon)
+        normalized = centered * scale
+
+        def gradient(upstream):
+            projection = normalized * _mean(upstream * normalized)
+            return ops.cast(scale * (upstream - _mean(upstream) - projection), x.dtype)
+
+        return normalized, gradient
+
+    return apply(x)
+
+
+def _mean(x):
+    return ops.mean(x, axis=-1, keepdims=True)
