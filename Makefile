@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all test-parity test-hub lint format clean
+.PHONY: quickstart test test-all test-parity test-hub test-beam lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
@@ -13,7 +13,7 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -n 2
 
-# The slow tests that compare with the libraries of others, each in an environment of its own.
+# Tests with libraries that `make test` does not install, each in an environment of its own.
 test-parity: .venv-parity/installed
 	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
 		tests/conversion/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py \
@@ -22,6 +22,9 @@ test-parity: .venv-parity/installed
 
 test-hub: .venv-hub/installed
 	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py tests/export/test_tensorflow_hub.py
+
+test-beam: .venv-beam/installed
+	.venv-beam/bin/python -m pytest tests/data/pretraining/test_beam.py
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -54,5 +57,10 @@ format: .venv/installed-dev
 		tensorflow-hub==0.16.1
 	touch $@
 
+.venv-beam/installed: requirements.txt requirements-dev.txt requirements-beam.txt
+	$(PYTHON) -m venv .venv-beam
+	.venv-beam/bin/pip install --quiet -r requirements-beam.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-parity .venv-hub quickstart_output
+	rm -rf .venv .venv-parity .venv-hub .venv-beam quickstart_output

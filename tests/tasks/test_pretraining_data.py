@@ -269,8 +269,8 @@ def test_few_predictions_are_warned_of(without_training, capsys):
     assert "warning" not in capsys.readouterr().err
     run(dataclasses.replace(without_training, max_predictions_per_seq=5, overwrite=True))
     assert (
-        f"warning: --max_predictions_per_seq=5 is only 12.2% of a sequence of {S} pieces; "
-        "--masked_lm_prob=0.15 takes 6\n"
+        f"warning: max_predictions_per_seq=5 is only 12.2% of a sequence of {S} pieces; "
+        "masked_lm_prob=0.15 asks for 6\n"
     ) in capsys.readouterr().err
 
 
