@@ -1,4 +1,4 @@
-"""What every task that trains has in common: its folder, its model, its optimizer."""
+"""What all tasks that train have in common: output folder, model and optimizer."""
 
 import contextlib
 import dataclasses
@@ -40,10 +40,10 @@ _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 
 
 def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
-    """Returns the strategy of a run; comes before all else that runs in TensorFlow.
+    """Returns the strategy of a run. Call this before TensorFlow runs anything else.
 
     Raises:
-        InputError: the devices that the options name are not to be had.
+        InputError: the devices are not available.
     """
     if options.deterministic:
         make_deterministic()
@@ -51,10 +51,10 @@ def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:
-    """Reads the model's config, checks what the options say of it and sets their dropout.
+    """Reads the model's config, checks it against the options, and sets the dropout.
 
     Raises:
-        InputError: it cannot be read, or `--max_seq_length` is above its positions.
+        InputError: it cannot be read, or has fewer positions than `--max_seq_length`.
     """
     with name_place("--albert_config_file"):
         config = read_config(options.albert_config_file)
@@ -74,10 +74,10 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
 
 
 def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: AlbertConfig) -> None:
-    """Checks that a vocabulary has as many pieces as the model.
+    """Checks that a vocabulary has the size of the model's.
 
     Raises:
-        InputError: it has more or fewer.
+        InputError: it has another size.
     """
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(
@@ -189,8 +189,8 @@ def _warn_of_other_data(
     ]
     if changes:
         print(
-            f"warning: --output_dir={options.output_dir}: the run may go on with other batches than "
-            f"it began with: {'; '.join(changes)}",
+            f"warning: --output_dir={options.output_dir}: the run resumes with other batches than it "
+            f"began with: {'; '.join(changes)}",
             file=sys.stderr,
         )
 

@@ -1,4 +1,4 @@
-"""Pre-training: records to an encoder that knows the language."""
+"""Pre-training of an encoder from records."""
 
 import dataclasses
 import functools
@@ -107,7 +107,7 @@ class PretrainingOptions(RecordOptions):
             raise FlagError("--do_eval: expected --eval_input_file; received none")
 
 
-# What decides which records are in which batch, and which of their tokens are masked.
+# The options that decide the records of each batch, and their masks.
 _DATA_OPTIONS = (
     "input_file",
     "on_bad_record",
@@ -122,20 +122,20 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     """Trains, evaluates, or both.
 
     Returns:
-        With `--do_eval`, the metrics on the evaluation records: of the best checkpoint, or, without
-        `--do_train`, of `--init_checkpoint` where it is given.
+        With `--do_eval`, the metrics on the evaluation records: of the best checkpoint or, without
+        `--do_train`, of `--init_checkpoint` if it is given.
 
     Raises:
-        InputError: a file, a record or a checkpoint is not what the options say.
-        StoppedError: the file system refuses, or another worker is gone.
-        Preempted: SIGTERM or Ctrl-C came in training; what was trained is saved.
+        InputError: a file, record or checkpoint does not match the options.
+        StoppedError: a file cannot be written, or another worker was lost.
+        Preempted: SIGTERM or Ctrl-C was received in training, and the current step has been saved.
     """
     files.check_addresses(to_json_dict(options))
     start_devices(options)
     if options.recipe:
         options = _with_recipe(options)
     if not options.do_train:
-        # All of it would be checked, or read.
+        # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
     config = load_config(options)
     train_records = open_records(options, config, "input_file")
@@ -178,12 +178,12 @@ def run(options: PretrainingOptions) -> dict[str, float]:
 
 
 def _with_recipe(options: PretrainingOptions) -> PretrainingOptions:
-    """Sets the recipe's dropout, where the user gave none, and prints all values."""
+    """Sets the recipe's dropout unless another is given, and prints all hyperparameters."""
     published = find_size(load_config(options), options.recipe)
     if published is None:
         raise InputError(
-            f"--recipe={options.recipe}: {options.albert_config_file} has none of the paper's four "
-            "sizes base, large, xlarge and xxlarge"
+            f"--recipe={options.recipe}: {options.albert_config_file} has none of the paper's sizes: "
+            "base, large, xlarge and xxlarge"
         )
     if options.dropout is None:
         options = dataclasses.replace(options, dropout=published.hidden_dropout_prob)

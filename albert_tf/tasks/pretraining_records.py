@@ -1,4 +1,4 @@
-"""The records of a pre-training run: which files, of which kind, and what of them is left out."""
+"""The records of a pre-training run: which files, with or without masks, without bad records."""
 
 import contextlib
 import dataclasses
@@ -33,37 +33,41 @@ from albert_tf.tokenization import Tokenizer, WordStartRule, load_tokenizer
 
 _BAD_RECORDS_FILE = "bad_records.txt"
 
-# Records that are left out and have a line of their own on the screen.
-_SHOWN_AT_MOST = 20
+# Number of bad records that have a line of their own on the screen.
+_MAX_SHOWN = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordOptions(TrainingOptions, MaskingConfig):
     """The options of a run that reads records.
 
-    Those of masking, and the vocabulary, are for records without masks.
+    The options of masking and the vocabulary are for unmasked records.
     """
 
-    input_file: tuple[str, ...] = option("TFRecord files to train on, or globs.", ())
-    eval_input_file: tuple[str, ...] = option("TFRecord files to evaluate on, or globs.", ())
-    spm_model_file: str | None = option("SentencePiece model of records without masks.", None)
-    vocab_file: str | None = option("WordPiece vocabulary of records without masks.", None)
+    input_file: tuple[str, ...] = option(
+        "TFRecord files or glob patterns to train on, comma-separated.", ()
+    )
+    eval_input_file: tuple[str, ...] = option(
+        "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
+    )
+    spm_model_file: str | None = option("SentencePiece model, for unmasked records.", None)
+    vocab_file: str | None = option("WordPiece vocabulary, for unmasked records.", None)
     on_bad_record: Literal["error", "skip"] = option(
-        "What to do about records that are damaged or not as the flags say: stop at the first, or "
-        "read all records before the start and leave the bad ones out.",
+        "What to do with records that are damaged or do not match the flags. error: stop at the first. "
+        "skip: read all records before the start and leave out the bad ones.",
         "error",
     )
     shuffle_buffer: int = option("Size of the shuffle buffer in records.", 10000, least=1)
 
 
 class Records(NamedTuple):
-    """Record files of one kind.
+    """Record files with the same kind of records.
 
     Attributes:
-        files: the files, and what of them is left out.
-        spec: what their records hold.
-        mask: masks a batch of them; None where the records have masks.
-        vocabulary_sha256: of the vocabulary that they were made with; None if no stats file says it.
+        files: the files, and their bad records.
+        spec: specification of the records.
+        mask: masks a batch; None if the records have masks.
+        vocabulary_sha256: SHA-256 of the records' vocabulary; None if no stats file has it.
     """
 
     files: RecordFiles
@@ -73,17 +77,17 @@ class Records(NamedTuple):
 
 
 def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
-    """Finds the files of a flag, checks them, and sees of which of the two kinds they are.
+    """Finds and checks the files of a flag, and detects whether their records have masks.
 
     Raises:
-        InputError: no file matches, there are records of both kinds or of another vocabulary, or a record
-            is not as the options say; with `--on_bad_record=skip`, if no record is.
+        InputError: no file matches, there are records with and without masks or of another vocabulary, or
+            a record does not match the options; with `--on_bad_record=skip`, if no record matches.
     """
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     tokenizer = None
     if options.spm_model_file or options.vocab_file:
-        # Nothing is tokenised, so it doesn't matter whether text would be lower-cased.
+        # Nothing is tokenized, so lower-casing does not matter.
         tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
         check_vocab_size(tokenizer, options, config)
     with name_place(f"--{flag}"):
@@ -96,7 +100,7 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
     if tokenizer is None:
         raise InputError(
             f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
-            "--vocab_file, the vocabulary that they were made with"
+            "--vocab_file, their vocabulary"
         )
     unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
     record_files = _check(paths, unmasked, options, flag)
@@ -106,16 +110,16 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
 
 
 def check_same_vocabulary(train: Records, evaluation: Records) -> None:
-    """Checks that two sets of records were made with one vocabulary, as far as their stats files say it.
+    """Checks that two sets of records have the same vocabulary, if their stats files name it.
 
     Raises:
-        InputError: they were made with two.
+        InputError: they have different vocabularies.
     """
     received = {train.vocabulary_sha256, evaluation.vocabulary_sha256} - {None}
     if len(received) > 1:
         raise InputError(
             f"--eval_input_file: {evaluation.files.paths[0]} and {train.files.paths[0]} were made with "
-            "different vocabularies, as their stats files say; expected the same one"
+            "different vocabularies according to their stats files; expected the same one"
         )
 
 
@@ -125,9 +129,9 @@ def _read_stats(
     options: RecordOptions,
     config: AlbertConfig,
 ) -> str | None:
-    """Checks the vocabulary that the stats files beside records name, and returns its SHA-256.
+    """Checks the vocabulary that the records' stats files name, and returns its SHA-256.
 
-    Records without such a file, like the original's, pass, and so do stats that name no vocabulary.
+    Records without stats file, like the original's, pass, as well as stats without vocabulary.
     """
     expected = tokenizer and tokenizer.vocabulary_sha256
     source = tokenizer and tokenizer.vocabulary_file
@@ -152,7 +156,7 @@ def _read_stats(
 
 
 def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
-    """Returns whether the files hold records without masks, which their first good records show."""
+    """Returns whether the first good records of the files have no masks."""
     kinds: dict[bool | None, str] = {}
     for path in paths:
         try:
@@ -171,7 +175,7 @@ def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
 def _check(
     paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
 ) -> RecordFiles:
-    """Checks the first record of each file or, to leave out the bad ones, all of them."""
+    """Checks the first record of each file, or all of them to leave out the bad ones."""
     if paths and options.on_bad_record == "skip":
         return RecordFiles(paths, _find_bad(paths, spec, flag))
     for path in paths:
@@ -180,7 +184,7 @@ def _check(
 
 
 def _find_bad(paths: Sequence[str], spec: RecordSpec, flag: str) -> Mapping[str, BadRecords]:
-    """Reads all records, and says which are left out and how many."""
+    """Reads all records, and returns and reports the bad ones."""
     found = {}
     with Progress(f"looking for bad records in --{flag}", "files", len(paths)) as progress:
         for path in paths:
@@ -191,21 +195,21 @@ def _find_bad(paths: Sequence[str], spec: RecordSpec, flag: str) -> Mapping[str,
     good_count = sum(of_file.good_count for of_file in found.values())
     if not good_count:
         raise InputError(
-            f"--{flag}: no record can be used: {lines[0] if lines else 'all are empty'}"
+            f"--{flag}: no record can be used: {lines[0] if lines else 'the files are empty'}"
         )
-    for line in lines[:_SHOWN_AT_MOST]:
+    for line in lines[:_MAX_SHOWN]:
         print(f"warning: {line}; left out", file=sys.stderr)
     bad_count = sum(len(of_file.faults) for of_file in bad.values())
     damaged_count = sum(of_file.is_damaged for of_file in bad.values())
     print(
-        f"--{flag}: {bad_count} bad records are left out, and the rest of {damaged_count} damaged "
-        f"files; {good_count} records stay"
+        f"--{flag}: leaving out {bad_count} bad records and the rest of {damaged_count} damaged files; "
+        f"using {good_count} records"
     )
     return bad
 
 
 def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> None:
-    """Writes `bad_records.txt`, a line for each record that is left out, where there is any."""
+    """Writes `bad_records.txt`, with one line per bad record, if there are any."""
     lines = [
         f"{path}, {fault}\n"
         for each in records
@@ -220,15 +224,15 @@ def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> Non
 def explain_mistakes(
     options: RecordOptions, records: Records
 ) -> contextlib.AbstractContextManager[None]:
-    """Names the record where what is done within fails on one."""
-    # With skip, all that is bad was found before.
+    """Returns a context in which an error about a bad record names it."""
+    # With skip, all bad records are known already.
     paths = records.files.paths if options.on_bad_record == "error" else ()
     return explain_bad_records(paths, records.spec)
 
 
 def _check_vocabulary(record_files: RecordFiles, spec: RecordSpec, options: RecordOptions) -> None:
-    """Checks the first record of each file, where there is one."""
-    tokenizers = [  # words begin where the records say, which was decided when they were made
+    """Checks the first record of each file, if there is one."""
+    tokenizers = [  # the records may have been made with any --word_start
         load_tokenizer(options.spm_model_file, options.vocab_file, True, word_start_rule)
         for word_start_rule in get_args(WordStartRule)
     ]
@@ -239,6 +243,5 @@ def _check_vocabulary(record_files: RecordFiles, spec: RecordSpec, options: Reco
             faults = [find_vocabulary_fault(record, tokenizer) for tokenizer in tokenizers]
             if all(faults):
                 raise InputError(
-                    f"{path}, record 1: {faults[0]}; expected the vocabulary that the records were "
-                    "made with"
+                    f"{path}, record 1: {faults[0]}; expected the vocabulary of the records"
                 )

@@ -1,4 +1,4 @@
-"""The paper's recipes: of pre-training, whose values are defaults too, and of fine-tuning."""
+"""The paper's recipes for pre-training, which are also the defaults, and for fine-tuning."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,17 +11,7 @@ PretrainingRecipeName = Literal["paper_v1", "paper_v2"]
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecipe:
-    """The options with which all sizes were pre-trained.
-
-    Attributes:
-        optimizer: the optimizer.
-        learning_rate: the peak of the learning rate.
-        train_batch_size: sequences of an update.
-        num_train_steps: updates in all.
-        warmup_steps: updates until the learning rate is at its peak.
-        max_seq_length: tokens of a sequence at most.
-        max_predictions_per_seq: pieces to predict in a sequence at most.
-    """
+    """The hyperparameters of pre-training, the same for all sizes; see `PretrainingOptions`."""
 
     optimizer: Literal["lamb", "adamw"]
     learning_rate: float
@@ -38,14 +28,14 @@ PAPER_PRETRAINING = PretrainingRecipe("lamb", 0.00176, 4096, 125000, 3125, 512, 
 
 
 def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConfig | None:
-    """Returns the published config of the same size, whose dropout a recipe's version trained with.
+    """Returns the preset with the size of a config, which has the dropout of the recipe's version.
 
     Args:
-        config: any config; its vocabulary and its dropout do not count.
-        recipe: whose version.
+        config: any config. Its vocabulary and dropout do not count.
+        recipe: name of the recipe.
 
     Returns:
-        The preset; None where the config has none of the four sizes.
+        The preset; None if the config has none of the four sizes.
     """
     dropped = {"vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"}
     for name in PRESETS:
@@ -60,17 +50,7 @@ def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConf
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """The options with which a task was trained.
-
-    Attributes:
-        learning_rate: the peak of the learning rate.
-        train_batch_size: examples of an update.
-        dropout: of the encoder's hidden states and attention.
-        classifier_dropout: on the pooled output.
-        num_train_steps: updates in all.
-        warmup_steps: updates until the learning rate is at its peak.
-        max_seq_length: tokens of an example at most.
-    """
+    """The hyperparameters of a task; see `FineTuningOptions`."""
 
     learning_rate: float
     train_batch_size: int

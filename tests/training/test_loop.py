@@ -173,7 +173,9 @@ def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
     trainer = make_trainer()
     plan = make_plan(tmp_path, 10)
     scores = {0: 0.0, 4: 0.2, 8: float("nan")}
-    with pytest.raises(InputError, match="step 8: score is nan; restart from an earlier checkpoint"):
+    with pytest.raises(
+        InputError, match="step 8: score is nan; restart from an earlier checkpoint"
+    ):
         go_on(trainer, plan, scores_by_step(trainer, scores))
     assert plan.best.metrics == {"step": 4, "score": 0.2}
 

@@ -1,0 +1,85 @@
+"""A language of ten pieces, for pre-training in seconds: pieces count up or down."""
+
+import numpy as np
+
+from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.record_writing import write_records
+from albert_tf.tasks.pretraining import PretrainingOptions
+from tests.helpers import tiny_config
+
+LENGTH, PREDICTIONS = 24, 4
+
+
+def write_language(path, count, seed, masked=True):
+    """Writes records whose pieces count up, or down with label 1."""
+    rng = np.random.default_rng(seed)
+    spec = pretraining_record(LENGTH, PREDICTIONS) if masked else unmasked_record(LENGTH)
+    records = []
+    for _ in range(count):
+        ids = (rng.integers(10) + np.arange(LENGTH)) % 10 + 80
+        ids[0] = 2
+        positions = np.sort(rng.choice(np.arange(1, LENGTH), PREDICTIONS, replace=False))
+        label = rng.integers(0, 2, 1)
+        if label[0]:
+            ids[1:] = ids[1:][::-1].copy()
+        shown = ids.copy()
+        if masked:
+            shown[positions] = 4
+        records.append(
+            spec.serialize(
+                {
+                    "input_ids": shown,
+                    "input_mask": np.ones(LENGTH, int),
+                    "segment_ids": np.zeros(LENGTH, int),
+                    "token_boundary": np.ones(LENGTH, int),
+                    "masked_lm_positions": positions,
+                    "masked_lm_ids": ids[positions],
+                    "masked_lm_weights": np.ones(PREDICTIONS, np.float32),
+                    "next_sentence_labels": label,
+                }
+            )
+        )
+    write_records(str(path), records)
+
+
+def write_data(folder):
+    """Writes records with and without masks, their vocabulary and a model's config."""
+    write_language(folder / "train.tfrecord", 400, seed=1)
+    write_language(folder / "dev.tfrecord", 50, seed=2)
+    write_language(folder / "unmasked.tfrecord", 400, seed=1, masked=False)
+    write_language(folder / "unmasked_dev.tfrecord", 50, seed=2, masked=False)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    tiny_config(num_hidden_layers=2).to_json_file(str(folder / "albert_config.json"))
+    return folder
+
+
+def make_options(data, output_dir, **changes):
+    values = {
+        "albert_config_file": str(data / "albert_config.json"),
+        "input_file": (str(data / "train.tfrecord"),),
+        "eval_input_file": (str(data / "dev.tfrecord"),),
+        "output_dir": str(output_dir),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 16,
+        "num_train_steps": 60,
+        "warmup_steps": 5,
+        "learning_rate": 0.02,
+        "save_checkpoints_steps": 30,
+        "shuffle_buffer": 50,
+        **changes,
+    }
+    return PretrainingOptions(**values)
+
+
+def make_dynamic_options(data, output_dir, **changes):
+    values = {
+        "input_file": (str(data / "unmasked.tfrecord"),),
+        "eval_input_file": (str(data / "unmasked_dev.tfrecord"),),
+        "vocab_file": str(data / "vocab.txt"),
+        **changes,
+    }
+    return make_options(data, output_dir, **values)

@@ -1,0 +1,201 @@
+"""The records of a run: found, checked, and named where they are bad."""
+
+import json
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.record_writing import write_records
+from albert_tf.errors import InputError
+from albert_tf.tasks.common import load_config
+from albert_tf.tasks.pretraining_records import check_same_vocabulary, open_records
+from tests.tasks.language import (
+    LENGTH,
+    PREDICTIONS,
+    make_dynamic_options,
+    make_options,
+    write_data,
+    write_language,
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("records"))
+
+
+def open_both(options):
+    config = load_config(options)
+    return [open_records(options, config, flag) for flag in ("input_file", "eval_input_file")]
+
+
+def test_records_of_another_length_are_refused(data, tmp_path):
+    with pytest.raises(
+        InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32"
+    ):
+        open_both(make_options(data, tmp_path, max_seq_length=32))
+    with pytest.raises(InputError, match=r"'masked_lm_\w+' has length 4, expected 5"):
+        open_both(make_options(data, tmp_path, max_predictions_per_seq=5))
+
+
+def replace_record(path, number, record):
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    records[number - 1] = record
+    write_records(str(path), records)
+
+
+def spoil(path, number, feature, values):
+    """Gives one record of a file other values of a feature."""
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    example = tf.train.Example.FromString(records[number - 1])
+    field = example.features.feature[feature]
+    kind = getattr(field, field.WhichOneof("kind"))
+    del kind.value[:]
+    kind.value.extend(values)
+    records[number - 1] = example.SerializeToString()
+    write_records(str(path), records)
+
+
+@pytest.fixture
+def bad_files(tmp_path):
+    """Files of which some records are bad, and one is damaged in its second half."""
+    paths = [tmp_path / name for name in ("ids", "lengths", "cut", "text")]
+    for seed, path in enumerate(paths):
+        write_language(path, 40, seed)
+    spoil(paths[0], 23, "input_ids", [97] * LENGTH)
+    spoil(paths[1], 1, "masked_lm_ids", [80] * (PREDICTIONS + 1))
+    replace_record(paths[1], 7, b"\xff\xfe no example")
+    paths[2].write_bytes(paths[2].read_bytes()[: paths[2].stat().st_size // 2 + 100])
+    paths[3].write_text("no records at all")
+    return paths
+
+
+def test_file_without_a_good_record_is_refused(bad_files, data, tmp_path):
+    options = make_options(
+        data, tmp_path / "out", input_file=(str(bad_files[3]),), on_bad_record="skip"
+    )
+    with pytest.raises(InputError, match=r"--input_file: no record can be used: .*text, record 1"):
+        open_both(options)
+
+
+def test_glob_without_files_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match="--input_file: no file matches"):
+        open_both(make_options(data, tmp_path, input_file=(str(data / "*.none"),)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"vocab_file": None},
+            r"^--input_file: .*unmasked\.tfrecord holds records without masks; expected "
+            "--spm_model_file or --vocab_file",
+        ),
+        (
+            {"vocab_file": None, "do_train": False, "input_file": ()},
+            r"^--eval_input_file: .*unmasked_dev\.tfrecord holds records without masks; expected",
+        ),
+        ({"max_seq_length": 32}, "record 1: feature 'input_ids' has length 24, expected 32"),
+        ({"vocab_file": "missing.txt"}, "missing.txt"),
+    ],
+)
+def test_unmasked_records_need_their_vocabulary(data, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        open_both(make_dynamic_options(data, tmp_path, **changes))
+
+
+def test_records_of_both_kinds_are_refused(data, tmp_path):
+    both = (str(data / "train.tfrecord"), str(data / "unmasked.tfrecord"))
+    with pytest.raises(InputError, match=r"--input_file: .*unmasked\.tfrecord holds .*one kind"):
+        open_both(make_dynamic_options(data, tmp_path, input_file=both))
+
+
+def write_stats(path, **stats):
+    path.write_text(json.dumps({"counts": {}, **stats}))
+
+
+@pytest.mark.parametrize(
+    ("stats", "message"),
+    [
+        (
+            {"vocab_size": 96},
+            r"^--input_file: .*a\.stats\.json: the records were made with a vocabulary of 96 pieces, but "
+            r".*albert_config\.json says vocab_size 97",
+        ),
+        (
+            {"vocab_size": 97, "vocabulary_sha256": "a1"},
+            r"^--input_file: .*a\.stats\.json: the records were made with another vocabulary than "
+            r".*vocab\.txt: SHA-256 a1, expected [0-9a-f]{64}$",
+        ),
+    ],
+)
+def test_vocabulary_of_the_stats_file_is_compared(data, tmp_path, stats, message):
+    shards = tuple(str(tmp_path / f"a-0000{number}-of-00002.tfrecord") for number in range(2))
+    for path in shards:
+        shutil.copy(data / "train.tfrecord", path)
+    write_stats(tmp_path / "a.stats.json", **stats)
+    vocab_file = str(data / "vocab.txt")
+    options = make_options(data, tmp_path / "out", input_file=shards, vocab_file=vocab_file)
+    with pytest.raises(InputError, match=message):
+        open_both(options)
+
+
+def test_another_vocabulary_is_refused(data, tmp_path):
+    pieces = (data / "vocab.txt").read_text().split()
+    vocab_file = tmp_path / "vocab.txt"
+    options = make_dynamic_options(data, tmp_path, vocab_file=str(vocab_file))
+    vocab_file.write_text("\n".join(pieces[:-1]))
+    with pytest.raises(InputError, match=r"vocab\.txt has 96 pieces; .*vocab_size 97"):
+        open_both(options)
+    vocab_file.write_text("\n".join(pieces[::-1]))
+    with pytest.raises(InputError, match=r"record 1: begins with \[2\], but \[CLS\] is 94"):
+        open_both(options)
+    endings = [f"##s{n}" for n in range(92)]
+    vocab_file.write_text("\n".join(pieces[:5] + endings))
+    with pytest.raises(InputError, match=r"record 1: token_boundary of id 8\d is 1, but 0 by"):
+        open_both(options)
+
+
+def test_records_of_two_vocabularies_are_refused(data, tmp_path):
+    for name in ("train", "dev"):
+        shutil.copy(data / f"{name}.tfrecord", tmp_path)
+        write_stats(tmp_path / f"{name}.stats.json", vocab_size=97, vocabulary_sha256=name)
+    inputs = {"input_file": (str(tmp_path / "train.tfrecord"),)}
+    inputs["eval_input_file"] = (str(tmp_path / "dev.tfrecord"),)
+    records = open_both(make_options(data, tmp_path / "out", **inputs))
+    with pytest.raises(
+        InputError, match=r"^--eval_input_file: .*dev\.tfrecord and .*train\.tfrecord we"
+    ):
+        check_same_vocabulary(*records)
+
+
+def test_first_record_of_each_file_is_checked(data, bad_files, tmp_path):
+    for path, fault in {
+        bad_files[1]: "record 1: feature 'masked_lm_ids' has length 5, expected 4",
+        bad_files[3]: "record 1: damaged or cut short",
+    }.items():
+        with pytest.raises(InputError) as error:
+            open_both(make_options(data, tmp_path / "out", input_file=(str(path),)))
+        assert str(error.value).startswith(f"{path}, {fault}")
+
+
+def test_bad_first_records_do_not_hide_that_there_are_no_masks(data, tmp_path):
+    path, text = tmp_path / "spoilt", tmp_path / "text"
+    write_language(path, 40, seed=1, masked=False)
+    replace_record(path, 1, b"\xff\xfe no example")
+    write_language(text, 3, seed=2, masked=False)
+    for number in (1, 2, 3):
+        replace_record(text, number, b"\xff\xfe no example")
+    changes = {"input_file": (str(path), str(text)), "on_bad_record": "skip"}
+    records, _ = open_both(make_dynamic_options(data, tmp_path / "out", **changes))
+    assert records.mask is not None
+    assert {name: list(bad.faults) for name, bad in records.files.bad.items()} == {
+        str(path): [1],
+        str(text): [1, 2, 3],
+    }
+
+
+def test_skip_leaves_good_records_alone(data, tmp_path):
+    records, _ = open_both(make_options(data, tmp_path / "out", on_bad_record="skip"))
+    assert records.files.bad == {}
