@@ -1,9 +1,8 @@
-"""What is minimised, and what is reported with it.
+"""The losses of all tasks, and the metrics reported with them.
 
-A loss here is a sum over a batch that may be spread over replicas, so it comes in two steps: `weights`
-says what this part of the batch adds to each denominator, and `total` divides by the denominators of
-the whole batch. The parts' losses then add up to the loss of the whole batch, and so do their
-gradients, however it was cut.
+A batch may be spread over replicas and micro-batches, so a loss is computed in two steps: `weights`
+returns a part's share of each denominator, and `total` divides by the denominators of the whole batch.
+The losses and gradients of the parts then add up to those of the whole batch.
 """
 
 import math
@@ -14,12 +13,12 @@ import tensorflow as tf
 
 Batch = Mapping[str, tf.Tensor]
 
-# The original's guard against a batch without predictions.
+# The original's guard against batches without predictions.
 _MASKED_LM_EPSILON = 1e-5
 
 
 class Mean(NamedTuple):
-    """A mean in two parts, so that means of parts of the data can be added: `total / weight`."""
+    """A mean `total / weight`, kept as a pair so that the means of parts can be added."""
 
     total: tf.Tensor
     weight: tf.Tensor
@@ -36,7 +35,7 @@ class PretrainingLoss:
         self._sentence_objective = sentence_objective
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominators: predictions and sequences; and its tokens."""
+        """Returns the numbers of predictions, sequences and tokens of the batch."""
         return {
             "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
             "sequences": _rows(batch["next_sentence_labels"]),
@@ -56,7 +55,7 @@ class PretrainingLoss:
         return loss
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns losses and accuracies of the batch as means in two parts.
+        """Returns the losses and accuracies of the batch.
 
         Args:
             batch: `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M), `input_mask` int
@@ -69,7 +68,7 @@ class PretrainingLoss:
         )
         means = {"masked_lm_loss": loss, "masked_lm_accuracy": accuracy}
         if self._sentence_objective:
-            # A row without a first token fills up a batch.
+            # Rows without a first token pad the batch.
             weights = tf.cast(batch["input_mask"][:, 0], tf.float32)
             loss, accuracy = _loss_and_accuracy(
                 outputs["sentence_order_logits"], batch["next_sentence_labels"][:, 0], weights
@@ -78,26 +77,26 @@ class PretrainingLoss:
         return means
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns the sum of the losses as `loss`, and `perplexity`, e to the masked-LM loss."""
+        """Returns `loss`, the sum of the losses, and `perplexity`, exp of the masked-LM loss."""
         losses = [value for name, value in metrics.items() if name.endswith("_loss")]
-        # Above 709 the exponential is no float64.
+        # exp overflows above 709.
         perplexity = math.exp(min(metrics["masked_lm_loss"], 700.0))
         return {"loss": sum(losses), "perplexity": perplexity}
 
 
 class _MeanLoss:
-    """A mean over the rows of a batch, which is its own metric.
+    """A loss that is a mean over the rows of a batch.
 
     Attributes:
-        rows: what the rows are, in the plural.
-        label: name of a label that each row has.
+        rows: name of the rows in reports, in the plural.
+        label: name of a label of each row.
     """
 
     rows = "examples"
     label = "label_ids"
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns what `batch` adds to the denominator: its rows."""
+        """Returns the number of rows of the batch."""
         return {self.rows: _rows(batch[self.label])}
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -110,16 +109,16 @@ class _MeanLoss:
         return means["loss"].total / weights[self.rows]
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns nothing: `loss` is there."""
+        """Returns no further metrics."""
         del metrics
         return {}
 
 
 class ClassificationLoss(_MeanLoss):
-    """Mean cross-entropy of one label an example."""
+    """Mean cross-entropy of one label per example."""
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns loss and accuracy of the batch as means in two parts.
+        """Returns the loss and accuracy of the batch.
 
         Args:
             batch: `label_ids` int (B,).
@@ -131,10 +130,10 @@ class ClassificationLoss(_MeanLoss):
 
 
 class RegressionLoss(_MeanLoss):
-    """Mean squared error of one score an example."""
+    """Mean squared error of one score per example."""
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss of the batch as a mean in two parts.
+        """Returns the loss of the batch.
 
         Args:
             batch: `label_ids` float (B,).
@@ -151,7 +150,7 @@ class SpanLoss(_MeanLoss):
     label = "start_positions"
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns the loss of the batch as a mean in two parts.
+        """Returns the loss of the batch.
 
         Args:
             batch: `start_positions` and `end_positions`, int (B,).
@@ -170,7 +169,7 @@ class ConditionalSpanLoss(SpanLoss):
     """`SpanLoss` plus half the cross-entropy of answerability, as in `run_squad_v2.py`."""
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns the loss of the batch as a mean in two parts.
+        """Returns the loss of the batch.
 
         Args:
             batch: `start_positions`, `end_positions` and `is_impossible`, int (B,).
@@ -190,7 +189,7 @@ class ConditionalSpanLoss(SpanLoss):
 def batch_loss(
     loss: PretrainingLoss | ClassificationLoss | RegressionLoss | SpanLoss, batch: Batch, outputs
 ) -> tf.Tensor:
-    """Returns the loss of a batch that is whole, a float32 scalar."""
+    """Returns the loss of a whole batch, a float32 scalar."""
     return loss.total(loss.metrics(batch, outputs), loss.weights(batch))
 
 

@@ -1,4 +1,4 @@
-"""Progress of anything long: a bar on a terminal, plain lines in a log."""
+"""Progress of long work: a bar on a terminal, plain lines in a log."""
 
 import datetime
 import sys
@@ -13,15 +13,15 @@ _NOTHING: Mapping = types.MappingProxyType({})
 
 
 class Progress:
-    """Shows how much is done, the rate, the time left and current values.
+    """Shows progress, rates, the remaining time and current values.
 
-    On a terminal it draws one bar; elsewhere it prints a line every ten seconds and one at the end.
+    On a terminal it draws a bar. Otherwise it prints a line every ten seconds and at the end.
 
     Args:
-        description: what is going on, e.g. `pretraining`.
-        unit: what is counted, in the plural, e.g. `steps`.
-        total: how many there will be; None where nobody knows.
-        done: how many are done already, e.g. before a run that is resumed; the rate leaves them out.
+        description: name of the work, e.g. `pretraining`.
+        unit: unit of the progress in the plural, e.g. `steps`.
+        total: total number of units; None if it is unknown.
+        done: number of units done before, e.g. in a resumed run; they don't count for the rate.
     """
 
     def __init__(self, description: str, unit: str, total: float | None = None, done: float = 0):
@@ -31,7 +31,7 @@ class Progress:
         self.done = done
         self._first = done
         self._start = self._last_line = time.monotonic()
-        self._printed: float | None = None  # `done` as of the last line
+        self._printed: float | None = None  # `done` at the last line
         self._bar = None
         self._values: dict[str, str] = {}
         self._counts: dict[str, float] = {}
@@ -39,11 +39,11 @@ class Progress:
             self._bar = tqdm.tqdm(desc=description, unit=f" {unit}", total=total, initial=done)
 
     def update(self, count: float = 1, rates: Mapping[str, float] = _NOTHING) -> None:
-        """Adds `count` to what is done.
+        """Adds `count` units.
 
         Args:
-            count: in the unit.
-            rates: other things -> how many of them were done meanwhile; shown a second.
+            count: number of units.
+            rates: numbers of other things done since the last update, by name; shown per second.
         """
         self.done += count
         for name, number in rates.items():
@@ -55,7 +55,7 @@ class Progress:
             self._print_line()
 
     def warm_up(self, count: float) -> None:
-        """Adds `count`, and leaves it and the time until now out of the rate: the time of compiling."""
+        """Adds `count` units, and restarts the measurement of the rate, e.g. after compilation."""
         self.done += count
         self._first, self._start = self.done, time.monotonic()
         if self._bar is not None:
@@ -63,9 +63,9 @@ class Progress:
             self._bar.update(count)
 
     def report(self, values: Mapping[str, float], count: float = 0) -> None:
-        """Adds `count` to what is done and shows values.
+        """Adds `count` units and shows values.
 
-        A bar keeps them beside it until they are reported again; in a log they have a line of their own.
+        They stay next to a bar until they are reported again. In a log they have a line of their own.
         """
         shown = {name: f"{value:.4g}" for name, value in values.items()}
         if self._bar is not None:

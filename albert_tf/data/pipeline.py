@@ -1,8 +1,8 @@
-"""Examples and records -> batches, in an order that a seed decides.
+"""Batches of examples for fine-tuning, in an order that a seed decides.
 
-Texts differ in length, and a step on CPU or GPU takes as long as its longest text makes it take. So
-fine-tuning puts texts of similar length together. Which examples make batch number n is a function
-of (seed, n): a run that resumes at step n starts with batch n and prepares none before it.
+The time of a step on CPU or GPU depends on its longest text, so texts of similar length are batched
+together. Batch number n is a function of the seed and n, so a run that resumes at step n starts with
+batch n without preparing the earlier ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,9 +13,9 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.errors import InputError
 
-# How many batches, at least, share a pool of examples that is sorted by length. Fewer pad more, more
-# leave less to chance. On SST-2 in batches of 32 the padding is 17 % of the real tokens with 16,
-# 6 % with 64, 4 % with 128.
+# Least number of batches in a pool of examples that is sorted by length. Smaller pools need more padding,
+# larger ones are less random. On SST-2 in batches of 32 the padding is 17 % of the real tokens with 16
+# batches, 6 % with 64, 4 % with 128.
 _POOL_BATCHES = 64
 
 

@@ -1,10 +1,10 @@
-"""Kinds of records: one table each says what is written and what is parsed.
+"""Record specifications, for writing and parsing.
 
-A record is a serialised `tf.train.Example`. Writer and reader share one `RecordSpec`, so they cannot
-disagree; files that somebody else made are checked against it before they are used.
+A record is a serialized `tf.train.Example`. Writer and reader share a `RecordSpec`, and files from
+elsewhere are checked against it.
 
-Writing needs NumPy alone: the bytes of many records are put together at once, which is several times as
-fast as protobuf's own Python interface. TensorFlow is imported when records are parsed.
+Writing needs only NumPy: the bytes of many records are joined at once, which is several times as fast as
+protobuf's Python interface. TensorFlow is imported when records are parsed.
 """
 
 import dataclasses
@@ -24,11 +24,10 @@ class Feature:
     """One feature of a record.
 
     Attributes:
-        name: its key in the `tf.train.Example`.
-        shape: its shape in one record; always fully known.
-        dtype: its type where the models see it, `np.int32` or `np.float32`; a `tf.train.Example`
-            holds integers as int64.
-        vocab_size: for ids, the number of pieces they may come from; None for what is no id.
+        name: key in the `tf.train.Example`.
+        shape: shape in one record.
+        dtype: type after parsing, `np.int32` or `np.float32`. A `tf.train.Example` stores int64.
+        vocab_size: for ids, the size of their vocabulary; None for other features.
     """
 
     name: str
@@ -38,21 +37,21 @@ class Feature:
 
     @functools.cached_property
     def size(self) -> int:
-        """How many values one record holds."""
+        """Number of values in a record."""
         return math.prod(self.shape)
 
     @functools.cached_property
     def kind(self) -> str:
-        """The field of `tf.train.Feature` that holds the values."""
+        """The field of `tf.train.Feature` for the values."""
         return "float_list" if np.dtype(self.dtype).kind == "f" else "int64_list"
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordSpec:
-    """What a kind of record holds.
+    """The features of a record.
 
     Attributes:
-        features: the features, each under its own name.
+        features: the features, with distinct names.
     """
 
     features: tuple[Feature, ...]
@@ -61,7 +60,7 @@ class RecordSpec:
         """Returns one record; equal values give equal bytes.
 
         Args:
-            values: an array of the declared shape for each feature.
+            values: array of the declared shape for each feature.
 
         Raises:
             ValueError: an array has another shape.
@@ -74,7 +73,7 @@ class RecordSpec:
         """Returns N records; equal values give equal bytes.
 
         Args:
-            columns: for each feature an array of the declared shape with N before it.
+            columns: array (N, *shape) for each feature.
 
         Raises:
             ValueError: an array has another shape.
@@ -91,14 +90,13 @@ class RecordSpec:
         return _join(_delimited(_EXAMPLE_FEATURES, entries))
 
     def parse(self, serialized: "tf.Tensor") -> "dict[str, tf.Tensor]":
-        """Parses one record or a batch; meant for `tf.data.Dataset.map`, faster after `batch`.
+        """Parses a record or a batch; for use in `tf.data.Dataset.map`, faster after `batch`.
 
         Args:
             serialized: string, () or (B,).
 
         Returns:
-            a tensor of the declared dtype for each feature, of the declared shape, with B before
-            it where a batch was given.
+            A tensor for each feature, of the declared dtype, of shape `shape` or (B, *shape).
         """
         import tensorflow as tf
 
@@ -109,7 +107,7 @@ class RecordSpec:
             for feature in self.features
         }
         parsed = tf.io.parse_example(serialized, columns)
-        # A look-up outside a table is an error on CPU, but silent on GPU and TPU.
+        # An id out of range is an error on CPU, but silent on GPU and TPU.
         checks = [
             check
             for feature in self.features
@@ -128,7 +126,7 @@ class RecordSpec:
             }
 
     def find_fault(self, serialized: bytes) -> str | None:
-        """Returns what keeps a record from being parsed, or None."""
+        """Returns what is wrong with a record, or None."""
         import tensorflow as tf
         from google.protobuf import message
 
@@ -159,12 +157,12 @@ class RecordSpec:
 def pretraining_record(
     max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
 ) -> RecordSpec:
-    """Returns the record of a masked sequence, with the features of the original implementation.
+    """Returns the specification of a masked sequence, with the original's features.
 
     Args:
         max_seq_length: S.
         max_predictions_per_seq: M.
-        vocab_size: V; None where it is not known.
+        vocab_size: V; None if it is not known.
     """
     predictions = (max_predictions_per_seq,)
     return RecordSpec(
@@ -178,11 +176,11 @@ def pretraining_record(
 
 
 def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> RecordSpec:
-    """Returns the record of a sequence that is masked when it is read.
+    """Returns the specification of an unmasked sequence, which is masked when it is read.
 
     Args:
         max_seq_length: S.
-        vocab_size: V; None where it is not known.
+        vocab_size: V; None if it is not known.
     """
     sequence = (max_seq_length,)
     return RecordSpec(
@@ -196,8 +194,8 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
     )
 
 
-# The fields of `tf.train.Example` and of the messages in it: number and wire type of each, as protobuf's
-# encoding has them. Those of `Feature` are by the names of `Feature.kind`.
+# Tags of the fields of `tf.train.Example` and its messages: number and wire type in protobuf's encoding.
+# Those of `Feature` are by `Feature.kind`.
 _EXAMPLE_FEATURES = 0x0A
 _MAP_ENTRY, _MAP_KEY, _MAP_VALUE = 0x0A, 0x0A, 0x12
 _FEATURE_LIST = {"float_list": 0x12, "int64_list": 0x1A}
@@ -205,12 +203,12 @@ _LIST_VALUES = 0x0A
 
 
 class _Part(NamedTuple):
-    """A stretch of N records, where each may have another length.
+    """A part of N records, whose length may differ between records.
 
     Attributes:
         content: uint8 (N, width).
-        is_used: bool (N, width); the other bytes are not part of a record.
-        lengths: how many bytes are, int (N,).
+        is_used: which bytes belong to the records, bool (N, width).
+        lengths: number of used bytes, int (N,).
     """
 
     content: np.ndarray
@@ -219,7 +217,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def fixed(cls, content: np.ndarray) -> "_Part":
-        """Returns a stretch whose bytes are all used."""
+        """Returns a part whose bytes are all used."""
         return cls(content, np.ones(content.shape, bool), np.full(len(content), content.shape[1]))
 
 
@@ -236,14 +234,14 @@ def _map_entry(feature: Feature, values: np.ndarray) -> list[_Part]:
 
 
 def _delimited(tag: int, parts: Sequence[_Part]) -> list[_Part]:
-    """Puts a tag and the length before the content of a field."""
+    """Prepends the tag and the length to the content of a field."""
     lengths = sum(part.lengths for part in parts)
     tags = np.full((len(lengths), 1), tag, np.uint8)
     return [_Part.fixed(tags), _varints(lengths[:, np.newaxis]), *parts]
 
 
 def _varints(values: np.ndarray) -> _Part:
-    """Encodes integers (N, K) as protobuf does: 7 bits a byte, low ones first, the last byte unmarked."""
+    """Encodes integers (N, K) as protobuf varints: 7 bits per byte, low ones first."""
     values = values.astype(np.int64).view(np.uint64)  # a negative number takes ten bytes
     largest = int(values.max(initial=0))
     if largest < 1 << 7:

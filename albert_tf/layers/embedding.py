@@ -23,8 +23,8 @@ class FactorizedEmbedding(keras.layers.Layer):
         dropout: rate after the layer norm.
         use_one_hot: whether rows are looked up by a product with one-hot vectors, which suits TPUs,
             and not by a gather.
-        initializer_range: standard deviation of the starting values.
-        seed: of starting values and dropout.
+        initializer_range: standard deviation of the initial values.
+        seed: seed of the initialisation and the dropout.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ class MaskedLMHead(keras.layers.Layer):
         vocab_size: V.
         embedding_size: E.
         activation: name of the activation, see `AlbertConfig.hidden_act`.
-        initializer_range: standard deviation of the kernel's starting values.
-        seed: of the starting values.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class MaskedLMHead(keras.layers.Layer):
         self._activate = primitives.activation(activation)
 
     def build(self, sequence_output_shape):
-        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
         self.transform.build(sequence_output_shape)
         self.layer_norm.build((*sequence_output_shape[:-1], self.embedding_size))
         self.output_bias = self.add_weight(
@@ -77,10 +77,10 @@ class MaskedLMHead(keras.layers.Layer):
         return ops.reshape(logits, (-1, count, self.vocab_size))  # (B, M, V)
 
     def compute_output_shape(self, sequence_output_shape):
-        """Returns (B, M, V); M is not known."""
+        """Returns (B, M, V); M is unknown."""
         return sequence_output_shape[0], None, self.vocab_size
 
-    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):

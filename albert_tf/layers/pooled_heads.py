@@ -12,8 +12,8 @@ class Pooler(keras.layers.Layer):
 
     Args:
         hidden_size: H.
-        initializer_range: standard deviation of the kernel's starting values.
-        seed: of the starting values.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Pooler(keras.layers.Layer):
         )
 
     def build(self, sequence_output_shape):
-        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
         self.dense.build(sequence_output_shape)
 
     def call(self, sequence_output):
@@ -60,8 +60,8 @@ class PooledClassificationHead(keras.layers.Layer):
     Args:
         num_classes: number of logits.
         dropout: rate on the pooled output.
-        initializer_range: standard deviation of the kernel's starting values.
-        seed: of starting values and dropout.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation and the dropout.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PooledClassificationHead(keras.layers.Layer):
         self.dense = primitives.dense(num_classes, initializer_range, seeds, "dense", self)
 
     def build(self, pooled_output_shape):
-        """Makes the variables; `pooled_output_shape` is (B, H)."""
+        """Creates the variables; `pooled_output_shape` is (B, H)."""
         self.dense.build(pooled_output_shape)
 
     def call(self, pooled_output, training=None):
@@ -97,7 +97,7 @@ class PooledClassificationHead(keras.layers.Layer):
         """Returns (B, num_classes)."""
         return pooled_output_shape[0], self.num_classes
 
-    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):

@@ -13,8 +13,8 @@ class SpanHead(keras.layers.Layer):
     That is the original's head for SQuAD 1.1 (its `run_squad_v1.py`); it has no dropout.
 
     Args:
-        initializer_range: standard deviation of the kernel's starting values.
-        seed: of the starting values.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation.
     """
 
     def __init__(self, initializer_range: float = 0.02, seed: int | None = None, **kwargs):
@@ -26,7 +26,7 @@ class SpanHead(keras.layers.Layer):
         )
 
     def build(self, sequence_output_shape):
-        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
         self.dense.build(sequence_output_shape)
 
     def call(self, sequence_output):
@@ -38,7 +38,7 @@ class SpanHead(keras.layers.Layer):
         """Returns (B, S) twice."""
         return sequence_output_shape[:2], sequence_output_shape[:2]
 
-    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
@@ -84,8 +84,8 @@ class ConditionalSpanHead(keras.layers.Layer):
         start_n_top: I, how many starts are tried.
         end_n_top: J, how many ends of each start are given.
         dropout: rate before the logit of answerability.
-        initializer_range: standard deviation of the kernels' starting values.
-        seed: of starting values and dropout.
+        initializer_range: standard deviation of the initial kernels.
+        seed: seed of the initialisation and the dropout.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         self.answer_logits = dense(1, "answer_logits", use_bias=False)
 
     def build(self, sequence_output_shape):
-        """Makes the variables; `sequence_output_shape` is (B, S, H)."""
+        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
         hidden, two_hidden = (None, None, self.hidden_size), (None, None, 2 * self.hidden_size)
         self.start_logits.build(hidden)
         self.end_hidden.build(two_hidden)
@@ -202,7 +202,7 @@ class ConditionalSpanHead(keras.layers.Layer):
             "end_top_index": ends,
         }
 
-    # By tracing `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):

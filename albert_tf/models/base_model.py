@@ -1,4 +1,4 @@
-"""What all models have in common: named inputs, which are checked, and what Keras asks of a model."""
+"""The base class of all models: named, checked inputs, and the Keras protocol."""
 
 import abc
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-# What batches of albert_tf hold beside ids, mask and segments. A model ignores those that it does not
-# use, so a batch can be passed whole, with its labels.
+# Features of batches that are not inputs of every model. A model ignores those that it does not use, so a
+# batch can be passed with its labels.
 _FEATURES = frozenset(
     {
         "end_positions",
@@ -26,7 +26,7 @@ _FEATURES = frozenset(
     }
 )
 
-# What to do about the names that Hugging Face, KerasHub and TF Hub use.
+# Hints for the names that Hugging Face, KerasHub and TF Hub use.
 _HINTS = {
     "attention_mask": "expected input_mask",
     "input_type_ids": "expected segment_ids",
@@ -39,7 +39,7 @@ _HINTS = {
     "token_type_ids": "expected segment_ids",
 }
 
-# Beginnings of dtypes. A mask is cast, so it may hold any numbers.
+# Prefixes of dtypes. A mask is cast, so it may be of any of them.
 _INTEGERS = ("int", "uint")
 _NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
 
@@ -48,9 +48,9 @@ class Input(NamedTuple):
     """One input of a model.
 
     Attributes:
-        axes: a letter for each axis; T counts the tokens of a batch.
-        required: whether every batch has it.
-        exported: whether an exported model takes it.
+        axes: a letter per axis; T is the number of tokens of the batch.
+        required: whether the input is required.
+        exported: whether exported models have this input.
     """
 
     axes: str
@@ -72,7 +72,7 @@ class BaseModel(keras.Model, abc.ABC):
 
     @property
     def input_shapes(self) -> dict[str, tuple[None, ...]]:
-        """Shapes of the inputs of an exported model; every axis is free."""
+        """Shapes of the inputs of an exported model, with free axes."""
         return {
             name: (None,) * len(expected.axes)
             for name, expected in self.INPUTS.items()
@@ -81,18 +81,18 @@ class BaseModel(keras.Model, abc.ABC):
 
     @property
     def input_dtype(self) -> str:
-        """The dtype that Keras gives the inputs of an exported model, and casts inputs of float to."""
+        """The dtype of the inputs of an exported model, to which Keras casts float inputs."""
         return "int32"
 
     def build(self, input_shape=None):
-        """Makes all variables; they do not depend on `input_shape`."""
+        """Creates all variables, which do not depend on `input_shape`."""
         if not self.built:
             self._build_layers()
             self.built = True
 
     @abc.abstractmethod
     def _build_layers(self) -> None:
-        """Makes the variables of all layers."""
+        """Creates the variables of all layers."""
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, inputs, *args, **kwargs):
@@ -101,7 +101,7 @@ class BaseModel(keras.Model, abc.ABC):
         Raises:
             InputError: an input is unknown or missing, or has another shape or dtype than expected.
         """
-        # Not in `call`, where Keras would put a description of all arguments around the message.
+        # Not in `call`, where Keras would add a description of all arguments to the message.
         self._check(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
@@ -129,8 +129,8 @@ class BaseModel(keras.Model, abc.ABC):
             )
 
     def _check_array(self, name: str, value, axes: str, sizes: dict[str, int]) -> None:
-        """Checks one input, and adds the sizes of its axes to those of the inputs before it."""
-        # Keras builds metrics under a strategy with a mean of the replicas' inputs, which is float.
+        """Checks one input, and adds the sizes of its axes to `sizes`."""
+        # Under a strategy Keras builds metrics with the mean of the replicas' inputs, which is float.
         is_cast = name == "input_mask" or tf.distribute.has_strategy()
         dtypes = _NUMBERS if is_cast else _INTEGERS
         shape = _static_shape(value, len(axes))
@@ -151,7 +151,7 @@ class BaseModel(keras.Model, abc.ABC):
         """Returns the shapes of the outputs, in their structure.
 
         Args:
-            input_shape: a shape for each input by name, or one, that of `input_ids`.
+            input_shape: shape of each input by name, or only that of `input_ids`.
         """
         if not isinstance(input_shape, Mapping):
             input_shape = {"input_ids": input_shape}
@@ -160,17 +160,17 @@ class BaseModel(keras.Model, abc.ABC):
             lambda output: output.shape, self.compute_output_spec(inputs)
         )
 
-    # By tracing `call`: from shapes Keras would give all outputs the dtype of the policy.
+    # Traces `call`: from shapes alone Keras would give all outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def export(
         self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
     ):
-        """Exports the model as `keras.Model.export` does; it need not have been called.
+        """Exports the model like `keras.Model.export`, even if it has not been called.
 
-        Unless `input_signature` says otherwise, the exported model takes the inputs of `input_shapes` by
-        name, int32, of any batch size and length. Its outputs have names, too: `logits` where the model
-        returns one tensor. Lists of outputs are left out, because a signature has no place for them.
+        Without `input_signature` the exported model has the inputs of `input_shapes` by name, int32, of
+        any batch size and length. Its outputs have names too; a single tensor is named `logits`. Lists
+        of outputs are left out, because a signature cannot hold them.
         """
         (specs,) = input_signature or [self._input_specs()]
         # Sorted, as TensorFlow sorts them: OpenVINO's exporter names the inputs in this order.
@@ -203,7 +203,7 @@ def _dtype(value) -> str:
 
 
 def _static_shape(value, rank: int) -> tuple[int | None, ...]:
-    """Returns a shape as far as it is known; in a graph even the rank may not be."""
+    """Returns the static shape; in a graph even the rank may be unknown."""
     shape = getattr(value, "shape", ())
     return (None,) * rank if getattr(shape, "rank", rank) is None else tuple(shape)
 

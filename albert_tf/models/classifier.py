@@ -21,7 +21,7 @@ class AlbertClassifier(EncoderWithHeads):
         encoder: the encoder.
         num_classes: number of classes.
         dropout: rate on the pooled output; the original's 0.1 for all its classifiers.
-        seed: of the head's starting values and dropout.
+        seed: seed of the head's initialisation and dropout.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AlbertMultipleChoice(EncoderWithHeads):
     Args:
         encoder: the encoder.
         dropout: rate on the pooled output; the original's 0.1 for RACE.
-        seed: of the head's starting values and dropout.
+        seed: seed of the head's initialisation and dropout.
     """
 
     INPUTS: ClassVar = {

@@ -1,4 +1,4 @@
-"""What all models that put heads on the encoder have in common: its inputs and the way into a file."""
+"""The base class of models with heads on an encoder."""
 
 import abc
 
@@ -10,13 +10,13 @@ from albert_tf.models.encoder import AlbertEncoder
 
 
 class EncoderWithHeads(BaseModel):
-    """An encoder with heads, which a subclass makes.
+    """An encoder with heads, which a subclass creates.
 
     Args:
         encoder: the encoder.
-        seed: of the heads' starting values and dropout.
-        name: of the model.
-        **kwargs: those of `keras.Model`.
+        seed: seed of the heads' initialisation and dropout.
+        name: name of the model.
+        **kwargs: arguments of `keras.Model`.
     """
 
     INPUTS = AlbertEncoder.INPUTS
@@ -28,7 +28,7 @@ class EncoderWithHeads(BaseModel):
 
     @abc.abstractmethod
     def _build_heads(self, hidden_size: int) -> None:
-        """Makes the heads' variables; their inputs have width H."""
+        """Creates the heads' variables, for inputs of width H."""
 
     @property
     def config(self) -> AlbertConfig:
@@ -48,6 +48,6 @@ class EncoderWithHeads(BaseModel):
 
     @classmethod
     def from_config(cls, config):
-        """Makes the model, and its encoder, from `get_config`."""
+        """Creates the model and its encoder from `get_config`."""
         encoder = keras.saving.deserialize_keras_object(config["encoder"])
         return cls(**{**config, "encoder": encoder})

@@ -19,7 +19,7 @@ class AlbertPretrainer(EncoderWithHeads):
     Args:
         encoder: the encoder to pre-train; both heads start from its config.
         sentence_head: whether there is a head for the sentence objective (order or next sentence).
-        seed: of the heads' starting values.
+        seed: seed of the heads' initialisation.
     """
 
     INPUTS: ClassVar = {

@@ -19,7 +19,7 @@ class AlbertSpanLabeler(EncoderWithHeads):
 
     Args:
         encoder: the encoder; it needs no pooler.
-        seed: of the head's starting values.
+        seed: seed of the head's initialisation.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         start_n_top: I, how many starts are tried.
         end_n_top: J, how many ends of each start are given.
         dropout: rate before the logit of answerability; the original's 0.1.
-        seed: of the head's starting values and dropout.
+        seed: seed of the head's initialisation and dropout.
     """
 
     INPUTS: ClassVar = {
@@ -112,7 +112,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         Args:
             inputs: those of `AlbertEncoder.call`, with `segment_ids`; in training `start_positions`,
                 int (B,), too.
-            training: whether dropout is active and starts are given.
+            training: whether dropout is active and the starts are given.
 
         Returns:
             those of `ConditionalSpanHead.call`.

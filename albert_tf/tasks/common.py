@@ -47,7 +47,8 @@ def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
     """
     if options.deterministic:
         make_deterministic()
-    return make_strategy(options.distribution_strategy, options.tpu)
+    with name_place(f"--distribution_strategy={options.distribution_strategy}"):
+        return make_strategy(options.distribution_strategy, options.tpu)
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:

@@ -1,4 +1,4 @@
-"""Where a step runs: the `tf.distribute` strategy of a name, and whether it repeats to the bit."""
+"""Distribution strategies by name, and deterministic execution."""
 
 import functools
 import itertools
@@ -10,33 +10,32 @@ from typing import Literal
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 
 StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 
 _TF_CONFIG = "TF_CONFIG"
-_MULTI_WORKER = "--distribution_strategy=multi_worker_mirrored"
 
 
 def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.Strategy:
-    """Returns the strategy of a name.
+    """Returns a distribution strategy.
 
-    Those of many workers, and that of the TPU, have to be made before anything runs in TensorFlow.
+    The strategies of several workers and of TPUs have to be created before TensorFlow runs anything.
 
     Args:
-        name: `one_device` uses the first device, `mirrored` has a replica on each of the machine's GPUs,
-            or of its CPU devices where there is no GPU; `multi_worker_mirrored` a replica on each device
-            of the workers that the environment variable TF_CONFIG names; `tpu` one on each core.
-        tpu: name or address of the TPU, `local` on a TPU VM; for `tpu` alone.
+        name: `one_device` uses the first device; `mirrored` has one replica per GPU of the machine, or
+            per CPU device if there is no GPU; `multi_worker_mirrored` one per device of the workers in
+            the environment variable TF_CONFIG; `tpu` one per core.
+        tpu: name or address of the TPU, or `local` on a TPU VM.
 
     Raises:
-        InputError: TF_CONFIG does not describe workers, or the TPU is not to be had.
+        InputError: TF_CONFIG does not describe workers, or the TPU is not available.
     """
     return _make_once(name, tpu)
 
 
-# Once a process: TensorFlow numbers the collectives of every new strategy from the same start, so the
-# first all-reduce of a second one fails with "Shape mismatch in the collective instance".
+# Once per process: every new strategy numbers its collectives from the same start, so the first
+# all-reduce of a second one would fail with "Shape mismatch in the collective instance".
 @functools.cache
 def _make_once(name: StrategyName, tpu: str | None) -> tf.distribute.Strategy:
     return _MAKERS[name](tpu)
@@ -61,21 +60,20 @@ def _make_multi_worker_mirrored(tpu: None) -> tf.distribute.Strategy:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (RuntimeError, tf.errors.OpError) as error:
         raise InputError(
-            f"{_MULTI_WORKER}: this worker cannot start: {files.reason(error)}; another process may use "
-            f"its port; {_TF_CONFIG} is {os.environ[_TF_CONFIG]}"
+            f"this worker cannot start: {files.reason(error)}; another process may use its port; "
+            f"{_TF_CONFIG} is {os.environ[_TF_CONFIG]}"
         ) from error
 
 
 def _check_tf_config(text: str | None) -> None:
     task = '"task": {"type": "worker", "index": 0}'
     example = f'expected {{"cluster": {{"worker": ["host:port", ...]}}, {task}}}'
-    flag = _MULTI_WORKER
     if text is None:
-        raise InputError(f"{flag}: the environment variable {_TF_CONFIG} is not set; {example}")
+        raise InputError(f"the environment variable {_TF_CONFIG} is not set; {example}")
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{flag}: {_TF_CONFIG} is not JSON ({error}); {example}") from error
+        raise InputError(f"{_TF_CONFIG} is not JSON ({error}); {example}") from error
     try:
         cluster = config["cluster"]
         tasks = cluster[config["task"]["type"]]
@@ -83,27 +81,27 @@ def _check_tf_config(text: str | None) -> None:
     except (KeyError, TypeError):
         named = False
     if not named:
-        raise InputError(f"{flag}: {_TF_CONFIG} does not name this task: {text}; {example}")
+        raise InputError(f"{_TF_CONFIG} does not name this task: {text}; {example}")
     lists = (addresses for addresses in cluster.values() if isinstance(addresses, list))
     for address in itertools.chain(*lists):
         port = str(address).rpartition(":")[2]
         if not (port.isdecimal() and 0 < int(port) < 1 << 16 and str(address) != port):
             raise InputError(
-                f"{flag}: {_TF_CONFIG} has the address '{address}'; expected 'host:port', with a port "
-                "from 1 to 65535"
+                f"{_TF_CONFIG} has the address '{address}'; expected 'host:port', with a port from 1 to "
+                "65535"
             )
 
 
 def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
     if tpu is None:
-        raise FlagError("--distribution_strategy=tpu: expected --tpu; received none")
+        raise InputError("tpu: expected the name of a TPU; received none")
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, OSError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"--tpu={tpu}: there is no such TPU: {reason}") from error
+        raise InputError(f"tpu={tpu}: there is no such TPU: {reason}") from error
     return tf.distribute.TPUStrategy(resolver)
 
 
@@ -116,10 +114,10 @@ _MAKERS: dict[StrategyName, Callable[[str | None], tf.distribute.Strategy]] = {
 
 
 def make_deterministic() -> None:
-    """Makes every step repeat to the bit on CPU, and on GPU as far as TensorFlow can.
+    """Makes every step reproducible to the bit on CPU, and on GPU as far as TensorFlow supports it.
 
-    Deterministic operators are not enough on CPU: with two threads the same ten steps ended with other
-    weights in each run, with one thread they did not. So this gives up the other cores.
+    On CPU deterministic operators are not enough: with two threads the same ten steps gave different
+    weights in each run, with one thread the same ones. So this uses a single core.
 
     Raises:
         RuntimeError: TensorFlow has started already.

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.training import make_strategy
 
 
@@ -43,12 +43,12 @@ def test_workers_that_tf_config_does_not_describe(monkeypatch, tf_config, messag
 
 
 def test_tpu_without_a_name():
-    with pytest.raises(FlagError, match="expected --tpu; received none"):
+    with pytest.raises(InputError, match="tpu: expected the name of a TPU; received none"):
         make_strategy("tpu")
 
 
 def test_tpu_that_is_not_there():
-    with pytest.raises(InputError, match="--tpu=local: there is no such TPU"):
+    with pytest.raises(InputError, match="tpu=local: there is no such TPU"):
         make_strategy("tpu", "local")
 
 
@@ -65,8 +65,8 @@ def test_port_that_another_process_uses():
             check=True,
         )
     assert run.stdout.startswith(
-        "--distribution_strategy=multi_worker_mirrored: this worker cannot start: Could not start gRPC "
-        "server; another process may use its port; TF_CONFIG is "
+        "this worker cannot start: Could not start gRPC server; another process may use its port; "
+        "TF_CONFIG is "
     )
 
 

@@ -1,14 +1,12 @@
-"""A global shuffle of more records than fit in memory: each gets a random key, and all are sorted.
+"""Shuffles more records than fit in memory: an external sort by random keys.
 
-The sort is an external one. In a first pass records are collected up to a bounded size, sorted, and
-written as a *run*. In a second pass any stretch of the sorted whole can be put together from the runs
-alone, so shards are even and are made in parallel: shard i of N has the records of ranks i T / N to
-(i + 1) T / N of all T. The order depends on keys and records only, not on how they were divided into
-runs.
+The first pass collects records up to a bounded size, sorts them, and writes them as a *run*. The second
+pass merges any range of ranks from the runs, so equal shards can be made in parallel: shard i of N has
+the records of ranks i T / N to (i + 1) T / N of all T. The order depends on keys and records only, not
+on the division into runs.
 
-A run begins with an index: for each of 4,096 equal parts of the keys' range, its *bins*, where its
-records begin. So the second pass reads what it needs of a run at one stretch, and no list of all keys
-is ever held.
+A run begins with an index of where the records of each *bin* begin, one of 4,096 equal parts of the range
+of keys. So the second pass reads the part of a run that it needs at once, and never holds a list of keys.
 """
 
 import struct
@@ -19,8 +17,7 @@ import numpy as np
 
 from albert_tf import files, gfile
 
-# Memory for records: what a worker collects before it writes a run, and about what it sorts at once in
-# the second pass.
+# Memory for records: size of a run, and approximately what is sorted at once in the second pass.
 _MAX_BYTES = 1 << 25
 
 _KEY_BITS = 64
@@ -31,16 +28,16 @@ _INDEX_TYPE = np.dtype("<u8")
 _INDEX_BYTES = (_BINS + 1) * _INDEX_TYPE.itemsize
 _HEADER = struct.Struct("<QI")  # key, length of the record
 
-# A record and its key, a random number of 64 bits. Records of one key are in the order of their bytes.
+# A random 64-bit key and a record. Records with equal keys are ordered by their bytes.
 KeyedRecord = tuple[int, bytes]
 
 
 class BinSizes(NamedTuple):
-    """What is in the bins of some runs together.
+    """The sizes of the bins of some runs, in total.
 
     Attributes:
-        records: int64 (4096,).
-        bytes: int64 (4096,), with the headers.
+        records: numbers of records, int64 (4096,).
+        bytes: numbers of bytes including headers, int64 (4096,).
     """
 
     records: np.ndarray
@@ -48,7 +45,7 @@ class BinSizes(NamedTuple):
 
     @classmethod
     def zeros(cls) -> "BinSizes":
-        """Returns the sizes of no runs."""
+        """Returns the sizes of empty bins."""
         return cls(np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64))
 
     def __add__(self, other: "BinSizes") -> "BinSizes":
@@ -59,11 +56,11 @@ class RunWriter:
     """Collects records and writes them as sorted runs.
 
     Args:
-        prefix: the runs are `<prefix>-0.run` and so on.
+        prefix: prefix of the paths: `<prefix>-0.run` and so on.
 
     Attributes:
-        paths: the runs written.
-        sizes: what is in them.
+        paths: runs written so far.
+        sizes: sizes of their bins.
     """
 
     def __init__(self, prefix: str):
@@ -74,10 +71,10 @@ class RunWriter:
         self._bytes = 0
 
     def add(self, key: int, record: bytes) -> None:
-        """Takes one record; may write a run.
+        """Adds a record, and writes a run if it is full.
 
         Raises:
-            StoppedError: the file system refuses.
+            StoppedError: the run cannot be written.
         """
         self._records.append((key, record))
         self._bytes += _HEADER.size + len(record)
@@ -85,10 +82,10 @@ class RunWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what was taken since the last run, if anything.
+        """Writes the records since the last run, if there are any.
 
         Raises:
-            StoppedError: the file system refuses.
+            StoppedError: the run cannot be written.
         """
         if not self._records:
             return
@@ -122,9 +119,9 @@ def read_sorted(paths: Sequence[str], sizes: BinSizes, first: int, last: int) ->
 
     Args:
         paths: all runs.
-        sizes: what is in them together.
-        first: a rank, from 0.
-        last: the rank after the last one wanted.
+        sizes: sizes of their bins, in total.
+        first: first rank, from 0.
+        last: rank after the last one.
     """
     ends = np.cumsum(sizes.records)
     rank = 0
@@ -139,7 +136,7 @@ def read_sorted(paths: Sequence[str], sizes: BinSizes, first: int, last: int) ->
 
 
 def _group_bins(sizes: BinSizes) -> Iterator[tuple[int, int]]:
-    """Yields (first bin, bin after the last) of neighbours that fit in memory together."""
+    """Yields (first bin, bin after the last) of groups of bins that fit in memory."""
     first, total = 0, 0
     for bin_, length in enumerate(sizes.bytes.tolist()):
         if bin_ > first and total + length > _MAX_BYTES:
@@ -154,8 +151,8 @@ def _sort_bins(
 ) -> Iterator[bytes]:
     """Yields the records of some bins, sorted.
 
-    One bin of a huge corpus may not fit in memory: it is read several times, for a part of its keys
-    each time.
+    A bin of a huge corpus may not fit in memory. It is read several times, for a part of its keys each
+    time.
     """
     parts = max(1, -(-int(sizes.bytes[first_bin:last_bin].sum()) // _MAX_BYTES))
     begin = first_bin << (_KEY_BITS - _BIN_BITS)
