@@ -65,33 +65,49 @@ def reports(directory, split):
     return [line for line in map(json.loads, lines) if line["split"] == split]
 
 
-def test_run_that_stops_and_goes_on_ends_as_one_that_did_not(tmp_path):
-    whole = make_trainer()
-    go_on(whole, make_plan(tmp_path / "whole", 10))
+def resettable(trainer):
+    """Returns a function that resets a trainer, which saves compiling another."""
+    start = {path: variable.numpy() for path, variable in trainer.state.items()}
 
-    first, second = make_trainer(), make_trainer()
-    go_on(first, make_plan(tmp_path / "parts", 6))
-    go_on(second, make_plan(tmp_path / "parts", 10))
+    def reset():
+        for path, variable in trainer.state.items():
+            variable.assign(start[path])
+        return trainer
 
-    assert whole.step == second.step == 10
-    for ours, theirs in zip(whole.model.get_weights(), second.model.get_weights(), strict=True):
+    return reset
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return resettable(make_trainer())
+
+
+def test_resumed_run_ends_like_an_uninterrupted_one(tmp_path, fresh):
+    go_on(trainer := fresh(), make_plan(tmp_path / "whole", 10))
+    whole = trainer.model.get_weights()
+
+    go_on(fresh(), make_plan(tmp_path / "parts", 6))
+    go_on(fresh(), make_plan(tmp_path / "parts", 10))
+
+    assert trainer.step == 10
+    for ours, theirs in zip(whole, trainer.model.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
     assert [line["step"] for line in reports(tmp_path / "whole", "train")] == [3, 4, 6, 8, 9, 10]
     assert [line["step"] for line in reports(tmp_path / "parts", "train")] == [3, 4, 6, 8, 9, 10]
 
 
-def test_complete_run_is_left_alone(tmp_path):
-    go_on(make_trainer(), make_plan(tmp_path, 4))
+def test_complete_run_is_left_alone(tmp_path, fresh):
+    go_on(fresh(), make_plan(tmp_path, 4))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    go_on(make_trainer(), make_plan(tmp_path, 4))
+    go_on(fresh(), make_plan(tmp_path, 4))
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 @pytest.mark.parametrize(
     ("higher_is_better", "best_step"), [(True, 8), (False, 4)], ids=["higher", "lower"]
 )
-def test_best_checkpoint_is_kept(tmp_path, higher_is_better, best_step):
-    trainer = make_trainer()
+def test_best_checkpoint_is_kept(tmp_path, fresh, higher_is_better, best_step):
+    trainer = fresh()
     scores = {0: 0.0, 4: 0.2, 8: 0.9, 10: 0.9}
     plan = make_plan(tmp_path, 10, higher_is_better=higher_is_better, keep_checkpoint_max=3)
     go_on(trainer, plan, scores_by_step(trainer, scores))
@@ -132,24 +148,11 @@ def kill_before_write(monkeypatch, number):
     monkeypatch.setattr(manager, "save", count_down(manager.save))
 
 
-@pytest.fixture(scope="module")
-def fresh():
-    """Returns a function that sets one trainer back to its start, which spares compiling another."""
-    trainer = make_trainer()
-    variables = [*trainer.model.weights, *trainer.optimizer.variables]
-    start = [variable.numpy() for variable in variables]
-
-    def reset():
-        for variable, value in zip(variables, start, strict=True):
-            variable.assign(value)
-        return trainer
-
-    return reset
-
-
 # At step 0 a report; at 4 and 8 a report, a checkpoint, the best's metrics and weights, a report.
 @pytest.mark.parametrize("number", range(1, 12))
-def test_run_killed_at_any_write_ends_as_one_that_was_not(tmp_path, monkeypatch, fresh, number):
+def test_run_killed_at_any_write_ends_like_an_uninterrupted_one(
+    tmp_path, monkeypatch, fresh, number
+):
     scores = {0: 0.0, 4: 0.7, 8: 0.9}
     plan = make_plan(tmp_path, 8, log_steps=100)
     with monkeypatch.context() as patch:
@@ -169,8 +172,8 @@ def test_run_killed_at_any_write_ends_as_one_that_was_not(tmp_path, monkeypatch,
     assert len(list((tmp_path / "best").iterdir())) == 4
 
 
-def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
-    trainer = make_trainer()
+def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path, fresh):
+    trainer = fresh()
     plan = make_plan(tmp_path, 10)
     scores = {0: 0.0, 4: 0.2, 8: float("nan")}
     with pytest.raises(
@@ -180,27 +183,33 @@ def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
     assert plan.best.metrics == {"step": 4, "score": 0.2}
 
 
-def test_without_evaluation_the_newest_checkpoint_is_the_best(tmp_path):
+def test_without_evaluation_the_newest_checkpoint_is_the_best(tmp_path, fresh):
     plan = make_plan(tmp_path, 4)
-    go_on(make_trainer(), plan)
+    go_on(fresh(), plan)
     assert best_checkpoint(plan.options.output_dir) == str(tmp_path)
 
 
-def test_reports_of_steps_that_were_lost_are_dropped(tmp_path):
-    trainer = make_trainer()
-    go_on(trainer, make_plan(tmp_path, 4))
+def test_reports_of_lost_steps_are_discarded(tmp_path, fresh):
+    go_on(fresh(), make_plan(tmp_path, 4))
     lost = {"step": 5, "split": "train", "masked_lm_loss": 99.0}
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(lost) + "\n")
-    go_on(make_trainer(), make_plan(tmp_path, 8))
+    go_on(fresh(), make_plan(tmp_path, 8))
     assert [line["step"] for line in reports(tmp_path, "train")] == [3, 4, 6, 8]
     assert list((tmp_path / "train").glob("events.*"))
 
 
-def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(tmp_path, capsys):
-    go_on(make_trainer(), make_plan(tmp_path, 4))
-    # Its first update makes every weight NaN, so the steps after it are skipped.
-    trainer = make_trainer(learning_rate=float("nan"))
+@pytest.fixture(scope="module")
+def diverging():
+    """A trainer whose first update makes every weight NaN, so that the next steps are skipped."""
+    return resettable(make_trainer(learning_rate=float("nan")))
+
+
+def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(
+    tmp_path, capsys, fresh, diverging
+):
+    go_on(fresh(), make_plan(tmp_path, 4))
+    trainer = diverging()
     with pytest.raises(
         InputError,
         match=r"step 8: .* 3 consecutive steps is not finite; the newest checkpoint is older",
@@ -219,13 +228,12 @@ def steps_of_checkpoints(folder):
     return sorted(int(path.stem.split("-")[1]) for path in folder.glob("ckpt-*.index"))
 
 
-def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path):
+def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path, diverging):
     def terminate_and_name(numbers):
         terminate()
         return {number: {"file": [1]} for number in numbers}
 
-    # Its first update makes every weight NaN, so the steps after it are skipped.
-    trainer = make_trainer(learning_rate=float("nan"))
+    trainer = diverging()
     plan = make_plan(tmp_path, 30, max_bad_steps=100, log_steps=1)
     with pytest.raises(Preempted):
         train(trainer, plan, batches_from, None, terminate_and_name)
@@ -233,7 +241,7 @@ def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path):
     assert steps_of_checkpoints(tmp_path) == []
 
 
-def test_sigterm_before_an_evaluation_spares_it(tmp_path):
+def test_sigterm_before_an_evaluation_skips_it(tmp_path):
     class LossThatEndsTheRun(PretrainingLoss):
         def derive(self, metrics):
             terminate()
@@ -251,7 +259,7 @@ def test_sigterm_before_an_evaluation_spares_it(tmp_path):
     assert steps_of_checkpoints(tmp_path) == [4]
 
 
-def test_sigterm_does_not_hide_that_a_checkpoint_is_not_written(tmp_path, monkeypatch, fresh):
+def test_sigterm_does_not_hide_a_failed_checkpoint(tmp_path, monkeypatch, fresh):
     def refuse(*arguments, **options):
         raise tf.errors.ResourceExhaustedError(None, None, "ckpt; No space left on device")
 
@@ -266,7 +274,7 @@ def test_sigterm_does_not_hide_that_a_checkpoint_is_not_written(tmp_path, monkey
         go_on(trainer, make_plan(tmp_path, 8), evaluate)
 
 
-def test_write_that_has_failed_ends_the_run_at_the_next_report(tmp_path, monkeypatch, fresh):
+def test_failed_write_ends_the_run_at_the_next_report(tmp_path, monkeypatch, fresh):
     save, has_failed = tf.train.CheckpointManager.save, threading.Event()
 
     def refuse_once(*arguments, **options):
@@ -312,7 +320,7 @@ def test_progress_of_a_run_in_a_log(tmp_path, fresh, capsys):
     assert [line for line in lines if line.startswith("test: 4/4 ")] == [last]
 
 
-def test_first_step_has_no_part_in_the_rate(tmp_path, monkeypatch, fresh, capsys):
+def test_first_step_does_not_count_for_the_rate(tmp_path, monkeypatch, fresh, capsys):
     """By a clock on which the first call takes an hour, for compiling, and the others a second."""
     trainer = fresh()
     now = 0.0
@@ -327,7 +335,7 @@ def test_first_step_has_no_part_in_the_rate(tmp_path, monkeypatch, fresh, capsys
     monkeypatch.setattr(trainer, "train_steps", train_and_wait)
     go_on(trainer, make_plan(tmp_path, 11, save_checkpoints_steps=100, log_steps=5))
     lines = [line for line in capsys.readouterr().err.splitlines() if "train_loss" in line]
-    # Between two lines of reports there may be others, which tell that the run goes on.
+    # There may be other lines between two reports.
     assert lines[0].startswith("test: 5/11 steps, 1.0 steps/s, ETA 0:00:06")
     assert "train_sequences_per_second 4," in lines[0]
     assert lines[1].startswith("test: 10/11 steps, 1.0 steps/s, ETA 0:00:01")

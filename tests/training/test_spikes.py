@@ -10,6 +10,7 @@ from tests.training.test_loop import (
     make_plan,
     make_trainer,
     reports,
+    resettable,
     steps_of_checkpoints,
 )
 
@@ -47,16 +48,7 @@ def make_spiky_plan(directory, steps, **changes):
 
 @pytest.fixture(scope="module")
 def fresh():
-    """Returns a function that resets one trainer, which saves compiling another."""
-    trainer = make_trainer(loss=LossOfSomeBatches())
-    start = {path: variable.numpy() for path, variable in trainer.state.items()}
-
-    def reset():
-        for path, variable in trainer.state.items():
-            variable.assign(start[path])
-        return trainer
-
-    return reset
+    return resettable(make_trainer(loss=LossOfSomeBatches()))
 
 
 def go_on(trainer, plan, batches, evaluate=None):

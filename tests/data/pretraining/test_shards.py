@@ -70,15 +70,11 @@ def make(corpus, tokenizer, folder, num_workers=1, objective="sop", num_shards=3
     return [pathlib.Path(path).read_bytes() for path in paths]
 
 
-@pytest.mark.parametrize("objective", ["sop", "nsp"])
-def test_the_bytes_do_not_depend_on_the_number_of_workers(
-    corpus, tokenizer, tmp_path, objective, monkeypatch
-):
+def test_the_bytes_do_not_depend_on_the_number_of_workers(corpus, tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_BYTES_PER_WORKER", 1000)
-    alone = make(corpus, tokenizer, tmp_path / "1", 1, objective)
+    alone = make(corpus, tokenizer, tmp_path / "1", 1, "nsp")
     assert len(list((tmp_path / "1" / "runs").glob("*.run"))) > 10
-    for workers in (2, 5):
-        assert make(corpus, tokenizer, tmp_path / str(workers), workers, objective) == alone
+    assert make(corpus, tokenizer, tmp_path / "3", 3, "nsp") == alone
 
 
 def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
