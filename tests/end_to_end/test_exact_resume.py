@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.training.checkpoint_manager import BestCheckpoint
 from tests.helpers import tiny_config
-from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language, write_vocabulary
+from tests.tasks.language import LENGTH, PREDICTIONS, write_language, write_vocabulary
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """

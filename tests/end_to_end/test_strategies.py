@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from albert_tf.tasks.pretraining import PretrainingOptions, run
 from tests.helpers import tiny_config
-from tests.tasks.test_pretraining import LENGTH, PREDICTIONS, write_language
+from tests.tasks.language import LENGTH, PREDICTIONS, write_language
 
 ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 20

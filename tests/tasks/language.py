@@ -42,14 +42,18 @@ def write_language(path, count, seed, masked=True):
     write_records(str(path), records)
 
 
+def write_vocabulary(path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
+    path.write_text("\n".join(pieces) + "\n")
+
+
 def write_data(folder):
     """Writes records with and without masks, their vocabulary and a model's config."""
     write_language(folder / "train.tfrecord", 400, seed=1)
     write_language(folder / "dev.tfrecord", 50, seed=2)
     write_language(folder / "unmasked.tfrecord", 400, seed=1, masked=False)
     write_language(folder / "unmasked_dev.tfrecord", 50, seed=2, masked=False)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    write_vocabulary(folder / "vocab.txt")
     tiny_config(num_hidden_layers=2).to_json_file(str(folder / "albert_config.json"))
     return folder
 
