@@ -1,4 +1,9 @@
-"""Makes pre-training data: text files in, TFRecords of masked sequences out."""
+r"""Makes pre-training data: text files in, TFRecord files out.
+
+Usage:
+    python create_pretraining_data.py --input_file='text/*.txt' --output_file=train.tfrecord \
+        --spm_model_file=vocabulary.model --max_seq_length=512 --max_predictions_per_seq=77
+"""
 
 import command_line
 

@@ -1,4 +1,4 @@
-r"""Pre-trains ALBERT from the records that create_pretraining_data.py makes.
+r"""Pre-trains ALBERT on the records of create_pretraining_data.py.
 
 Usage:
     python run_pretraining.py --albert_config_file=albert_config.json \
@@ -9,7 +9,7 @@ Usage:
 import command_line
 
 with command_line.quiet_start():
-    from albert_tf.tasks import pretraining
+    from albert_tf.tasks import pretraining_run
 
 if __name__ == "__main__":
-    command_line.run(pretraining.PretrainingOptions, pretraining.run)
+    command_line.run(pretraining_run.PretrainingOptions, pretraining_run.run)

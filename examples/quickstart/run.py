@@ -1,8 +1,7 @@
-"""ALBERT's whole job on text that this machine already has, in about four minutes on two cores.
+"""All steps of ALBERT on text that is already on this machine, in about four minutes on two cores.
 
-Vocabulary, pre-training data, pre-training, fine-tuning, evaluation, SavedModel, prediction: each step
-is a command that the README shows, printed before it runs. What is complete already is kept, so a run
-that was stopped goes on where it was.
+Vocabulary, pre-training data, pre-training, fine-tuning, evaluation, SavedModel, prediction: each step is
+a command of the README, printed before it runs. Complete steps are kept, so a stopped run resumes.
 
 Usage:
     python -m examples.quickstart.run [--output_dir=quickstart_output]

@@ -19,7 +19,7 @@ PROGRAM = """
 import json, sys, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from albert_tf.tasks.pretraining import PretrainingOptions, run
+from albert_tf.tasks.pretraining_run import PretrainingOptions, run
 run(PretrainingOptions(**json.loads(sys.argv[1])))
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.pretraining import PretrainingOptions, run
+from albert_tf.tasks.pretraining_run import PretrainingOptions, run
 from tests.helpers import tiny_config
 from tests.tasks.language import LENGTH, PREDICTIONS, write_language
 

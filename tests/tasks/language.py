@@ -4,7 +4,7 @@ import numpy as np
 
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.data.record_writing import write_records
-from albert_tf.tasks.pretraining import PretrainingOptions
+from albert_tf.tasks.pretraining_run import PretrainingOptions
 from tests.helpers import tiny_config
 
 LENGTH, PREDICTIONS = 24, 4

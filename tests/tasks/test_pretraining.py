@@ -17,7 +17,7 @@ from albert_tf.data.record_spec import pretraining_record
 from albert_tf.data.record_writing import write_records
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.models import AlbertEncoder
-from albert_tf.tasks.pretraining import run
+from albert_tf.tasks.pretraining_run import run
 from albert_tf.training import Evaluator
 from tests.helpers import tiny_config
 from tests.tasks.language import (

@@ -4,7 +4,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError
-from albert_tf.tasks.pretraining import PretrainingOptions
+from albert_tf.tasks.pretraining_run import PretrainingOptions
 from albert_tf.tasks.recipes import PAPER_PRETRAINING, find_size
 
 
