@@ -93,18 +93,18 @@ def check_output_dir(
     fixed_options: Sequence[str] = (),
     data_options: Sequence[str] = (),
 ) -> None:
-    """Checks that a run may go on in its output folder.
+    """Checks that the options match the checkpoints in the output folder, if there are any.
 
     Args:
-        options: the run's options.
-        config: the model's config.
-        fixed_options: names of the options that a run keeps from its first start; with `--do_train`
-            the optimizer is one of them, as its state is restored.
-        data_options: names of the options that decide what is in which batch; training that goes on
-            with others is warned of.
+        options: options of the run.
+        config: config of the model.
+        fixed_options: names of the options that cannot change after the start. With `--do_train` the
+            optimizer is one of them, as its state is restored.
+        data_options: names of the options that decide the content of each batch. If one has changed, a
+            warning is printed.
 
     Raises:
-        InputError: it holds the checkpoints of another model or run.
+        InputError: the folder holds the checkpoints of another model or run.
     """
     if not has_checkpoint(options):
         return
@@ -126,7 +126,7 @@ def _read_description(
     Returns None if it is missing and `--do_train` writes it again: the user has removed a damaged file.
     """
     if options.do_train and not tf.io.gfile.exists(path):
-        print(f"warning: {path}: missing; written anew as the flags say", file=sys.stderr)
+        print(f"warning: {path}: missing; writing it again from the flags", file=sys.stderr)
         return None
     with name_remedy():
         return read(path)
@@ -134,13 +134,13 @@ def _read_description(
 
 @contextlib.contextmanager
 def name_remedy() -> Iterator[None]:
-    """Says how a damaged file that describes a folder's checkpoints is written anew."""
+    """Adds to an error how to restore a damaged file that describes a folder's checkpoints."""
     try:
         yield
     except InputError as error:
         raise InputError(
-            f"{error}; if the file is damaged, remove it and give the flags of the training again: with "
-            "--do_train it is written anew, and the checkpoints stay"
+            f"{error}; if the file is damaged, remove it and repeat the flags of the training: "
+            "--do_train writes it again and keeps the checkpoints"
         ) from error
 
 
@@ -204,20 +204,20 @@ def start_or_resume(
     starting_part: keras.Model,
     tokenizer: Tokenizer | None = None,
 ) -> Iterator[None]:
-    """Sets the weights that training starts from and describes the run in the output folder.
+    """Initialises or restores the weights, and writes config and options to the output folder.
 
-    Within, the chief holds the folder's lock, so no second training runs in it.
+    In this context the chief holds the folder's lock, so no second training can use it.
 
     Args:
-        options: the run's options.
-        config: the model's config.
-        trainer: of the whole model.
-        starting_part: the model, or its encoder: what `--init_checkpoint` is read into at the start.
-        tokenizer: of the run; None where it reads records.
+        options: options of the run.
+        config: config of the model.
+        trainer: trainer of the model.
+        starting_part: the model, or its encoder, that `--init_checkpoint` initialises.
+        tokenizer: tokenizer of the run; None if it reads records.
 
     Raises:
         InputError: a checkpoint cannot be read or is of another model; the folder cannot be made; or
-            another training runs in it.
+            another training uses it.
     """
     if not has_checkpoint(options):
         load_init_checkpoint(options, starting_part)
@@ -234,12 +234,12 @@ def start_or_resume(
 
 
 def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
-    """Reads `--init_checkpoint` into a model, where it is given.
+    """Reads `--init_checkpoint` into a model, if it is given.
 
-    Heads that are not in it start anew where `--do_train` goes on to train them.
+    Missing heads are initialised randomly if `--do_train` trains them.
 
     Raises:
-        InputError: it cannot be read, is of another model, or lacks heads that nothing trains.
+        InputError: it cannot be read, is of another model, or lacks heads that are not trained.
     """
     if options.init_checkpoint is None:
         return
@@ -264,17 +264,17 @@ def make_evaluator(
     num_train_steps: int,
     num_warmup_steps: int,
 ) -> Evaluator:
-    """Makes a model and what runs it: a `Trainer` where the options say `--do_train`.
+    """Creates a model and its evaluator, which is a `Trainer` with `--do_train`.
 
     Args:
-        options: the run's options.
-        make_model: makes the model; called where the strategy's variables are made.
-        loss: of the model.
-        num_train_steps: updates in all.
-        num_warmup_steps: updates until the learning rate is at its peak.
+        options: options of the run.
+        make_model: creates the model; called in the strategy's scope.
+        loss: loss of the model.
+        num_train_steps: total number of updates.
+        num_warmup_steps: number of updates until the peak learning rate.
 
     Raises:
-        FlagError: the batch cannot be cut into parts of one size.
+        FlagError: the batch cannot be split evenly.
     """
     strategy = make_strategy(options.distribution_strategy, options.tpu)
     with strategy.scope():

@@ -388,7 +388,7 @@ def test_damaged_description_does_not_keep_a_training_from_going_on(data, classi
     (classifier / name).write_bytes(written[:9] + b"\0")
     options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
     message = (
-        rf"classifier/{name}.*; if the file is damaged, remove it and give the flags of the tra"
+        rf"classifier/{name}.*; if the file is damaged, remove it and repeat the flags of the tra"
     )
     with pytest.raises(InputError, match=message):
         run(options)
@@ -397,7 +397,7 @@ def test_damaged_description_does_not_keep_a_training_from_going_on(data, classi
     run(options)
     output, error = capsys.readouterr()
     assert "from step 30" in output
-    assert f"warning: {classifier}/{name}: missing; written anew as the flags say" in error
+    assert f"warning: {classifier}/{name}: missing; writing it again from the flags" in error
     if name != "run_options.json":
         assert (classifier / name).read_bytes() == written
 
