@@ -199,9 +199,9 @@ def test_bad_record_ends_the_run_with_one_line(data, tmp_path, fault):
     else:
         replace_record(path, 7, b"\xff\xfe no example")
         expected = "record 7: is not a tf.train.Example"
-    options = make_options(data, tmp_path / "out", input_file=(str(path),), eval_input_file=())
+    changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
     with pytest.raises(InputError) as error:
-        run(dataclasses.replace(options, do_eval=False))
+        run(make_options(data, tmp_path / "out", **changes))
     assert str(error.value).startswith(f"{path}, {expected}")
     assert "\n" not in str(error.value)
 
@@ -212,8 +212,9 @@ def test_bad_records_are_skipped_counted_and_named(data, tmp_path, capsys):
     spoil(path, 23, "input_ids", [97] * LENGTH)
     replace_record(path, 7, b"\xff\xfe no example")
     path.write_bytes(path.read_bytes()[: path.stat().st_size - 100])
-    options = make_options(data, tmp_path / "out", input_file=(str(path),), eval_input_file=())
-    run(dataclasses.replace(options, do_eval=False, on_bad_record="skip", num_train_steps=5))
+    changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
+    changes |= {"on_bad_record": "skip", "num_train_steps": 5}
+    run(make_options(data, tmp_path / "out", **changes))
     output = capsys.readouterr()
     named = (tmp_path / "out" / "bad_records.txt").read_text().splitlines()
     assert [line.split(":")[0] for line in named] == [
