@@ -17,9 +17,12 @@ import torch
 import transformers
 
 import command_line
-from albert_tf.data.pipeline import pretraining_batches, pretraining_evaluation_batches
+from albert_tf.data.pretraining.batches import (
+    RecordOrder,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
 from albert_tf.data.record_files import RecordFiles
-from albert_tf.data.record_order import RecordOrder
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.options import option
 from benchmarks.harness import torch_inputs
