@@ -38,9 +38,9 @@ class Recipe:
         fine_tuning_learning_rate: peak of its learning rate.
     """
 
-    num_train_steps: int = 2500
+    num_train_steps: int = 3000
     search_steps: int = 1500
-    learning_rates: tuple[float, ...] = (1e-2, 5e-3, 2e-3)
+    learning_rates: tuple[float, ...] = (1e-2, 2e-2, 5e-3)
     train_batch_size: int = 32
     vocab_size: int = 4000
     max_seq_length: int = 64
@@ -53,6 +53,12 @@ class Recipe:
     fine_tuning_steps: int = 300
     fine_tuning_learning_rate: float = 3e-4
 
+
+# What of a recipe decides the result of a search for the learning rate.
+_SEARCH_FIELDS = (
+    *("search_steps", "train_batch_size", "vocab_size", "max_seq_length"),
+    *("max_predictions_per_seq", "dupe_factor", "eval_sequences"),
+)
 
 FULL = Recipe()
 SMOKE = Recipe(
@@ -110,9 +116,17 @@ class Arm:
         }
         return AlbertConfig(**{**base, **self.changes})
 
-    def recipe_id(self, recipe: Recipe) -> str:
-        """Returns what tells apart the results of this arm under different recipes or definitions."""
-        definition = [dataclasses.asdict(self), dataclasses.asdict(recipe)]
+    def recipe_id(self, recipe: Recipe, search: bool = False) -> str:
+        """Returns what tells apart the results of this arm under different recipes or definitions.
+
+        Args:
+            recipe: the recipe.
+            search: whether the training is for the learning rate, so that only a part of it matters.
+        """
+        matters = dataclasses.asdict(recipe)
+        if search:
+            matters = {name: matters[name] for name in _SEARCH_FIELDS}
+        definition = [dataclasses.asdict(self), matters]
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 

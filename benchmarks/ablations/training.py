@@ -123,7 +123,7 @@ class Results:
         self.lines = {}
         for line in files.read_json_lines(path):
             arm = ARMS.get(line["arm"])
-            if arm is not None and line["recipe"] == arm.recipe_id(recipe):
+            if arm is not None and line["recipe"] == arm.recipe_id(recipe, line["search"]):
                 job = Job(
                     line["arm"], line["seed"], line["learning_rate"] if line["search"] else None
                 )
@@ -131,11 +131,12 @@ class Results:
 
     def add(self, job: Job, line: Mapping[str, Any]) -> None:
         """Appends the line of a job."""
+        search = job.learning_rate is not None
         start = {
             "arm": job.arm,
             "seed": job.seed,
-            "search": job.learning_rate is not None,
-            "recipe": ARMS[job.arm].recipe_id(self._recipe),
+            "search": search,
+            "recipe": ARMS[job.arm].recipe_id(self._recipe, search),
         }
         with self._lock:
             self.lines[job] = {**start, **line}
@@ -344,7 +345,8 @@ class Study:
                 shutil.rmtree(folder / task, ignore_errors=True)
 
     def _folder(self, job: Job) -> pathlib.Path:
-        return self._work_dir / "runs" / f"{job.name}-{ARMS[job.arm].recipe_id(self._recipe)}"
+        recipe_id = ARMS[job.arm].recipe_id(self._recipe, search=job.learning_rate is not None)
+        return self._work_dir / "runs" / f"{job.name}-{recipe_id}"
 
     def _num_train_steps(self, job: Job) -> int:
         arm, recipe = ARMS[job.arm], self._recipe

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import signal
@@ -22,12 +23,12 @@ def write_lines(path, lines):
     return str(path)
 
 
-def line(arm, seed, dev=0.7, **changes):
+def line(arm, seed, recipe=FULL, dev=0.7, search=False, **changes):
     return {
         "arm": arm,
         "seed": seed,
-        "search": False,
-        "recipe": ARMS[arm].recipe_id(FULL),
+        "search": search,
+        "recipe": ARMS[arm].recipe_id(recipe, search),
         "learning_rate": 0.002,
         "num_train_steps": 3000,
         "diverged": False,
@@ -61,7 +62,7 @@ def test_report_from_given_lines(tmp_path):
     lines = [line("E128 unshared", seed, dev=0.8) for seed in (1, 2, 3)]
     lines += [line("E128 shared", seed) for seed in (1, 2, 3)]
     lines += [line(BASE, 1), line("E16 shared", 1, diverged=True)]
-    lines += [line("NSP", 1, recipe="another")]
+    lines += [line("NSP", 1, SMOKE)]
     page = tmp_path / "paper.md"
     page.write_text((ROOT / "docs" / "paper.md").read_text("utf-8"), "utf-8")
     results = Results(write_lines(tmp_path / "results.jsonl", lines), FULL)
@@ -102,18 +103,20 @@ def test_every_arm_makes_a_model():
     for arm in ARMS.values():
         assert arm.config(FULL).hidden_size % arm.config(FULL).num_attention_heads == 0
     assert len({arm.recipe_id(FULL) for arm in ARMS.values()}) == len(ARMS)
-    assert ARMS[BASE].recipe_id(FULL) != ARMS[BASE].recipe_id(SMOKE)
+    base, longer = ARMS[BASE], dataclasses.replace(FULL, num_train_steps=FULL.num_train_steps + 1)
+    assert base.recipe_id(FULL) != base.recipe_id(longer)
+    assert base.recipe_id(FULL, search=True) == base.recipe_id(longer, search=True)
 
 
 def test_results_of_other_recipes_are_left_out_and_the_best_rate_is_found(tmp_path):
     lines = [
-        {**line(BASE, 0), "search": True, "learning_rate": rate, "masked_lm_loss": loss}
-        for rate, loss in ((0.001, 5.4), (0.002, 5.1), (0.004, 5.2))
+        line(BASE, 0, search=True, learning_rate=rate, masked_lm_loss=loss)
+        for rate, loss in ((0.005, 5.4), (0.01, 5.1), (0.02, 5.2))
     ]
-    path = write_lines(tmp_path / "results.jsonl", [*lines, line(BASE, 1, recipe="another")])
+    path = write_lines(tmp_path / "results.jsonl", [*lines, line(BASE, 1, SMOKE)])
     results = Results(path, FULL)
-    assert results.learning_rate("shared") == 0.002
-    assert set(results.lines) == {Job(BASE, 0, rate) for rate in (0.001, 0.002, 0.004)}
+    assert results.learning_rate("shared") == 0.01
+    assert set(results.lines) == {Job(BASE, 0, rate) for rate in FULL.learning_rates}
     with pytest.raises(InputError, match="E32 unshared: diverged with every learning rate"):
         results.learning_rate("unshared")
 
@@ -186,8 +189,7 @@ def test_smoke_of_one_arm(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "TASKS", {"sst-2": TASKS["sst-2"]})
     data, job = write_data(tmp_path), Job("1 layer", 1)
     searches = [
-        {**line(BASE, 0, recipe=ARMS[BASE].recipe_id(SMOKE), learning_rate=rate), "search": True}
-        for rate in SMOKE.learning_rates
+        line(BASE, 0, SMOKE, search=True, learning_rate=rate) for rate in SMOKE.learning_rates
     ]
     write_lines(tmp_path / "results.jsonl", searches)
     assert job not in run_study(tmp_path, [job], data, deadline=0.0).lines
