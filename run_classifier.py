@@ -11,7 +11,7 @@ Usage:
 import command_line
 
 with command_line.quiet_start():
-    from albert_tf.tasks import classification
+    from albert_tf.tasks.fine_tuning import classification
 
 if __name__ == "__main__":
     command_line.run(classification.ClassificationOptions, classification.run)

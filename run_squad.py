@@ -13,7 +13,7 @@ Usage:
 import command_line
 
 with command_line.quiet_start():
-    from albert_tf.tasks import question_answering
+    from albert_tf.tasks.fine_tuning import question_answering
 
 if __name__ == "__main__":
     command_line.run(question_answering.QuestionAnsweringOptions, question_answering.run)

@@ -35,6 +35,10 @@ class FlagError(InputError):
     exit_code = 2
 
 
+class ArgumentError(InputError):
+    """A wrong argument of a function that knows no flags. The message starts with the argument's name."""
+
+
 class StoppedError(ReportedError, RuntimeError):
     """Something outside the run stopped it: a full disk, a killed worker. A retry may succeed."""
 
@@ -52,6 +56,15 @@ class Preempted(BaseException):
     def __init__(self, message: str, exit_code: int = 0):
         super().__init__(message)
         self.exit_code = exit_code
+
+
+@contextlib.contextmanager
+def name_flags() -> Iterator[None]:
+    """Turns an `ArgumentError` into a `FlagError`, for arguments that have the names of flags."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise FlagError(f"--{error}") from error
 
 
 @contextlib.contextmanager

@@ -17,8 +17,8 @@ from albert_tf.errors import InputError
 from albert_tf.evaluation.glue_score import glue_score, task_score
 from albert_tf.options import option
 from albert_tf.tasks.common import RESULTS_FILE
+from albert_tf.tasks.fine_tuning.trials import TRIALS_FILE, trial_folder
 from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE
-from albert_tf.tasks.trials import TRIALS_FILE, trial_folder
 from benchmarks.harness import markdown_table
 
 

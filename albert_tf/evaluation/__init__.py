@@ -1,1 +1,1 @@
-"""Metrics of predictions."""
+"""Metrics of predictions, and answers from the outputs of question-answering models."""

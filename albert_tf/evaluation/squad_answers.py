@@ -1,10 +1,10 @@
-"""From scored spans to the answers of questions, and to the three files that hold them.
+"""Ranks scored spans into answers, evaluates them and writes the three files that hold them.
 
-An answer's text is cut from the passage by character offsets, so it has the passage's own spelling.
-Equally good spans have an order (`_rank_spans`), so the answers depend on the scores alone.
+The text of an answer is cut from the passage by character offsets, so it has the original spelling. Ties
+between spans are broken by a fixed order (`_rank_spans`), so answers depend on the scores alone.
 
-One rule decides what is unanswered, in the search for the threshold and in what is written: null odds
-above the threshold.
+A question is unanswered if its null odds are above the threshold, both in the search for the threshold
+and in the files.
 """
 
 import dataclasses
@@ -27,11 +27,11 @@ NULL_ODDS_FILE = "null_odds.json"
 
 
 class ScoredAnswer(NamedTuple):
-    """One of the best answers to a question, as `nbest_predictions.json` holds it.
+    """One of the best answers to a question; an entry of `nbest_predictions.json`.
 
     Attributes:
-        text: part of the passage, without white space around it.
-        probability: among the answers of the list.
+        text: part of the passage, without surrounding white space.
+        probability: probability among the answers of the list.
         start_log_prob: logit or log-probability of the start.
         end_log_prob: logit or log-probability of the end.
     """
@@ -42,7 +42,7 @@ class ScoredAnswer(NamedTuple):
     end_log_prob: float
 
 
-# What the original answers where no span is valid; in SQuAD 1.1 an empty answer is never right.
+# The original's answer if no span is valid. In SQuAD 1.1 an empty answer is never right.
 _NO_SPAN_V1 = ScoredAnswer("empty", 1.0, 0.0, 0.0)
 _NO_SPAN_V2 = ScoredAnswer("", 1.0, NO_SPAN_LOG_PROB, NO_SPAN_LOG_PROB)
 
@@ -52,15 +52,15 @@ class Answers:
     """The answers to a list of questions.
 
     Attributes:
-        nbest: question's id -> its best answers, one or more, the best first, no text twice.
-        null_odds: question's id -> how surely its passage holds no answer, on the head's own scale.
+        nbest: question id -> one or more answers with different texts, the best first.
+        null_odds: question id -> confidence that the passage holds no answer, on the head's own scale.
     """
 
     nbest: dict[str, list[ScoredAnswer]]
     null_odds: dict[str, float]
 
     def predictions(self, null_threshold: float = math.inf) -> dict[str, str]:
-        """Returns question's id -> its best answer, empty where its null odds are above the threshold."""
+        """Returns the best answer by question id; empty if the null odds are above the threshold."""
         return {
             name: "" if self.null_odds[name] > null_threshold else answers[0].text
             for name, answers in self.nbest.items()
@@ -79,10 +79,10 @@ def rank_answers(
     Args:
         question_ids: Q ids.
         contexts: Q passages, one for each question.
-        spans: of the windows of all of them.
-        n_best_size: how many answers of different text a question has at most.
-        version_2_with_negative: whether a question may have no answer; it decides what is answered
-            where no span is valid.
+        spans: scored spans of all windows of the questions.
+        n_best_size: maximum number of answers per question.
+        version_2_with_negative: whether a question may have no answer, which decides the answer if no
+            span is valid.
     """
     order = _rank_spans(spans)
     bounds = np.searchsorted(spans.examples[order], np.arange(len(question_ids) + 1)).tolist()
@@ -95,10 +95,10 @@ def rank_answers(
 
 
 def _rank_spans(spans: ScoredSpans) -> np.ndarray:
-    """Sorts by question and falling score.
+    """Sorts by question and descending score.
 
-    The first of equally good spans is that of the earlier window, the better start, the earlier start
-    and the earlier end, as in the original's loops.
+    Ties are broken by the earlier window, the better start, the earlier start and the earlier end, as
+    in the original's loops.
     """
     totals = spans.start_scores + spans.end_scores
     return np.lexsort(
@@ -109,7 +109,7 @@ def _rank_spans(spans: ScoredSpans) -> np.ndarray:
 def _best_texts(
     context: str, spans: ScoredSpans, ranked: np.ndarray, count: int
 ) -> list[tuple[str, float, float]]:
-    """Returns (text, start score, end score) of the best spans of one question that differ in text."""
+    """Returns (text, start score, end score) of the best spans of a question with different texts."""
     best: dict[str, tuple[str, float, float]] = {}
     columns = (spans.start_offsets, spans.end_offsets, spans.start_scores, spans.end_scores)
     for start, end, *scores in zip(*(column[ranked].tolist() for column in columns), strict=True):
@@ -122,7 +122,7 @@ def _best_texts(
 
 
 def _with_probabilities(best: Sequence[tuple[str, float, float]]) -> list[ScoredAnswer]:
-    """Adds the softmax of the sums of start and end scores; the highest is the first."""
+    """Adds the softmax of the sums of start and end scores, of which the first is the highest."""
     totals = [start + end for _, start, end in best]
     weights = [math.exp(total - totals[0]) for total in totals]
     whole = sum(weights)
@@ -133,7 +133,7 @@ def _with_probabilities(best: Sequence[tuple[str, float, float]]) -> list[Scored
 
 
 def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict[str, float]:
-    """Returns the lowest null score of each question; for the simple head, less its best answer's."""
+    """Returns the lowest null score per question; for the simple head minus the best answer's score."""
     lowest = np.full(len(nbest), np.inf)
     np.minimum.at(lowest, spans.null_examples, spans.null_scores)
     lowest[np.isinf(lowest)] = NO_WINDOW_SCORE
@@ -145,11 +145,11 @@ def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict
 
 
 def find_null_threshold(golds: GoldAnswers, answers: Answers) -> float:
-    """Returns the threshold on the null odds with which the answers have the highest F1.
+    """Returns the threshold on the null odds that gives the highest F1.
 
     Args:
-        golds: the right answers of the same questions.
-        answers: to n > 0 questions.
+        golds: right answers to the same questions.
+        answers: answers to n > 0 questions.
     """
     scores = squad_metrics.score_answers_v2(golds, answers.predictions())
     has_answer = squad_metrics.which_have_answers(golds)
@@ -162,13 +162,13 @@ def evaluate_answers(
     """Returns the metrics of the predictions that `write_answers` writes.
 
     Args:
-        golds: the right answers of the same questions.
-        answers: to n > 0 questions.
-        null_threshold: None for SQuAD 1.1.
+        golds: right answers to the same questions.
+        answers: answers to n > 0 questions.
+        null_threshold: threshold on the null odds; None for SQuAD 1.1.
 
     Returns:
-        those of `evaluate_v1` or `evaluate_v2`. Best thresholds and average precisions are those of the
-        answers before any is taken back.
+        The metrics of `evaluate_v1` or `evaluate_v2`. Best thresholds and average precisions are those of
+        the answers before the threshold is applied.
     """
     if null_threshold is None:
         return squad_metrics.evaluate_v1(golds, answers.predictions())
@@ -182,8 +182,8 @@ def write_answers(output_dir: str, answers: Answers, null_threshold: float | Non
 
     Args:
         output_dir: an existing folder.
-        answers: what is written.
-        null_threshold: null odds above it leave a prediction empty; None for SQuAD 1.1.
+        answers: the answers.
+        null_threshold: predictions with null odds above it are empty; None for SQuAD 1.1.
     """
     contents: dict[str, Any] = {
         NBEST_FILE: {

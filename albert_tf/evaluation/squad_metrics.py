@@ -1,12 +1,12 @@
 """The metrics of SQuAD 1.1 and 2.0, equal to those of the two official evaluation scripts.
 
 The definitions are in Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1, and 2018,
-https://arxiv.org/abs/1806.03822, section 5; what these leave open follows `evaluate-v1.1.py` and
-`evaluate-v2.0.py`. The two differ in three things:
+https://arxiv.org/abs/1806.03822, section 5. Open details follow `evaluate-v1.1.py` and
+`evaluate-v2.0.py`. The scripts differ in three points:
 
-* where prediction or answer have no tokens, F1 is 0 in version 1.1, and 1 in 2.0 if both have none;
-* answers that have no tokens are left out in 2.0, where others are left;
-* a question without a prediction counts as wrong in 1.1; 2.0 leaves it out of all means.
+* If prediction or answer have no tokens, F1 is 0 in version 1.1. In 2.0 it is 1 if both have none.
+* Answers without tokens are ignored in 2.0 if there are others.
+* A question without a prediction counts as wrong in 1.1. In 2.0 it is excluded from all means.
 """
 
 import collections
@@ -22,20 +22,20 @@ from albert_tf.evaluation.squad_thresholds import (
 )
 
 GoldAnswers = Mapping[str, Sequence[str]]
-"""Question's id -> the texts of its right answers, none where the passage holds no answer."""
+"""Question id -> texts of the right answers; empty if the passage holds no answer."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-# ASCII alone: the scripts keep the quotation marks, dashes and full stops of other languages.
+# Only ASCII: the scripts keep the quotation marks, dashes and full stops of other languages.
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclasses.dataclass(frozen=True)
 class AnswerScores:
-    """How right the answer to each question is, between 0 and 1, in the order of the questions.
+    """The scores of the answers, between 0 and 1, in the order of the questions.
 
     Attributes:
-        exact: question's id -> 1 if the answer is one of the right ones, else 0.
-        f1: question's id -> the harmonic mean of precision and recall of its tokens.
+        exact: question id -> 1 if the answer is one of the right ones, otherwise 0.
+        f1: question id -> harmonic mean of precision and recall of the tokens.
     """
 
     exact: dict[str, float]
@@ -43,29 +43,29 @@ class AnswerScores:
 
 
 def which_have_answers(golds: GoldAnswers) -> dict[str, bool]:
-    """Returns question's id -> whether its passage holds an answer."""
+    """Returns by question id whether the passage holds an answer."""
     return {name: bool(texts) for name, texts in golds.items()}
 
 
 def normalize_answer(text: str) -> str:
-    """Returns a text in lower case, without punctuation, articles and needless spaces."""
+    """Returns a text in lower case, without punctuation, articles and extra spaces."""
     plain = text.lower().translate(_WITHOUT_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
 def token_f1(prediction: str, gold: str) -> float:
-    """Returns the F1 of the tokens of two normalised texts; 0 where they share none."""
+    """Returns the F1 of the tokens of two normalised texts; 0 if they share none."""
     predicted, right = prediction.split(), gold.split()
     shared = (collections.Counter(predicted) & collections.Counter(right)).total()
     if shared == 0:
         return 0.0
     precision, recall = shared / len(predicted), shared / len(right)
-    # In this order, as a last bit more or less would choose another one of two equal thresholds.
+    # In this order: another last bit could select another one of two equal thresholds.
     return (2 * precision * recall) / (precision + recall)
 
 
 def token_f1_or_empty(prediction: str, gold: str) -> float:
-    """Returns `token_f1`, and 1 where both are empty."""
+    """Returns `token_f1`, or 1 if both are empty."""
     return float(prediction == gold) if not gold else token_f1(prediction, gold)
 
 
@@ -78,9 +78,9 @@ def score_answers_v1(golds: GoldAnswers, predictions: Mapping[str, str]) -> Answ
 
 
 def score_answers_v2(golds: GoldAnswers, predictions: Mapping[str, str]) -> AnswerScores:
-    """Scores predictions as SQuAD 2.0 does: only the questions that have one.
+    """Scores predictions as SQuAD 2.0 does: only those that exist.
 
-    The empty prediction is the right one where the passage holds no answer.
+    The empty prediction is right if the passage holds no answer.
     """
     normalized = {
         name: [right for text in texts if (right := normalize_answer(text))] or [""]
@@ -92,7 +92,7 @@ def score_answers_v2(golds: GoldAnswers, predictions: Mapping[str, str]) -> Answ
 def _score(
     golds: GoldAnswers, predictions: Mapping[str, str], f1: Callable[[str, str], float]
 ) -> AnswerScores:
-    """Gives each prediction the score with the most similar of the normalised right answers."""
+    """Scores each prediction against the most similar of the normalised right answers."""
     scores = AnswerScores({}, {})
     for name, texts in golds.items():
         if name in predictions:
@@ -106,11 +106,11 @@ def evaluate_v1(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str,
     """Evaluates predictions as `evaluate-v1.1.py` does.
 
     Args:
-        golds: the right answers of n > 0 questions.
-        predictions: question's id -> answer; those of other questions do not matter.
+        golds: right answers to n > 0 questions.
+        predictions: question id -> answer; those of other questions are ignored.
 
     Returns:
-        `exact_match` and `f1`, means of all questions, in percent.
+        `exact_match` and `f1`, means over all questions, in percent.
     """
     scores = score_answers_v1(golds, predictions)
     return {"exact_match": _percent(scores.exact, golds), "f1": _percent(scores.f1, golds)}
@@ -124,23 +124,23 @@ def evaluate_v2(
 ) -> dict[str, float]:
     """Evaluates predictions as `evaluate-v2.0.py` does.
 
-    Where a question has null odds but no prediction, the script stops with an error; here the question
-    has score 0 in the precision-recall numbers and is left out elsewhere.
+    If a question has null odds but no prediction, the script stops with an error. Here the question has
+    score 0 in the precision-recall figures and is excluded otherwise.
 
     Args:
-        golds: the right answers of the questions.
-        predictions: question's id -> answer, empty for none; at least one of the questions has one.
-        null_odds: question's id -> how surely it has no answer, of all that have a prediction; any
-            scale. Equal ones count in the order of this mapping for the best thresholds.
-        na_prob_thresh: an answer whose null odds are above it counts as none. The script's default
-            is made for probabilities.
+        golds: right answers to the questions.
+        predictions: question id -> answer, empty for none; at least one question has one.
+        null_odds: question id -> confidence that there is no answer, on any scale, for all predictions.
+            For the best thresholds, ties are in the order of this mapping.
+        na_prob_thresh: answers with null odds above it count as none. The script's default is meant for
+            probabilities.
 
     Returns:
-        `exact` and `f1`, in percent, and `total`, the number of predictions; the same with `HasAns_` and
-        `NoAns_`, of the questions with and without an answer, where there are any. With `null_odds` also
-        what the best threshold would give and which one it is (`best_exact`, `best_exact_thresh`,
-        `best_f1`, `best_f1_thresh`), and average precisions, in percent, where any question has an
-        answer (`pr_exact_ap`, `pr_f1_ap`; `pr_oracle_ap` with right answers instead of the predicted).
+        `exact` and `f1`, in percent, and `total`, the number of predictions; the same with `HasAns_`
+        and `NoAns_` over the questions with and without an answer, if there are any. With `null_odds`
+        also the best scores of any threshold and the thresholds (`best_exact`, `best_exact_thresh`,
+        `best_f1`, `best_f1_thresh`) and, if any question has an answer, average precisions in percent
+        (`pr_exact_ap`, `pr_f1_ap`; `pr_oracle_ap` with the right answers as predictions).
     """
     scores = score_answers_v2(golds, predictions)
     has_answer = which_have_answers(golds)
@@ -159,7 +159,7 @@ def evaluate_v2(
 
 
 def _means_by_kind(scores: AnswerScores, has_answer: Mapping[str, bool]) -> dict[str, float]:
-    """Returns the means of all questions, and of those with and without an answer."""
+    """Returns the means over all questions, and over those with and without an answer."""
     names = list(scores.exact)
     kinds = {
         "": names,

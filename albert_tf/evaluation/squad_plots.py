@@ -1,7 +1,7 @@
-"""Pictures of what the null odds tell: histograms and precision-recall curves.
+"""Plots of the null odds: histograms and precision-recall curves.
 
-Names, axes and contents are those of `evaluate-v2.0.py`; the histograms span the null odds that there
-are, as these need not be probabilities.
+Names, axes and contents are those of `evaluate-v2.0.py`, except that the histograms span the range of the
+null odds, which need not be probabilities.
 """
 
 import functools
@@ -30,13 +30,12 @@ def draw_squad_plots(
 
     Args:
         output_dir: an existing folder.
-        golds: the right answers of the questions.
-        predictions: question's id -> answer, before any is taken back.
-        null_odds: question's id -> its null odds, finite.
+        golds: right answers to the questions.
+        predictions: question id -> answer, before a threshold is applied.
+        null_odds: question id -> null odds, finite.
 
     Returns:
-        the files, none of questions that there are not; empty without matplotlib, which no other part of
-        evaluation needs.
+        The files; no histogram of an empty set. Empty without matplotlib, which is optional.
     """
     try:
         from matplotlib.figure import Figure
@@ -54,7 +53,7 @@ def draw_squad_plots(
 def _pictures(
     golds: GoldAnswers, predictions: Mapping[str, str], null_odds: Mapping[str, float]
 ) -> dict[str, Callable[[Any], None]]:
-    """Returns what to draw: name -> a function that draws it on axes."""
+    """Returns the plots: name -> function that draws on axes."""
     pictures: dict[str, Callable[[Any], None]] = {}
     has_answer = which_have_answers(golds)
     for name, answerable in (("hasAns", True), ("noAns", False)):

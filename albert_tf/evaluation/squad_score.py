@@ -2,21 +2,18 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from albert_tf import files
-from albert_tf.data.squad.questions import SquadExample, read_squad
+from albert_tf.data.squad.questions import SquadExample, read_squad, show_ids
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_metrics import GoldAnswers, evaluate_v1, evaluate_v2
 from albert_tf.evaluation.squad_plots import draw_squad_plots
 
-# How many ids a message names.
-_IDS_SHOWN = 5
-
 
 def gold_answers(examples: Iterable[SquadExample]) -> dict[str, list[str]]:
-    """Returns question's id -> the texts of its right answers, none where there is no answer."""
+    """Returns the texts of the right answers by question id; empty if there is no answer."""
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
@@ -30,25 +27,25 @@ def score_predictions_file(
 ) -> dict[str, float]:
     """Scores a predictions file of SQuAD 1.1 or 2.0.
 
-    Questions without a prediction, and predictions without a question, are what the official scripts
-    make of them; a line on standard error counts them.
+    Questions without a prediction, and predictions without a question, count as in the official
+    scripts. A line on standard error reports their number.
 
     Args:
-        data_file: SQuAD's JSON with the right answers.
-        predictions_file: JSON, question's id -> answer, empty for none.
-        null_odds_file: JSON, question's id -> how surely it has no answer; only for SQuAD 2.0.
-        na_prob_thresh: answers with null odds above it count as none. The default is the script's, made
+        data_file: SQuAD JSON file with the right answers.
+        predictions_file: JSON file, question id -> answer, empty for none.
+        null_odds_file: JSON file, question id -> confidence that there is no answer (SQuAD 2.0 only).
+        na_prob_thresh: answers with null odds above it count as none. The default is the script's, meant
             for probabilities.
-        version_2_with_negative: whether it is SQuAD 2.0; None where the file shall tell, by having a
-            question without an answer.
-        plots_dir: an existing folder for pictures of null odds, see `squad_plots`; None for no pictures.
+        version_2_with_negative: whether the data are SQuAD 2.0; None if they are when any question has no
+            answer.
+        plots_dir: existing folder for plots, see `squad_plots`; None for no plots.
 
     Returns:
-        the results of `evaluate_v1` or `evaluate_v2`.
+        The metrics of `evaluate_v1` or `evaluate_v2`.
 
     Raises:
-        InputError: a file cannot be read or is of another layout, no question has a prediction, or one
-            that has a prediction has no null odds.
+        InputError: a file cannot be read or has another layout, no question has a prediction, or a
+            prediction has no null odds.
     """
     golds = gold_answers(read_squad(data_file))
     if version_2_with_negative is None:
@@ -64,7 +61,7 @@ def score_predictions_file(
     if without:
         raise InputError(
             f"{null_odds_file}: {len(without)} questions that have a prediction are missing "
-            f"({_shown(without)}); expected a number for each"
+            f"({show_ids(without)}); expected a number for each"
         )
     if plots_dir is not None:
         draw_squad_plots(plots_dir, golds, predictions, null_odds)
@@ -72,25 +69,25 @@ def score_predictions_file(
 
 
 def read_predictions(path: str) -> dict[str, str]:
-    """Reads question's id -> answer.
+    """Reads answers by question id.
 
     Raises:
-        InputError: the file cannot be read, is not JSON or holds anything else.
+        InputError: the file cannot be read, is not JSON or holds something else.
     """
     return _read_values(path, lambda value: isinstance(value, str), "a text")
 
 
 def read_null_odds(path: str) -> dict[str, float]:
-    """Reads question's id -> null odds.
+    """Reads null odds by question id.
 
     Raises:
-        InputError: the file cannot be read, is not JSON or holds anything else.
+        InputError: the file cannot be read, is not JSON or holds something else.
     """
     return _read_values(path, _is_number, "a finite number")
 
 
 def _is_number(value: Any) -> bool:
-    # Python's true is a number, JSON's is not; not a number is not below anything.
+    # In Python `True` is an `int`; NaN compares as false.
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
@@ -98,7 +95,7 @@ def _read_values(path: str, is_right: Callable[[Any], bool], expected: str) -> d
     values = files.read_json(path)
     if not isinstance(values, dict):
         raise InputError(
-            f"{path}: holds {_brief(values)}; expected an object, question's id -> {expected}"
+            f"{path}: holds {_brief(values)}; expected an object, question ID -> {expected}"
         )
     for name, value in values.items():
         if not is_right(value):
@@ -114,13 +111,13 @@ def _brief(value: Any) -> str:
 def _compare_ids(
     golds: GoldAnswers, predictions: Mapping[str, str], data_file: str, predictions_file: str
 ) -> None:
-    """Warns of ids that only one of the files has, and refuses files that have none in common."""
+    """Warns of ids that only one of the files has; raises an error if they have none in common."""
     missing = [name for name in golds if name not in predictions]
     unknown = [name for name in predictions if name not in golds]
     if len(missing) == len(golds):
         raise InputError(
             f"{predictions_file}: has a prediction for none of the {len(golds)} questions of "
-            f"{data_file}; it has {len(unknown)} other ids ({_shown(unknown)})"
+            f"{data_file}; it has {len(unknown)} other ids ({show_ids(unknown)})"
         )
     for names, what in (
         (missing, f"of {len(golds)} questions of {data_file} have no prediction"),
@@ -128,10 +125,6 @@ def _compare_ids(
     ):
         if names:
             print(
-                f"warning: {predictions_file}: {len(names)} {what} ({_shown(names)})",
+                f"warning: {predictions_file}: {len(names)} {what} ({show_ids(names)})",
                 file=sys.stderr,
             )
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(names[:_IDS_SHOWN]) + (", ..." if len(names) > _IDS_SHOWN else "")

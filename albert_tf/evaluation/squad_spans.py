@@ -1,7 +1,7 @@
-"""What a model says of the windows of passages, as scored spans of characters.
+"""Reads scored spans of characters from a model's outputs for windows of passages.
 
-Each head has a function that reads its outputs. Both give the same kind of spans, and nothing after them
-knows the heads. All windows of a batch are searched at once.
+Each head has a function for its outputs. Both return the same type, and later steps need not know the
+head. All windows of a batch are searched at once.
 """
 
 import dataclasses
@@ -9,28 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from albert_tf.data.squad.window_arrays import PassageWindows
+
 _CLS_POSITION = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class PassageWindows:
-    """Where the tokens of W windows lie in their passages.
-
-    Attributes:
-        unique_ids: int (W,), rising with the examples and with the place in a passage: of equally good
-            answers that of the lower id is taken, whatever order the windows come in.
-        example_indices: int (W,), the place of each window's example in the list of all.
-        token_starts: int (W, S), the first character in the passage that each token stands for.
-        token_ends: int (W, S), the character after the last one; 0 where the token is none of the
-            passage.
-        token_is_max_context: int or bool (W, S), whether no other window sees more around a token.
-    """
-
-    unique_ids: np.ndarray
-    example_indices: np.ndarray
-    token_starts: np.ndarray
-    token_ends: np.ndarray
-    token_is_max_context: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,18 +19,18 @@ class ScoredSpans:
     """K spans that may be answers, and the null scores of W windows.
 
     Attributes:
-        examples: int (K,), the place of the example in the list of all.
+        examples: int (K,), index of the example.
         windows: int64 (K,), unique id of the window.
-        starts: int (K,), place of the first token in the window.
-        ends: int (K,), place of the last token.
+        starts: int (K,), position of the first token in the window.
+        ends: int (K,), position of the last token.
         start_offsets: int (K,), first character in the passage.
         end_offsets: int (K,), the character after the last one.
         start_scores: float64 (K,), logit or log-probability of the start.
         end_scores: float64 (K,), logit or log-probability of the end.
-        null_examples: int (W,), the place of each window's example.
-        null_scores: float64 (W,), how surely the window holds no answer.
-        null_is_span: whether null scores are on the scale of start + end score, as the score of the span
-            that is `[CLS]` is, so that the best answer has to be subtracted.
+        null_examples: int (W,), index of each window's example.
+        null_scores: float64 (W,), confidence that the window holds no answer.
+        null_is_span: whether null scores are sums of a start and an end score, namely those of `[CLS]`,
+            so that the best answer's score has to be subtracted.
     """
 
     examples: np.ndarray
@@ -71,16 +52,16 @@ def simple_spans(
     n_best_size: int,
     max_answer_length: int,
 ) -> ScoredSpans:
-    """Finds the spans between the best starts and the best ends of a head of two logits.
+    """Finds the spans between the best starts and the best ends (simple head).
 
-    The null score is that of `[CLS]` as start and end: Devlin et al. 2019,
+    The null score is the score of `[CLS]` as start and end: Devlin et al. 2019,
     https://arxiv.org/abs/1810.04805, section 4.3.
 
     Args:
         windows: W windows.
         outputs: `start_logits` and `end_logits`, float (W, S).
-        n_best_size: how many starts and how many ends are tried.
-        max_answer_length: the largest number of tokens.
+        n_best_size: number of starts and of ends to try.
+        max_answer_length: maximum number of tokens.
     """
     start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
     starts, ends = (_best_positions(logits, n_best_size) for logits in (start_logits, end_logits))
@@ -100,13 +81,13 @@ def simple_spans(
 def conditional_spans(
     windows: PassageWindows, outputs: Mapping[str, np.ndarray], max_answer_length: int
 ) -> ScoredSpans:
-    """Reads the spans that the beam of a head with ends conditioned on starts has found.
+    """Reads the spans of the beam of a head whose ends are conditioned on starts (conditional head).
 
     Args:
         windows: W windows.
         outputs: `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and
             `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
-        max_answer_length: the largest number of tokens.
+        max_answer_length: maximum number of tokens.
     """
     starts = outputs["start_top_index"][:, :, None]  # (W, i, 1)
     beam = (*starts.shape[:2], -1)  # (W, i, j)
@@ -123,7 +104,7 @@ def conditional_spans(
 
 
 def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
-    """Returns the spans of several batches of windows, one or more, as those of one."""
+    """Joins the spans of one or more batches of windows."""
     return ScoredSpans(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
         null_is_span=parts[0].null_is_span,
@@ -134,7 +115,7 @@ _ARRAYS = [field.name for field in dataclasses.fields(ScoredSpans) if field.type
 
 
 def _best_positions(logits: np.ndarray, count: int) -> np.ndarray:
-    """Returns the positions of the highest logits (W, n), the first of equal ones first."""
+    """Returns the positions of the highest logits (W, n); of equal ones the first come first."""
     return np.argsort(-logits, axis=1, kind="stable")[:, :count]
 
 
@@ -148,7 +129,7 @@ def _valid_spans(
     null_scores: np.ndarray,
     null_is_span: bool,
 ) -> ScoredSpans:
-    """Keeps the spans within the passage that are short enough and start in their best window.
+    """Keeps the spans within the passage that are short enough and start in the window with most context.
 
     Args:
         windows: W windows.
@@ -156,7 +137,7 @@ def _valid_spans(
         ends: int (W, 1 or i, j), positions.
         start_scores: float, the shape of `starts`.
         end_scores: float, the shape of `ends`.
-        max_answer_length: the largest number of tokens.
+        max_answer_length: maximum number of tokens.
         null_scores: float64 (W,).
         null_is_span: the field of the result.
     """

@@ -1,11 +1,11 @@
-"""What thresholds on the null odds give: a question whose odds are above one counts as unanswered.
+"""Thresholds on the null odds: a question whose null odds are above the threshold is unanswered.
 
-The null odds of a question say how surely its passage holds no answer; only their order matters. Two
-searches are here, because the official one reports what it finds and ours decides what is written:
+The null odds of a question are the confidence that its passage holds no answer. Only their order matters.
+There are two searches, since the official one is only reported and ours decides what is written:
 
-* `official_best_threshold` is that of `evaluate-v2.0.py`. It may stop between questions of equal odds,
-  and calls 0 the threshold that answers nothing, so its score is not always one that its threshold gives.
-* `search_threshold` tries only what a threshold can do, so the written file has the score that it found.
+* `official_best_threshold` is that of `evaluate-v2.0.py`. It may separate questions with equal odds,
+and its threshold for answering nothing is 0. So its threshold does not always give its score. *
+`search_threshold` tries only possible thresholds, so the written file has the score that it found.
 """
 
 import dataclasses
@@ -19,12 +19,14 @@ Scores = Mapping[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class PrecisionRecallCurve:
-    """Precision over recall as more and more questions are answered, the surest first.
+    """Precision and recall as more and more questions are answered, the most confident first.
+
+    scikit-learn's `precision_recall_curve` takes labels of 0 and 1, but an answer's F1 is between.
 
     Attributes:
-        precisions: float64 (p,), from 1 for nothing answered.
-        recalls: float64 (p,), rising from 0.
-        average: the precisions weighted with the steps of the recalls, in percent.
+        precisions: float64 (p,), starting with 1 for no answer.
+        recalls: float64 (p,), ascending from 0.
+        average: average precision, in percent: precisions weighted with the increments of the recalls.
     """
 
     precisions: np.ndarray
@@ -35,7 +37,7 @@ class PrecisionRecallCurve:
 def apply_threshold(
     scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool], threshold: float
 ) -> dict[str, float]:
-    """Returns the scores when answers with null odds above the threshold are taken back."""
+    """Returns the scores if answers with null odds above the threshold are discarded."""
     return {
         name: float(not has_answer[name]) if null_odds[name] > threshold else score
         for name, score in scores.items()
@@ -51,13 +53,13 @@ def official_best_threshold(
     """Finds the best threshold as `evaluate-v2.0.py` does.
 
     Args:
-        scores: question's id -> score of its prediction, of n > 0 questions.
-        predictions: question's id -> answer, empty for none.
-        null_odds: question's id -> its null odds.
-        has_answer: question's id -> whether its passage holds an answer, of all questions.
+        scores: question id -> score of the prediction, for n > 0 questions.
+        predictions: question id -> answer, empty for none.
+        null_odds: question id -> null odds.
+        has_answer: question id -> whether the passage holds an answer, for all questions.
 
     Returns:
-        the score in percent, and the threshold.
+        The score in percent, and the threshold.
     """
     names, odds = _rank(null_odds, scores)
     gains = [
@@ -71,16 +73,16 @@ def official_best_threshold(
 
 
 def search_threshold(scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool]) -> float:
-    """Returns the lowest threshold that makes the sum of the scores greatest.
+    """Returns the lowest threshold with the highest sum of scores.
 
     Args:
-        scores: question's id -> score of its prediction, of n > 0 questions.
-        null_odds: question's id -> its null odds, finite, of the same questions.
-        has_answer: question's id -> whether its passage holds an answer.
+        scores: question id -> score of the prediction, for n > 0 questions.
+        null_odds: question id -> null odds, finite, for the same questions.
+        has_answer: question id -> whether the passage holds an answer.
 
     Returns:
-        the null odds of the last question that is answered; where it is best to answer none, the number
-        before the lowest null odds.
+        The null odds of the last question to answer; if it is best to answer none, the number just
+        below the lowest null odds.
     """
     names, odds = _rank(null_odds, scores)
     gains = [scores[name] - (not has_answer[name]) for name in names]
@@ -93,14 +95,13 @@ def search_threshold(scores: Scores, null_odds: Scores, has_answer: Mapping[str,
 
 
 def with_margin(threshold: float, null_odds: Scores) -> float:
-    """Returns a threshold that does the same, halfway to the next higher null odds, where there are any.
+    """Returns an equivalent threshold, halfway to the next higher null odds if there are any.
 
-    Another program on another machine rounds null odds otherwise; at the threshold itself that would
-    decide.
+    Other programs and machines round null odds differently, which must not matter at the threshold.
 
     Args:
         threshold: from `search_threshold`.
-        null_odds: of the same questions.
+        null_odds: null odds of the same questions.
     """
     higher = min((odds for odds in null_odds.values() if odds > threshold), default=threshold)
     middle = threshold + (higher - threshold) / 2
@@ -110,13 +111,13 @@ def with_margin(threshold: float, null_odds: Scores) -> float:
 def precision_recall_curves(
     exact: Scores, f1: Scores, null_odds: Scores, has_answer: Mapping[str, bool]
 ) -> dict[str, PrecisionRecallCurve]:
-    """Returns the curves `exact`, `f1` and `oracle`; none where no question has an answer.
+    """Returns the curves `exact`, `f1` and `oracle`; empty if no question has an answer.
 
     Args:
-        exact: question's id -> exact match of its prediction; missing ones count 0.
-        f1: question's id -> F1 of its prediction; missing ones count 0.
-        null_odds: question's id -> its null odds.
-        has_answer: question's id -> whether its passage holds an answer, of all questions.
+        exact: question id -> exact match of the prediction; missing ones count as 0.
+        f1: question id -> F1 of the prediction; missing ones count as 0.
+        null_odds: question id -> null odds.
+        has_answer: question id -> whether the passage holds an answer, for all questions.
     """
     if not any(has_answer.values()):
         return {}
@@ -137,7 +138,7 @@ def _curve(
 
 
 def _rank(null_odds: Scores, questions: Mapping[str, object]) -> tuple[list[str], np.ndarray]:
-    """Returns the questions by rising null odds, equal ones as they come, and these odds."""
+    """Returns the questions by ascending null odds, in their order if equal, and these odds."""
     names = [name for name in null_odds if name in questions]
     odds = np.array([null_odds[name] for name in names], np.float64)
     order = np.argsort(odds, kind="stable")
@@ -145,5 +146,5 @@ def _rank(null_odds: Scores, questions: Mapping[str, object]) -> tuple[list[str]
 
 
 def _last_of_equals(odds: np.ndarray) -> np.ndarray:
-    """Returns the last index of each run of equal values: where a threshold can cut."""
+    """Returns the last index of each run of equal values: the possible cuts of a threshold."""
     return np.flatnonzero(np.append(odds[1:] != odds[:-1], True))

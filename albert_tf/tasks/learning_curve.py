@@ -1,4 +1,4 @@
-"""A picture of a run: losses and metrics over the steps."""
+"""Plots the losses and metrics of a run over the steps."""
 
 import os
 
@@ -9,26 +9,26 @@ _CURVE_FILE = "learning_curve.png"
 
 
 def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
-    """Draws `learning_curve.png` of what a run reported to `metrics.jsonl`.
+    """Plots the losses and metrics of `metrics.jsonl` to `learning_curve.png`.
 
     Args:
-        output_dir: the run's folder.
-        *metrics: what is drawn beside the losses, where it was reported: names, or their last words.
+        output_dir: folder of the run.
+        *metrics: metrics to plot next to the losses: names, or suffixes of names.
 
     Returns:
-        the file; None without matplotlib, which no other part of a run needs.
+        The file; None without matplotlib, which is optional.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return None
     reports = read_reports(output_dir)
-    kinds = ("loss", *metrics)
-    figure = Figure(figsize=(4 * len(kinds), 3.5), layout="constrained")
-    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
+    panel_names = ("loss", *metrics)
+    figure = Figure(figsize=(4 * len(panel_names), 3.5), layout="constrained")
+    panels = figure.subplots(1, len(panel_names), squeeze=False)[0]
     for split in ("train", "eval"):
         of_split = [report for report in reports if report["split"] == split]
-        for axes, suffix in zip(panels, kinds, strict=True):
+        for axes, suffix in zip(panels, panel_names, strict=True):
             for name in sorted({name for report in of_split for name in report}):
                 if name == suffix or name.endswith(f"_{suffix}"):
                     points = [

@@ -12,7 +12,7 @@ from absl import flags
 
 import command_line
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from examples.quickstart import run

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.question_answering import QuestionAnsweringOptions, run
+from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions, run
 from tests.helpers import shared_path, tiny_config
 
 FILES = ["dev-v2.0-half.json", *(f"xquad.{name}.json" for name in ("ar", "de", "hi", "zh"))]

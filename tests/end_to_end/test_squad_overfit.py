@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.evaluation.squad_metrics import evaluate_v1
-from albert_tf.tasks.question_answering import QuestionAnsweringOptions, run
+from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions, run
 from tests.helpers import shared_path, tiny_config
 
 COUNT = 50

@@ -85,14 +85,19 @@ def test_perfect_predictions_are_the_best_of_all():
 )
 def test_model_that_answers_all_alike_has_collapsed(probabilities, collapsed):
     both = np.stack([1 - probabilities, probabilities], axis=1)
-    assert is_collapsed(both, LABELS) == collapsed
+    assert is_collapsed(both, LABELS, loss(both, LABELS)) == collapsed
+
+
+def loss(probabilities, labels):
+    return -np.log(probabilities[np.arange(len(labels)), labels]).mean()
 
 
 def test_labels_of_one_class_tell_no_collapse():
-    assert not is_collapsed(np.full((5, 2), 0.5), np.zeros(5, np.int64))
+    assert not is_collapsed(np.full((5, 2), 0.5), np.zeros(5, np.int64), math.log(2))
 
 
 def test_choices_that_are_all_as_good_have_collapsed():
     rng = np.random.default_rng(0)
     probabilities = 0.25 + rng.uniform(-1e-3, 1e-3, (100, 4))
-    assert is_collapsed(probabilities, rng.integers(0, 4, 100))
+    labels = rng.integers(0, 4, 100)
+    assert is_collapsed(probabilities, labels, loss(probabilities, labels))

@@ -89,7 +89,7 @@ def test_ids_that_one_file_lacks_are_counted_in_a_line(paths, capsys):
     [
         ("{]", "line 1: not JSON: "),
         ("", "line 1: not JSON: "),
-        (["cat"], r"holds \[.cat.\]; expected an object, question's id -> a text"),
+        (["cat"], r"holds \[.cat.\]; expected an object, question ID -> a text"),
         ({"a": "cat", "b": None}, "'b' has null; expected a text"),
         ({"a": ["cat"]}, r"'a' has \[.cat.\]; expected a text"),
         ({"a": {"text": "cat" * 99}}, r"'a' has \{.text.: .cat.*\.\.\.; expected a text"),
@@ -111,7 +111,7 @@ def test_a_bad_predictions_file_gives_one_line(paths, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1, 2], "expected an object, question's id -> a finite number"),
+        ([1, 2], "expected an object, question ID -> a finite number"),
         ({**NULL_ODDS, "a": "1"}, "'a' has .1.; expected a finite number"),
         ({**NULL_ODDS, "a": True}, "'a' has true; expected a finite number"),
         ({**NULL_ODDS, "a": float("nan")}, "'a' has NaN; expected a finite number"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from albert_tf.tasks.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tokenization import train_vocabulary
 from tests.helpers import tiny_config
 

@@ -1,6 +1,8 @@
+import shutil
+
 import pytest
 
-from albert_tf.tasks.classification import run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from tests.tasks.animals import make_options, pair_files, write_data
 
 
@@ -18,3 +20,19 @@ def trained(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "out"
     run(make_options(data, folder, **pair_files(data), num_train_steps=30))
     return folder
+
+
+@pytest.fixture
+def classifier(trained, tmp_path):
+    """A copy of the trained folder that a test may change."""
+    return shutil.copytree(trained, tmp_path / "classifier")
+
+
+@pytest.fixture(scope="session")
+def exported(trained, tmp_path_factory):
+    """Folder of the exported models of pairs, from run options under their former name."""
+    folder = shutil.copytree(trained, tmp_path_factory.mktemp("old") / "out")
+    (folder / "run_options.json").rename(folder / "config.json")
+    export_dir = tmp_path_factory.mktemp("exported")
+    run(ClassificationOptions(output_dir=str(folder), export_dir=str(export_dir)))
+    return export_dir

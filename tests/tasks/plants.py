@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from albert_tf.tasks.question_answering import QuestionAnsweringOptions
+from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
 from albert_tf.tokenization import train_vocabulary
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.helpers import tiny_config

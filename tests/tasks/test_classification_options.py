@@ -4,7 +4,7 @@ import pytest
 
 from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import FlagError
-from albert_tf.tasks.classification_options import ClassificationOptions, complete
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.recipes import PAPER
 
 
@@ -20,7 +20,7 @@ def make(**changes):
 
 
 def test_defaults():
-    options = complete(make())
+    options = make().complete()
     assert (options.learning_rate, options.train_batch_size, options.max_seq_length) == (
         *(2e-5, 32, 128),
     )
@@ -31,7 +31,7 @@ def test_defaults():
 
 
 def test_recipe_of_the_paper_is_used_and_printed(capsys):
-    options = complete(make(recipe="paper", task_name="MNLI"))
+    options = make(recipe="paper", task_name="MNLI").complete()
     printed = capsys.readouterr().out
     for name, value in dataclasses.asdict(PAPER["mnli"]).items():
         assert getattr(options, name) == value
@@ -57,19 +57,19 @@ def test_every_value_of_the_recipe_gives_way(capsys):
         "max_seq_length": 64,
     }
     assert set(given) == {field.name for field in dataclasses.fields(PAPER["mnli"])}
-    options = complete(make(recipe="paper", **given))
+    options = make(recipe="paper", **given).complete()
     assert {name: getattr(options, name) for name in given} == given
     assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
 
 
 def test_recipe_of_another_length_keeps_the_part_that_is_warm_up():
-    options = complete(make(recipe="paper", num_train_epochs=2.0))
+    options = make(recipe="paper", num_train_epochs=2.0).complete()
     assert (options.num_train_steps, options.num_train_epochs) == (None, 2.0)
     assert (options.warmup_steps, options.warmup_proportion) == (None, 0.1)
 
 
 def test_without_recipe_steps_take_the_place_of_epochs():
-    options = complete(make(num_train_steps=9, warmup_steps=2))
+    options = make(num_train_steps=9, warmup_steps=2).complete()
     assert (options.num_train_steps, options.num_train_epochs) == (9, None)
     assert (options.warmup_steps, options.warmup_proportion) == (2, None)
 
@@ -77,7 +77,7 @@ def test_without_recipe_steps_take_the_place_of_epochs():
 def test_without_training_the_folder_has_to_know_the_task(tmp_path):
     options = ClassificationOptions(output_dir=str(tmp_path), do_eval=True)
     with pytest.raises(FlagError, match="holds no classifier"):
-        complete(options)
+        options.complete()
 
 
 def test_diagnostic_set_is_predicted_alone():
@@ -100,7 +100,7 @@ def test_tfds_needs_no_folder():
     ],
 )
 def test_lengths_without_flags_leave_room_for_what_a_choice_is_about(changes, lengths):
-    options = complete(make(**changes))
+    options = make(**changes).complete()
     assert (options.max_seq_length, options.max_qa_length) == lengths
 
 

@@ -22,8 +22,8 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
 )
-from albert_tf.tasks import classification as training
 from albert_tf.tasks.conversion import ConversionOptions, run
+from albert_tf.tasks.fine_tuning import classification as training
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face import hugging_face_files
 from albert_tf.training.checkpoint_manager import save_checkpoint

@@ -8,35 +8,28 @@ import re
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import FlagError, InputError
-from albert_tf.tasks.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tokenization import train_vocabulary
 from tests.tasks.animals import make_options, pair_files
 
 
-@pytest.fixture(scope="module")
-def exported(trained, tmp_path_factory):
-    """Folder of the exported models of pairs."""
-    folder = tmp_path_factory.mktemp("exported")
-    run(ClassificationOptions(output_dir=str(trained), export_dir=str(folder)))
-    return folder
-
-
 @pytest.mark.parametrize("form", ["ids", "text"])
-def test_evaluates_and_predicts_as_the_trained_folder(data, trained, exported, tmp_path, form):
+def test_evaluates_and_predicts_as_the_trained_folder(data, classifier, exported, tmp_path, form):
     asked = {"do_eval": True, "do_predict": True, **pair_files(data)}
     results = run(
         ClassificationOptions(
             exported_model=str(exported / form / "1"), output_dir=str(tmp_path / form), **asked
         )
     )
-    told = make_options(data, trained, do_train=False, do_predict=True, **pair_files(data))
+    told = make_options(data, classifier, do_train=False, do_predict=True, **pair_files(data))
     assert results == pytest.approx(run(told), abs=1e-6)
     for name in ("eval_predictions.tsv", "test_results.tsv"):
         rows, expected = (
             [line.split("\t") for line in (folder / name).read_text().splitlines()[1:]]
-            for folder in (tmp_path / form, trained)
+            for folder in (tmp_path / form, classifier)
         )
         assert [row[:2] for row in rows] == [row[:2] for row in expected]
         probabilities, wanted = ([float(row[-1]) for row in of] for of in (rows, expected))
@@ -57,13 +50,17 @@ def test_answers_lines_in_a_pipe(trained, exported, monkeypatch, capsys):
     assert said[1] == said[0]
 
 
-def test_model_card_has_the_metrics_of_the_best_checkpoint(data, tmp_path):
-    metrics = run(
-        make_options(data, tmp_path / "out", num_train_steps=30, export_dir=str(tmp_path / "e"))
-    )
-    card = (tmp_path / "e" / "ids" / "1" / "README.md").read_text()
-    assert f"| accuracy | {metrics['accuracy']:.4f} |" in card
-    assert re.search(r"\| step \|  \| \d+ \|", card)
+def test_text_model_takes_pairs(exported):
+    model = tf.saved_model.load(str(exported / "text" / "1"))
+    inputs = model.signatures["serving_default"].structured_input_signature[1]
+    assert set(inputs) == {"text_a", "text_b"}
+
+
+def test_model_card_has_the_metrics_of_the_best_checkpoint(trained, exported):
+    best = json.loads(next((trained / "best").glob("*.json")).read_text())
+    card = (exported / "ids" / "1" / "README.md").read_text()
+    assert f"| accuracy | {best['accuracy']:.4f} |" in card
+    assert re.search(r"\| step \| \d+ \|", card)
     for part in (
         "serving_default",
         "serving_examples",
@@ -72,9 +69,6 @@ def test_model_card_has_the_metrics_of_the_best_checkpoint(data, tmp_path):
         "With this folder as `--exported_model`",
     ):
         assert part in card
-    alone = tmp_path / "alone"
-    run(ClassificationOptions(output_dir=str(tmp_path / "out"), export_dir=str(alone)))
-    assert "| accuracy | " in (alone / "text" / "1" / "README.md").read_text()
 
 
 def test_assets_say_what_the_model_is(exported):
@@ -88,6 +82,14 @@ def test_assets_say_what_the_model_is(exported):
         assert config["vocabulary_sha256"] in (assets.parent / "README.md").read_text()
         assert json.loads((assets / "albert_config.json").read_text())["vocab_size"] == 50
         assert (assets / "vocabulary.model").stat().st_size > 0
+
+
+def test_assets_under_the_former_name_of_the_run_options(exported, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(exported / "ids" / "1", tmp_path / "copy")
+    (folder / "assets" / "run_options.json").rename(folder / "assets" / "config.json")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the old cat\n")))
+    run(ClassificationOptions(exported_model=str(folder), predict_file="-"))
+    assert capsys.readouterr().out.split("\t")[0] in ("animal", "plant")
 
 
 def test_vocabulary_with_a_flipped_bit_is_refused(exported, tmp_path):
@@ -145,24 +147,13 @@ def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
 
 
 def test_file_for_phones_lies_with_its_labels_and_vocabulary(data, trained, tmp_path):
-    for weights in (None, "float16"):
-        run(
-            make_options(
-                data,
-                trained,
-                do_train=False,
-                export_dir=str(tmp_path),
-                export_format="tflite",
-                export_weights=weights,
-                **pair_files(data),
-            )
-        )
-    large, small = (tmp_path / "tflite" / number for number in ("1", "2"))
-    sizes = [(folder / "model.tflite").stat().st_size for folder in (large, small)]
-    assert sizes[1] < sizes[0]
-    names = {path.name for path in (large / "assets").iterdir()}
+    told = {"do_train": False, "export_dir": str(tmp_path), "export_format": "tflite"}
+    run(make_options(data, trained, **told, export_weights="float16", **pair_files(data)))
+    folder = tmp_path / "tflite" / "1"
+    assert (folder / "model.tflite").exists()
+    names = {path.name for path in (folder / "assets").iterdir()}
     assert names >= {"labels.txt", "vocabulary.model", "albert_config.json", "task.json"}
-    card = (small / "README.md").read_text()
+    card = (folder / "README.md").read_text()
     assert "| held-out data | before the conversion | best checkpoint in training |" in card
     assert "Matrices are stored in float16." in card
     assert "--exported_model" not in card

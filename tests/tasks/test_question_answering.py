@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.squad.window_arrays import read_windows
 from albert_tf.errors import FlagError, InputError
-from albert_tf.tasks.question_answering import run
-from albert_tf.tasks.question_answering_data import (
-    make_windows,
+from albert_tf.tasks.fine_tuning.question_answering import run
+from albert_tf.tasks.fine_tuning.question_data import (
+    make_shards,
     read_prediction_set,
     warn_of_long_answers,
 )
-from albert_tf.tasks.question_answering_options import complete
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.tasks.plants import make_options, write_data
@@ -34,62 +34,29 @@ def questions_of(path):
     return [(question, one["context"]) for one in paragraphs for question in one["qas"]]
 
 
+def answer_alone(options_class, output_dir, questions, path):
+    """Answers questions from a trained folder alone, without right answers."""
+    for question, _ in questions:
+        del question["answers"]
+    file = write_squad(path, make_squad(*((context, [q]) for q, context in questions)))
+    (output_dir / "predictions.json").unlink()
+    run(options_class(output_dir=str(output_dir), predict_file=file, do_predict=True))
+    return read(output_dir / "predictions.json")
+
+
 @pytest.mark.parametrize(
-    ("version", "head"),
-    [("v1", None), ("v2", None), pytest.param("v2", "simple", marks=pytest.mark.slow)],
+    ("version", "head"), [("v1", None), pytest.param("v2", "simple", marks=pytest.mark.slow)]
 )
-def test_learns_evaluates_and_answers_as_its_exported_model(data, tmp_path, version, head):
+def test_learns_evaluates_and_answers(data, tmp_path, version, head):
     out = tmp_path / "out"
-    options = make_options(
-        data, out, version, head=head, export_dir=str(tmp_path / "exported"), train_batch_size=32
-    )
+    options = make_options(data, out, version, head=head, train_batch_size=32)
     metrics = run(options)
     assert metrics["f1"] > 60
-    assert read(out / "eval_results.json") == pytest.approx(metrics)
-    assert read(out / "run_options.json")["head"] == (
-        head or {"v1": "simple"}.get(version, "conditional")
-    )
-    best = read(next((out / "best").glob("*.json")))
-    assert best["f1"] == pytest.approx(metrics["f1"])
-    predictions = read(out / "predictions.json")
+    assert read(out / "run_options.json")["head"] == "simple"
     assert (out / "null_odds.json").exists() == (version == "v2")
-
-    loaded = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1"))
+    predictions = read(out / "predictions.json")
     asked = questions_of(data / f"dev-{version}.json")
-    answers = loaded.signatures["serving_default"](
-        question=tf.constant([question["question"] for question, _ in asked]),
-        context=tf.constant([context for _, context in asked]),
-    )
-    texts = [answer.decode() for answer in answers["answer"].numpy()]
-    assert texts == [predictions[question["id"]] for question, _ in asked]
-    spans = zip(texts, answers["start"].numpy(), answers["end"].numpy(), asked, strict=True)
-    assert all(context[start:end] == text for text, start, end, (_, context) in spans)
-    if version == "v2":
-        odds = read(out / "null_odds.json")
-        expected = [odds[question["id"]] for question, _ in asked]
-        np.testing.assert_allclose(answers["null_score"], expected, atol=1e-4)
-        assert "" in texts
-
-    # From the folder alone, without right answers.
-    for question, _ in (found := questions_of(data / f"dev-{version}.json")):
-        del question["answers"]
-    path = write_squad(tmp_path / "asked.json", make_squad(*((c, [q]) for q, c in found)))
-    (out / "predictions.json").unlink()
-    run(type(options)(output_dir=str(out), predict_file=path, do_predict=True, num_workers=1))
-    assert read(out / "predictions.json") == predictions
-    # From the exported model alone.
-    alone = tmp_path / "alone"
-    again = run(
-        type(options)(
-            exported_model=str(tmp_path / "exported" / "ids" / "1"),
-            output_dir=str(alone),
-            predict_file=str(data / f"dev-{version}.json"),
-            do_eval=True,
-            num_workers=1,
-        )
-    )
-    assert again == pytest.approx(metrics, abs=1e-5)
-    assert read(alone / "predictions.json") == predictions
+    assert answer_alone(type(options), out, asked, tmp_path / "asked.json") == predictions
     # Score the file without a model.
     scores = run(
         type(options)(
@@ -100,6 +67,51 @@ def test_learns_evaluates_and_answers_as_its_exported_model(data, tmp_path, vers
         )
     )
     assert scores["f1"] == pytest.approx(metrics["f1"])
+
+
+def test_exported_model_answers_as_the_trained_one(data, tmp_path):
+    out = tmp_path / "out"
+    options = make_options(
+        data, out, "v2", export_dir=str(tmp_path / "exported"), train_batch_size=32
+    )
+    metrics = run(options)
+    assert metrics["f1"] > 60
+    assert read(out / "eval_results.json") == pytest.approx(metrics)
+    assert read(out / "run_options.json")["head"] == "conditional"
+    best = read(next((out / "best").glob("*.json")))
+    assert best["f1"] == pytest.approx(metrics["f1"])
+    predictions = read(out / "predictions.json")
+
+    text_model = tmp_path / "exported" / "text" / "1"
+    rule = read(text_model / "assets" / "answer_rule.json")
+    assert rule["null_threshold"] == read(out / "null_threshold.json")["null_score_diff_threshold"]
+    assert (rule["max_seq_length"], rule["doc_stride"], rule["max_answer_length"]) == (40, 17, 4)
+    asked = questions_of(data / "dev-v2.json")
+    answers = tf.saved_model.load(str(text_model)).signatures["serving_default"](
+        question=tf.constant([question["question"] for question, _ in asked]),
+        context=tf.constant([context for _, context in asked]),
+    )
+    texts = [answer.decode() for answer in answers["answer"].numpy()]
+    assert texts == [predictions[question["id"]] for question, _ in asked]
+    assert "" in texts
+    spans = zip(texts, answers["start"].numpy(), answers["end"].numpy(), asked, strict=True)
+    assert all(context[start:end] == text for text, start, end, (_, context) in spans)
+    odds = read(out / "null_odds.json")
+    expected = [odds[question["id"]] for question, _ in asked]
+    np.testing.assert_allclose(answers["null_score"], expected, atol=1e-4)
+
+    # From the exported model alone.
+    alone = tmp_path / "alone"
+    again = run(
+        type(options)(
+            exported_model=str(tmp_path / "exported" / "ids" / "1"),
+            output_dir=str(alone),
+            predict_file=str(data / "dev-v2.json"),
+            do_eval=True,
+        )
+    )
+    assert again == pytest.approx(metrics, abs=1e-5)
+    assert read(alone / "predictions.json") == predictions
 
 
 # Mistakes
@@ -150,7 +162,7 @@ def test_folder_without_a_model(tmp_path):
             [("the rose", [{"id": "a", "question": "who"}])],
             r"paragraphs\[0\]\.qas\[0\]\.answers is missing",
         ),
-        ([ROSE, ROSE], r"'a' is the id of data\[0\]\.paragraphs\[0\]\.qas\[0\], too"),
+        ([ROSE, ROSE], r"'a' is also the id of data\[0\]\.paragraphs\[0\]\.qas\[0\]; "),
         ([("", [make_question("a", [("rose", 0)])])], r"none of 1 questions can be trained on"),
     ],
 )
@@ -195,10 +207,12 @@ def test_answers_out_of_reach_are_counted_at_the_start(data, tmp_path, capsys):
         (f"a {words} near", [make_question("both", [(words, 2), ("rose", 20)])]),
         ("the rose near", [make_question("short", [("rose", 4)])]),
     )
-    options = complete(make_options(data, tmp_path / "out", predict_file=path))
+    options = make_options(data, tmp_path / "out", predict_file=path).complete(has_impossible=False)
     questions = read_prediction_set(options)
     tokenizer = AlbertTokenizer(options.spm_model_file, options.do_lower_case)
-    warn_of_long_answers(options, questions, make_windows(options, questions, tokenizer))
+    shards = make_shards(options, questions, tokenizer, "predict", with_offsets=True)
+    windows = read_windows(shards, options.max_seq_length)
+    warn_of_long_answers(questions, windows, options.max_answer_length)
     error = capsys.readouterr().err
     assert (
         "warning: --max_answer_length=4: 1 of 3 questions to evaluate on have only longer" in error
@@ -213,24 +227,17 @@ def test_beam_that_is_wider_than_a_window(data, tmp_path, name):
 
 
 def test_threshold_has_to_come_from_somewhere(data, tmp_path):
-    options = make_options(
-        data,
-        tmp_path / "out",
-        "v2",
-        num_train_steps=1,
-        do_eval=False,
-        predict_file=None,
-        export_dir=str(tmp_path / "exported"),
-    )
+    out = tmp_path / "out"
+    options = make_options(data, out, "v2", num_train_steps=1, do_eval=False, predict_file=None)
+    run(options)
+    asked = {"predict_file": str(data / "dev-v2.json"), "do_train": False, "do_predict": True}
+    predicting = dataclasses.replace(options, **asked)
     with pytest.raises(InputError, match=r"no null_threshold\.json, which --do_eval writes"):
-        run(options)
-    again = dataclasses.replace(options, do_train=False, null_score_diff_threshold=-1.5)
-    run(again)
-    rule = read(tmp_path / "exported" / "text" / "1" / "assets" / "answer_rule.json")
-    assert rule["null_threshold"] == -1.5
-    assert (rule["max_seq_length"], rule["doc_stride"], rule["max_answer_length"]) == (40, 17, 4)
+        run(predicting)
+    run(dataclasses.replace(predicting, null_score_diff_threshold=-1e9))
+    assert set(read(out / "predictions.json").values()) == {""}
 
-    other = dataclasses.replace(options, head="simple", export_dir=None)
+    other = dataclasses.replace(options, head="simple")
     with pytest.raises(InputError, match=r"a run with head conditional; --head says simple"):
         run(other)
 
@@ -238,7 +245,8 @@ def test_threshold_has_to_come_from_somewhere(data, tmp_path):
 def test_recipe_is_that_of_the_version(data, tmp_path, capsys):
     for version, shown in (("v1", "num_train_steps 3649"), ("v2", "num_train_steps 8144")):
         options = make_options(data, tmp_path / version, version, recipe="paper")
-        recipe = complete(dataclasses.replace(options, num_train_steps=None, learning_rate=None))
+        options = dataclasses.replace(options, num_train_steps=None, learning_rate=None)
+        recipe = options.complete(has_impossible=version == "v2")
         assert shown in capsys.readouterr().out
         assert (recipe.train_batch_size, recipe.max_seq_length) == (16, 40)  # as given
         assert recipe.learning_rate == {"v1": 5e-5, "v2": 3e-5}[version]

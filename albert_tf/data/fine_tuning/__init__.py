@@ -1,1 +1,1 @@
-"""Files of fine-tuning tasks to examples, and examples to ids; the table of tasks."""
+"""From the files of fine-tuning tasks to examples, and from examples to ids; the table of tasks."""

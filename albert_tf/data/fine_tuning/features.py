@@ -1,12 +1,12 @@
-"""Examples -> ids.
+"""Converts examples to ids: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
 
-`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, cut to a length but not padded: padding is for batches. Of
-multiple choice there is a text for each choice.
+Texts are truncated but not padded; batches are. A multiple-choice example is one text per choice.
 """
 
 import array
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,23 +20,23 @@ from albert_tf.data.fine_tuning.packing import (
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores
 from albert_tf.tokenization import Tokenizer
 
-# Bounds the memory for Python's lists of ids, which take ten times that of the arrays.
+# Bounds the memory of Python's lists of ids, which take ten times that of the arrays.
 _EXAMPLES_AT_ONCE = 8192
 
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """What the encoder reads of n examples: ragged arrays, end to end, without padding.
+    """The ids of n examples as ragged arrays, end to end, without padding.
 
-    An example is one text or, with choices, C texts that follow each other; t = n or n * C.
+    An example is one text or, with choices, C consecutive texts. t is the number of texts, n or n * C.
 
     Attributes:
         input_ids: int32 (tokens of all texts,).
-        lengths: int32 (t,), tokens of each text.
-        first_lengths: int32 (t,), those of segment 0: `[CLS] a [SEP]`; the rest is segment 1.
-        labels: name -> array (n,): `label_ids`, int32, or float32 where labels are scores; nothing where
-            the examples have no labels.
-        num_choices: C; None where an example is one text.
+        lengths: int32 (t,), number of tokens of each text.
+        first_lengths: int32 (t,), number of tokens of segment 0, `[CLS] a [SEP]`. The rest is segment 1.
+        labels: name -> array (n,). `label_ids` is int32, or float32 for scores. Empty if the examples
+            have no labels.
+        num_choices: C; None if an example is one text.
     """
 
     input_ids: np.ndarray
@@ -50,21 +50,21 @@ class Features:
 
     @functools.cached_property
     def starts(self) -> np.ndarray:
-        """Where each text begins in `input_ids`: int64 (t,)."""
+        """Index in `input_ids` of the first token of each text: int64 (t,)."""
         return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
 
     @functools.cached_property
     def max_length(self) -> int:
-        """Tokens of the longest text."""
+        """Number of tokens of the longest text."""
         return int(self.lengths.max())
 
     @functools.cached_property
     def example_lengths(self) -> np.ndarray:
-        """Tokens of each example, those of its longest text: int32 (n,)."""
+        """Number of tokens of the longest text of each example: int32 (n,)."""
         return self.lengths.reshape(len(self), -1).max(axis=1)
 
     def texts_of(self, examples: np.ndarray) -> np.ndarray:
-        """Returns which texts some examples, int (B,), have: int (B,) or (B, C)."""
+        """Returns the texts of some examples, int (B,): int (B,) or (B, C)."""
         if self.num_choices is None:
             return examples
         return examples[:, None] * self.num_choices + np.arange(self.num_choices)
@@ -73,19 +73,19 @@ class Features:
 def encode_examples(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
 ) -> Features:
-    """Turns examples of one text, or of two, into ids.
+    """Converts examples of one or two texts to ids.
 
-    A single text keeps its front; of a pair the longer text is cut, of equal ones the second. A
-    second text without tokens makes no pair.
+    A single text keeps its front. In a pair the longer text is truncated, or the second if both are
+    equally long. An empty second text makes no pair.
 
     Args:
-        examples: all with a label, or none.
-        labels: label names in the order of the class ids, or what scores there are.
-        tokenizer: text to ids.
-        max_seq_length: tokens of an example at most, the special ones included.
+        examples: all of them have a label, or none.
+        labels: label names in the order of the class ids, or the range of scores.
+        tokenizer: maps text to ids.
+        max_seq_length: maximum number of tokens of an example, including the special ones.
 
     Raises:
-        FlagError: `max_seq_length` leaves no room for a token of each text.
+        ArgumentError: `max_seq_length` leaves no room for a token of each text.
     """
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
@@ -104,20 +104,20 @@ def encode_choices(
     max_seq_length: int,
     max_qa_length: int,
 ) -> Features:
-    """Turns examples of multiple choice into ids: for each choice what it is about, and the choice.
+    """Converts multiple-choice examples to ids: for each choice the passage, and question and choice.
 
-    As in the original, question and choice together keep their last tokens, and what they are about keeps
-    the front that fits beside them.
+    As in the original, question and choice together keep their last tokens, and the passage keeps the
+    front that fits next to them.
 
     Args:
-        examples: all with a label, or none; with the same number of choices.
-        labels: the choices' letters.
-        tokenizer: text to ids.
-        max_seq_length: tokens of a text at most, the special ones included.
-        max_qa_length: tokens of question and choice at most.
+        examples: all of them have a label, or none; all have the same number of choices.
+        labels: letters of the choices.
+        tokenizer: maps text to ids.
+        max_seq_length: maximum number of tokens of a text, including the special ones.
+        max_qa_length: maximum number of tokens of question and choice.
 
     Raises:
-        FlagError: `max_seq_length` leaves no room for `max_qa_length` and a token more.
+        ArgumentError: `max_seq_length` leaves no room for `max_qa_length` and a token more.
     """
     check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
 
@@ -141,14 +141,14 @@ def _encode_pairs(
     cut: Callable[[int, int], tuple[int, int]],
     keep_end_of_b: bool = False,
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Yields the ids of (segment 0, segment 1) of each pair, special ones included.
+    """Yields the ids of (segment 0, segment 1) of each pair, including the special ones.
 
-    `cut` maps the lengths of both texts to how much of them stays: the front, of the second the end
-    where `keep_end_of_b` says so.
+    `cut` maps the lengths of both texts to the lengths to keep: the front or, of the second text with
+    `keep_end_of_b`, the end.
     """
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
-    for block in _blocks(pairs):
-        texts_a, texts_b = zip(*block, strict=True)
+    for part in _batches(pairs):
+        texts_a, texts_b = zip(*part, strict=True)
         encoded = zip(
             tokenizer.encode_batch(list(texts_a)),
             tokenizer.encode_batch(list(texts_b)),
@@ -160,15 +160,10 @@ def _encode_pairs(
             yield [cls_id, *ids_a[:length_a], sep_id], [*ids_b, sep_id] if ids_b else []
 
 
-def _blocks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    block = []
-    for pair in pairs:
-        block.append(pair)
-        if len(block) == _EXAMPLES_AT_ONCE:
-            yield block
-            block = []
-    if block:
-        yield block
+def _batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    iterator = iter(pairs)
+    while part := list(itertools.islice(iterator, _EXAMPLES_AT_ONCE)):
+        yield part
 
 
 def _features(

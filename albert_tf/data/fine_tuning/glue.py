@@ -1,6 +1,6 @@
-"""The GLUE tasks as rows of the table: in the original layout, and in TensorFlow Datasets.
+"""The GLUE tasks as rows of the table of tasks: in their original files, and in TensorFlow Datasets.
 
-They differ in file names, columns and labels, and in nothing that would need code.
+They differ only in file names, columns and labels.
 """
 
 import dataclasses
@@ -14,13 +14,13 @@ _INFERENCE = ("contradiction", "entailment", "neutral")
 
 
 def _sets(folder: str, labelled: Columns, test: Columns) -> Mapping[str, Mapping[str, TsvFile]]:
-    """The three files that most tasks have."""
+    """Returns the three files that most tasks have."""
     columns = {"train": labelled, "dev": labelled, "test": test}
     return {split: {"": TsvFile(f"{folder}/{split}.tsv", columns[split])} for split in columns}
 
 
 def _pair(text_a: str, text_b: str, label: str, guid: str = "index") -> dict[str, Columns]:
-    """The columns of a task whose labelled and test files have the same but for the label."""
+    """Returns the columns of a task whose test file lacks only the label column."""
     test = Columns(guid=guid, text_a=text_a, text_b=text_b)
     return {"labelled": dataclasses.replace(test, label=label), "test": test}
 

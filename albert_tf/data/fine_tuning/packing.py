@@ -7,7 +7,7 @@ apply the same ones.
 from collections.abc import Callable
 from typing import TypeVar
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError
 
 # Where the choice goes in a question with a gap.
 BLANK = "_"
@@ -71,9 +71,9 @@ def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None
     """Checks that a sequence has room for at least one token of each text.
 
     Raises:
-        FlagError: it does not; `what_for` describes a sequence of `least` tokens.
+        ArgumentError: it does not; `what_for` describes a sequence of `least` tokens.
     """
     if max_seq_length < least:
-        raise FlagError(
-            f"--max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
+        raise ArgumentError(
+            f"max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
         )

@@ -1,4 +1,4 @@
-"""RACE: questions about English exams' articles, each with four answers to choose from."""
+"""RACE: questions from English exams about articles, each with four answers to choose from."""
 
 import dataclasses
 import os
@@ -9,7 +9,7 @@ from typing import Any
 from albert_tf import files, gfile
 from albert_tf.data.fine_tuning.task import Task, TfdsSource
 from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
-from albert_tf.errors import InputError
+from albert_tf.errors import ArgumentError, InputError
 
 LEVELS = ("middle", "high")
 _LABELS = ("A", "B", "C", "D")
@@ -66,7 +66,7 @@ RACE_TASK = Task(
 
 
 def select_level(task: Task, level: str) -> Task:
-    """Returns the task with one level alone; `all` is all."""
+    """Returns the task restricted to a level; `all` keeps all levels."""
     if level == "all":
         return task
     return dataclasses.replace(
@@ -86,8 +86,8 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
         return
     names = gfile.glob(os.path.join(folder, "*.txt"))
     if not names:
-        raise InputError(
-            f"--data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "
+        raise ArgumentError(
+            f"data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "
             "RACE's folder, which holds train/middle, train/high and so on"
         )
     for name in sorted(names, key=natural_key):
@@ -95,7 +95,7 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
 
 
 def natural_key(name: str) -> tuple:
-    """Returns what sorts `9.txt` before `10.txt`."""
+    """Returns a sort key that puts `9.txt` before `10.txt`."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
 
 
@@ -109,10 +109,10 @@ def examples_of_article(
     Args:
         place: where the article is from, for messages.
         article: `id`, `article`, and for each question an entry in `questions`, in `options`, four texts,
-            and in `answers`, a letter; a test set may do without `answers`.
+            and in `answers`, a letter; a test set may lack `answers`.
         labels: the labels that exist.
         split: `train`, `dev` or `test`.
-        level: `middle` or `high`; empty where it does not matter.
+        level: `middle` or `high`, or empty.
 
     Raises:
         InputError: something is missing or of another form.

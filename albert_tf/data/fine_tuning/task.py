@@ -1,4 +1,4 @@
-"""What makes one fine-tuning task another: the columns of the table of tasks."""
+"""The columns of the table of fine-tuning tasks."""
 
 import dataclasses
 import os
@@ -7,16 +7,16 @@ from typing import Literal, Protocol
 
 from albert_tf import gfile
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
-from albert_tf.errors import InputError
+from albert_tf.errors import ArgumentError
 
 TaskKind = Literal["classification", "regression", "multiple_choice"]
 
 
 class Source(Protocol):
-    """Where the examples of one set are, below `--data_dir`."""
+    """The files of one set."""
 
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
-        """Returns the examples in order; raises `InputError` where they cannot be read."""
+        """Returns the examples in order; raises `InputError` if they cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,8 @@ class TsvFile:
     """A set in one tab-separated file.
 
     Attributes:
-        file: its name below `--data_dir`.
-        columns: where it has what.
+        file: name of the file below the data folder.
+        columns: its columns.
     """
 
     file: str
@@ -35,17 +35,18 @@ class TsvFile:
         """Reads the file.
 
         Args:
-            data_dir: the folder that holds the tasks' folders, as in the original.
+            data_dir: folder of the tasks' folders, as in the original.
             split: `train`, `dev` or `test`.
             labels: the labels that exist.
 
         Raises:
-            InputError: the file is missing, or `albert_tf.data.fine_tuning.tsv.read_examples` refuses it.
+            ArgumentError: the file is missing.
+            InputError: `albert_tf.data.fine_tuning.tsv.read_examples` refuses it.
         """
         path = os.path.join(data_dir, self.file)
         if not gfile.exists(path):
-            raise InputError(
-                f"--data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
+            raise ArgumentError(
+                f"data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
             )
         return read_examples(path, self.columns, split, labels)
 
@@ -55,9 +56,9 @@ class TfdsSource:
     """A task in TensorFlow Datasets.
 
     Attributes:
-        builders: names of the data sets that hold it, e.g. `glue/cola`.
-        dev: what its `dev` split is called there.
-        columns: which feature is what; None where a record is an article of RACE.
+        builders: names of the data sets, e.g. `glue/cola`.
+        dev: name of the `dev` split.
+        columns: names of the features; None if a record is an article of RACE.
     """
 
     builders: tuple[str, ...]
@@ -67,24 +68,24 @@ class TfdsSource:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What makes one task another.
+    """A row of the table of tasks.
 
-    A split may have several sets that are evaluated and predicted one by one, as MNLI's matched and
-    mismatched; the first decides which checkpoint is the best. The only set of a split has no name.
+    A split may have several sets that are evaluated and predicted separately, like MNLI's matched and
+    mismatched. The first one selects the best checkpoint. The only set of a split has an empty name.
 
     Attributes:
-        name: what `--task_name` says.
-        metrics: keys of `albert_tf.evaluation.glue_metrics.METRICS`, those of the leaderboard, the one
-            that decides which checkpoint is the best first.
-        kind: what is predicted: one of several classes, a score, or one of several texts.
-        more_metrics: others that are reported.
-        labels: names in the order of the class ids, as in the original; the scores of a regression;
-            None where the training file decides.
-        sets: for each of `train`, `dev` and `test` that there is, set name -> source; empty where flags
-            name the files.
+        name: name of the task.
+        metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.glue_metrics.METRICS`. The first
+            one selects the best checkpoint.
+        kind: whether one of several classes, a score, or one of several texts is predicted.
+        more_metrics: metrics that are reported in addition.
+        labels: names in the order of the class ids, as in the original; or the range of a regression's
+            scores; None if the training file decides.
+        sets: split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the
+            files.
         tfds: the task in TensorFlow Datasets.
-        submissions: set of `test` -> the name of its file on the leaderboard.
-        trained_as: the task whose model predicts this one; itself without.
+        submissions: name of the test set -> name of its file on the leaderboard.
+        trained_as: the task whose model predicts this one, if it is another.
     """
 
     name: str
@@ -99,5 +100,5 @@ class Task:
 
     @property
     def model_task(self) -> str:
-        """Name of the task that the model was trained on."""
+        """Name of the task that the model is trained on."""
         return self.trained_as or self.name

@@ -7,20 +7,20 @@ from albert_tf.data.fine_tuning.glue import GLUE_TASKS
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.race import RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError
 
 TASKS: Mapping[str, Task] = {task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK)}
 
 
 def find_task(name: str) -> Task:
-    """Returns the task of that name, whatever its case.
+    """Returns the task with a name, in any case.
 
     Raises:
-        FlagError: there is none.
+        ArgumentError: there is no such task.
     """
     task = TASKS.get(name.lower())
     if task is None:
         nearest = difflib.get_close_matches(name.lower(), TASKS)
         hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-        raise FlagError(f"--task_name: unknown task '{name}'; {hint}There are {', '.join(TASKS)}")
+        raise ArgumentError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(TASKS)}")
     return task

@@ -1,8 +1,8 @@
-"""TensorFlow Datasets -> examples: the same tasks from another source.
+"""Reads the examples of the same tasks from TensorFlow Datasets.
 
-Its writer shuffles the records, so they are put back into the order of the original files, in which the
-leaderboards expect them. Ids are the numbers of the rows, as in the original's test files. Labels are
-numbers, whose names are the original's for some tasks and for others, whose labels are 0 and 1, are not.
+Its records are shuffled. They are put back into the order of the original files, in which the
+leaderboards expect them. Ids are row numbers, as in the original's test files. Labels are numbers.
+Their names are the original's labels for some tasks, but not for those whose labels are 0 and 1.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Columns, Example, check_label
 from albert_tf.errors import InputError
 
-# Of a download, with pauses of 0, 0.4, 0.8 and 1.6 seconds.
+# With pauses of 0, 0.4, 0.8 and 1.6 seconds.
 _DOWNLOAD_RETRIES = 4
 
 
 def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
-    """Reads one set of a task in the original order; downloads and prepares it where it is not there.
+    """Reads one set of a task in the original order; downloads it first if necessary.
 
     Args:
-        task: a row of the table.
+        task: row of the table of tasks.
         split: `train`, `dev` or `test`.
-        set_name: which of the split's sets.
-        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+        set_name: name of the set.
+        data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
 
     Raises:
         InputError: the package is missing, the download fails, or a file is damaged.
@@ -56,12 +56,12 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
 
 
 def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
-    """Returns the records of a split, and what TensorFlow Datasets knows about their features.
+    """Returns the records of a split, and the description of their features.
 
     Args:
-        builder: name of the data set, e.g. `glue/cola`; it is downloaded where it is not there.
-        split: of it.
-        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+        builder: name of the data set, e.g. `glue/cola`.
+        split: name of the split.
+        data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
 
     Raises:
         InputError: the package is missing, or the download fails; a damaged file raises it as the
@@ -71,10 +71,10 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
         import tensorflow_datasets as tfds
     except ImportError as error:
         raise InputError(
-            "--data_source=tfds: the package tensorflow-datasets is not installed; "
+            "the package tensorflow-datasets is not installed; "
             "pip install tensorflow-datasets importlib-resources, or --data_source=files with --data_dir"
         ) from error
-    # It tries several times, which is one error for the user and not several warnings.
+    # It warns at each attempt; the user needs only the final error.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     downloads = os.path.join(data_dir or tfds.core.constants.DATA_DIR, "downloads")
     with _explain(builder), _fail_soon(), _remove_parts(downloads):
@@ -95,9 +95,9 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
 
 @contextlib.contextmanager
 def _fail_soon() -> Iterator[None]:
-    """Within, a download is tried again a few times, in seconds.
+    """Limits the retries of a download.
 
-    TensorFlow Datasets has no option for it. Its ten times take four minutes where there is no network.
+    TensorFlow Datasets has no option for it. Its ten attempts take four minutes without a network.
     """
     from tensorflow_datasets.core.download import downloader
 
@@ -110,7 +110,7 @@ def _fail_soon() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _remove_parts(downloads: str) -> Iterator[None]:
-    """Removes what a download that fails within leaves of itself, and TensorFlow Datasets keeps."""
+    """Removes the partial files of a failed download, which TensorFlow Datasets keeps."""
     pattern = os.path.join(downloads, "**", "*.tmp.*")
     before = set(glob.glob(pattern, recursive=True))
     try:
@@ -125,7 +125,7 @@ def _remove_parts(downloads: str) -> Iterator[None]:
 def _explain(builder: str) -> Iterator[None]:
     try:
         yield
-    # Any of the network's, the file system's and the package's own errors.
+    # Any error of the network, the file system or the package.
     except Exception as error:
         request = getattr(error, "request", None)
         if isinstance(error, OSError) and request is not None:
@@ -133,7 +133,7 @@ def _explain(builder: str) -> Iterator[None]:
         else:
             reason = files.reason(error) or type(error).__name__
         raise InputError(
-            f"--data_source=tfds: '{builder}' can be neither read nor downloaded: {reason}; "
+            f"'{builder}' can be neither read nor downloaded: {reason}; "
             "give the original files instead: --data_source=files and --data_dir"
         ) from error
 
@@ -170,5 +170,5 @@ def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decode(value: bytes) -> str:
-    """Returns a text of a record."""
+    """Decodes a text of a record."""
     return value.decode("utf-8")

@@ -1,7 +1,7 @@
-"""Tab-separated files -> examples.
+"""Reads examples from tab-separated files.
 
-The one reader for all tasks whose rows are a text, or two, or choices, and a label. Quotes are not
-quoting, as in the GLUE files: a row is split at its tabs and nothing else.
+The reader of all tasks whose rows are one text, two texts or choices, and a label. As in the GLUE files,
+quotes have no meaning: a row is split at its tabs.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import Self
 
 from albert_tf.errors import InputError
 from albert_tf.files import read_lines
@@ -19,12 +20,12 @@ class Example:
     """One row of a data set.
 
     Attributes:
-        guid: the row's own id or, without one, split and row as in the original: `dev-1`.
-        text_a: the text, or the first of a pair, or what a question is about.
-        text_b: the second of a pair, or the question.
-        label: the label's name, or a score in digits; None in a test set without labels.
+        guid: id of the row in the file or, if it has none, split and row as in the original: `dev-1`.
+        text_a: the text, the first text of a pair, or the passage.
+        text_b: the second text of a pair, or the question.
+        label: name of the label, or a score in digits; None in a test set without labels.
         choices: for multiple choice, the answers to choose from; their labels are A, B, ...
-        subset: the part of the set that has metrics of its own, as RACE's levels; empty without parts.
+        subset: part of the set with metrics of its own, like RACE's levels; may be empty.
     """
 
     guid: str
@@ -37,20 +38,20 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where a file has what.
+    """The columns of a file.
 
     A column is a name in the header row or, in a file without one, a position from 0.
 
     Attributes:
-        text_a: column of the text, or of the first of a pair.
-        text_b: column of the second of a pair.
+        text_a: column of the text, or of the first text of a pair.
+        text_b: column of the second text of a pair.
         label: column of the label.
         guid: column of the row's id.
         choices: columns of the answers to choose from.
-        optional: the names that a header row may lack.
-        broken_rows: whether texts may be empty, and rows that break off are left out where they have
-            labels, as the original does with QQP, whose published files have some. Of a test set none
-            is left out, since the leaderboard asks for all.
+        optional: columns that a file may lack.
+        broken_rows: accept empty texts, and skip incomplete rows of files with labels. The original does
+            this for QQP, whose published files have some. In a test set no row is skipped, since the
+            leaderboard expects all of them.
     """
 
     text_a: str | int
@@ -67,7 +68,7 @@ class Columns:
         return isinstance(self.text_a, str)
 
     def present(self) -> dict[str, str | int]:
-        """Returns field of `Example`, or name of a choice -> column, of those that the file holds."""
+        """Returns the columns of the file by field of `Example` or name of a choice."""
         columns = {name: getattr(self, name) for name in ("guid", "text_a", "text_b", "label")}
         columns |= {name: name for name in self.choices}
         return {name: column for name, column in columns.items() if column is not None}
@@ -75,11 +76,11 @@ class Columns:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The scores that a regression's labels may be.
+    """The range of a regression's scores.
 
     Attributes:
-        least: the least of them.
-        greatest: the greatest of them.
+        least: least score.
+        greatest: greatest score.
     """
 
     # The square of an error between these is finite in float32.
@@ -87,7 +88,7 @@ class Scores:
     greatest: float = 1e18
 
     def clip(self, score: float) -> float:
-        """Returns the nearest score that exists."""
+        """Returns the nearest score within the range."""
         return min(max(score, self.least), self.greatest)
 
 
@@ -95,31 +96,64 @@ class Scores:
 Labels = Sequence[str] | Scores | None
 
 
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The rows of a tab-separated file.
+
+    Attributes:
+        path: the file, for messages.
+        rows: number of the line, from 1, and its fields; the first row may be a header row.
+    """
+
+    path: str
+    rows: list[tuple[int, list[str]]]
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Reads a UTF-8 file, without its blank lines.
+
+        Raises:
+            InputError: the file cannot be read or holds no row.
+        """
+        rows = [(number, line.split("\t")) for number, line in read_lines(path) if line]
+        if not rows:
+            raise InputError(f"{path}: holds no rows")
+        return cls(path, rows)
+
+    @property
+    def header(self) -> list[str]:
+        """The fields of the first row."""
+        return self.rows[0][1]
+
+
 def read_examples(path: str, columns: Columns, split: str, labels: Labels = None) -> list[Example]:
-    """Reads a tab-separated file.
+    """Reads a tab-separated file; see `make_examples`."""
+    return make_examples(Table.read(path), columns, split, labels)
+
+
+def make_examples(
+    table: Table, columns: Columns, split: str, labels: Labels = None
+) -> list[Example]:
+    """Makes an example of each row.
 
     Args:
-        path: a UTF-8 file; blank lines hold no row.
-        columns: where it has what.
-        split: `train`, `dev` or `test`, which begins the ids of rows without one.
+        table: the file.
+        columns: its columns.
+        split: `train`, `dev` or `test`: the prefix of the ids of rows without one.
         labels: the labels that exist; None accepts all.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, has no rows, or has a row with a wrong
-            number of columns, an empty text or label, or an unknown label.
+        InputError: a column is missing, there are no rows, or a row has a wrong number of columns, an
+            empty text or label, or an unknown label.
     """
-    rows = [(number, line.split("\t")) for number, line in read_lines(path) if line]
-    if not rows:
-        raise InputError(f"{path}: holds no rows")
+    path, rows = table.path, table.rows
     number, first = rows[0]
     place, width = f"{path}, line {number}", len(first)
     if any("\r" in field for field in first):
-        raise InputError(
-            rf"{place}: received lines that end in \r, the old Macintosh's; expected \n or \r\n"
-        )
+        raise InputError(rf"{place}: received lines that end in \r; expected \n or \r\n")
     if columns.in_header:
         positions = _find_in_header(place, first, columns)
-        del rows[0]
+        rows = rows[1:]
     else:
         positions = columns.present()
     if columns.broken_rows and columns.label is not None:
@@ -148,7 +182,7 @@ def read_examples(path: str, columns: Columns, split: str, labels: Labels = None
 def _without_short_rows(path: str, rows: list, width: int) -> list:
     whole = [(number, fields) for number, fields in rows if len(fields) >= width]
     if len(whole) < len(rows):
-        print(f"{path}: rows that break off: {len(rows) - len(whole)}, left out", file=sys.stderr)
+        print(f"{path}: skipped {len(rows) - len(whole)} incomplete rows", file=sys.stderr)
     return whole
 
 
@@ -176,7 +210,7 @@ def _find_in_header(place: str, header: list[str], columns: Columns) -> dict[str
 
 
 def _check_values(place: str, values: dict[str, str], columns: Columns, labels: Labels) -> None:
-    """Refuses what no model can learn from; strips the label."""
+    """Checks that texts and label are not empty; strips the label."""
     texts = () if columns.broken_rows else ("text_a", *columns.choices)
     for name in texts:
         if not values[name].strip():
@@ -192,11 +226,11 @@ def check_label(place: str, label: str, labels: Labels) -> None:
 
     Args:
         place: file and line, for the message.
-        label: the label, without spaces around it.
+        label: the label, without surrounding spaces.
         labels: the labels that exist; None accepts all.
 
     Raises:
-        InputError: it is empty, or none of those that exist.
+        InputError: the label is empty or does not exist.
     """
     if not label:
         raise InputError(f"{place}: the label is empty")
@@ -228,6 +262,6 @@ def _expected(columns: Columns) -> str:
 
 
 def _quote(names: Sequence[str]) -> str:
-    """Lists names for a message, which stays one line of a bearable length."""
+    """Lists names for a message of one line."""
     shown = ", ".join(f"'{textwrap.shorten(name, 50)}'" for name in names[:10])
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"

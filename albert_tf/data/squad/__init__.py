@@ -1,1 +1,1 @@
-"""SQuAD files to questions, questions to windows, windows to records and back."""
+"""From SQuAD files to questions, from questions to windows, and windows as records."""

@@ -7,7 +7,7 @@ that were evaluated.
 import dataclasses
 
 from albert_tf.data.fine_tuning.packing import check_max_seq_length
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError
 
 # Position of the answer in data without labels.
 UNKNOWN_POSITION = -1
@@ -38,7 +38,7 @@ class WindowConfig:
         max_query_length: maximum number of tokens of a question; the rest of it is dropped.
 
     Raises:
-        FlagError: one of them is too small.
+        ArgumentError: one of them is too small.
     """
 
     max_seq_length: int = 384
@@ -49,11 +49,11 @@ class WindowConfig:
         for name in ("doc_stride", "max_query_length"):
             value = getattr(self, name)
             if value < 1:
-                raise FlagError(f"--{name}={value}: expected at least 1")
+                raise ArgumentError(f"{name}={value}: expected at least 1")
         check_max_seq_length(
             self.max_seq_length,
             self.max_query_length + 4,
-            f"[CLS] --max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
+            f"[CLS] max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
         )
 
 

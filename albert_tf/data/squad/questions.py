@@ -1,23 +1,23 @@
-"""SQuAD 1.1 and 2.0 -> examples, from the JSON of the original data and from TensorFlow Datasets.
+"""Reads SQuAD 1.1 and 2.0 from the original JSON and from TensorFlow Datasets.
 
-Files of other languages and other makers have the same layout and more mistakes. A file of another
-layout is refused, with the place where it differs. A question whose own text is at fault is kept for
-evaluation, where the official scores count it, and left out of training.
+Files in other languages have the same layout and more mistakes. A file with another layout is refused,
+with the place where it differs. A question with a mistake in its data is kept for evaluation, since the
+official scores count it, and left out of training.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.tfds import decode, load_dataset
 from albert_tf.errors import InputError
 
-# How many ids a message names.
+# Number of ids that a message names.
 _IDS_SHOWN = 5
 
-# What JSON calls Python's types.
-_KINDS = {
+# Names of the types in JSON.
+_TYPE_NAMES = {
     dict: "an object",
     list: "a list",
     str: "a text",
@@ -29,11 +29,11 @@ _KINDS = {
 
 
 class Answer(NamedTuple):
-    """What somebody gave as the answer to a question.
+    """An answer to a question.
 
     Attributes:
         text: the answer.
-        start: its first character in the passage, as the data say.
+        start: index of its first character in the passage, according to the data.
     """
 
     text: str
@@ -45,11 +45,11 @@ class SquadExample:
     """A question about a passage.
 
     Attributes:
-        id: the question's.
-        question: its text.
-        context: the passage; questions about one passage share the string.
-        answers: several people's, in the order of the data.
-        is_impossible: whether the data say that the passage does not answer the question.
+        id: id of the question.
+        question: text of the question.
+        context: the passage. Questions about one passage share the string.
+        answers: answers of several people, in the order of the data.
+        is_impossible: whether the passage holds no answer, according to the data.
     """
 
     id: str
@@ -58,33 +58,33 @@ class SquadExample:
     answers: tuple[Answer, ...] = ()
     is_impossible: bool = False
 
-    def stands(self, answer: Answer) -> bool:
-        """Returns whether the passage has an answer's text where the answer says."""
+    def is_at_offset(self, answer: Answer) -> bool:
+        """Returns whether the text of an answer is in the passage at the answer's offset."""
         there = answer.start >= 0 and self.context.startswith(answer.text, answer.start)
         return there and bool(answer.text.strip())
 
     @property
     def found_answer(self) -> Answer | None:
-        """The first answer that stands where it says; the original trains on the only one."""
-        return next((answer for answer in self.answers if self.stands(answer)), None)
+        """The first answer that is at its offset; the original trains on the only one."""
+        return next((answer for answer in self.answers if self.is_at_offset(answer)), None)
 
     @property
     def is_trainable(self) -> bool:
-        """Whether there is a passage, and an answer in it or the word that it has none."""
+        """Whether there is a passage, and either an answer in it or the mark that it has none."""
         has_target = self.is_impossible or self.found_answer is not None
         return has_target and bool(self.context.strip())
 
 
 def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
-    """Reads a file of the layout `data[].paragraphs[].qas[]`.
+    """Reads a file with the layout `data[].paragraphs[].qas[]`.
 
     Args:
         path: a JSON file of SQuAD 1.1 or 2.0.
         labelled: whether every question must have the key `answers`.
 
     Raises:
-        InputError: the file cannot be read, is not JSON or of another layout, holds no question, or
-            two questions have one id.
+        InputError: the file cannot be read, is not JSON, has another layout, holds no question, or two
+            questions have the same id.
     """
     root = _Node(path, "", files.read_json(path))
     root.expect(dict)
@@ -99,8 +99,8 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
                 first = places.setdefault(example.id, question.place)
                 if first != question.place:
                     raise InputError(
-                        f"{path}: {question.place}.id: '{example.id}' is the id of {first}, too; "
-                        "expected another id for each question"
+                        f"{path}: {question.place}.id: '{example.id}' is also the id of {first}; "
+                        "expected unique ids"
                     )
     if not examples:
         raise InputError(f"{path}: holds no question")
@@ -108,18 +108,18 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
 
 
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:
-    """Reads a split from TensorFlow Datasets, which downloads it where it is not there.
+    """Reads a split from TensorFlow Datasets, which downloads it if necessary.
 
     Args:
         builder: `squad` for version 1.1, `squad/v2.0`.
         split: `train` or `validation`.
-        data_dir: folder of TensorFlow Datasets; None for its own, `~/tensorflow_datasets`.
+        data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
 
     Raises:
         InputError: the package is missing, or the download fails.
     """
     dataset, _ = load_dataset(builder, split, data_dir)
-    contexts: dict[str, str] = {}  # each text once, as every record has its own
+    contexts: dict[str, str] = {}  # so that questions about one passage share the string
     examples = []
     for record in dataset:
         context = decode(record["context"])
@@ -139,19 +139,14 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
     return examples
 
 
-def select_trainable(examples: Iterable[SquadExample]) -> list[SquadExample]:
-    """Returns the examples that a model can be trained on."""
-    return [example for example in examples if example.is_trainable]
-
-
 class _Fault(NamedTuple):
-    """A kind of mistake in an example.
+    """A mistake in the data.
 
     Attributes:
-        count: how often an example makes it.
-        what: its name, of several.
-        in_training: what becomes of it there.
-        in_evaluation: what becomes of it there.
+        count: returns the number of such mistakes in an example.
+        what: description, in the plural.
+        in_training: consequence in training.
+        in_evaluation: consequence in evaluation.
     """
 
     count: Callable[[SquadExample], int]
@@ -162,7 +157,7 @@ class _Fault(NamedTuple):
 
 _FAULTS = (
     _Fault(
-        lambda example: sum(not example.stands(answer) for answer in example.answers),
+        lambda example: sum(not example.is_at_offset(answer) for answer in example.answers),
         "answers whose text is not at their offset",
         "skipped, with the question where it has no other",
         "kept, as scores go by the text",
@@ -183,12 +178,12 @@ _FAULTS = (
 
 
 def describe_faults(examples: Sequence[SquadExample], source: str, training: bool) -> list[str]:
-    """Returns a line for each kind of mistake that some examples make; none where all are sound.
+    """Returns a line for each type of mistake in the examples.
 
     Args:
         examples: the examples.
-        source: where they are from.
-        training: whether they are for training, which leaves such examples out.
+        source: name of their source.
+        training: whether the examples are for training, which skips those with a mistake.
     """
     lines = []
     for fault in _FAULTS:
@@ -196,15 +191,15 @@ def describe_faults(examples: Sequence[SquadExample], source: str, training: boo
         ids = [id_ for id_, count in counts.items() if count]
         if not ids:
             continue
-        what_follows = fault.in_training if training else fault.in_evaluation
+        consequence = fault.in_training if training else fault.in_evaluation
         lines.append(
-            f"{source}: {fault.what}: {sum(counts.values())}, {what_follows} ({show_ids(ids)})"
+            f"{source}: {fault.what}: {sum(counts.values())}, {consequence} ({show_ids(ids)})"
         )
     return lines
 
 
 def show_ids(ids: Sequence[str]) -> str:
-    """Returns some ids for a message, the first of many."""
+    """Returns the first few ids, for a message."""
     return ", ".join(ids[:_IDS_SHOWN]) + (", ..." if len(ids) > _IDS_SHOWN else "")
 
 
@@ -213,7 +208,7 @@ class _Node(NamedTuple):
 
     Attributes:
         path: the file.
-        place: where in it, as `data[3].paragraphs[0]`; empty for all of it.
+        place: place in the file, e.g. `data[3].paragraphs[0]`; empty for the root.
         value: the value.
     """
 
@@ -221,30 +216,32 @@ class _Node(NamedTuple):
     place: str
     value: Any
 
-    def member(self, key: str, kind: type) -> "_Node":
-        """Returns a member of an object; refuses the file where it is not there or no `kind`."""
+    def member(self, key: str, expected: type) -> "_Node":
+        """Returns a member of an object; raises an error if it is missing or not of the expected type."""
         place = f"{self.place}.{key}".removeprefix(".")
         if key not in self.value:
-            raise InputError(f"{self.path}: not SQuAD: {place} is missing, expected {_KINDS[kind]}")
+            raise InputError(
+                f"{self.path}: not SQuAD: {place} is missing, expected {_TYPE_NAMES[expected]}"
+            )
         member = _Node(self.path, place, self.value[key])
-        member.expect(kind)
+        member.expect(expected)
         return member
 
     def items(self, key: str) -> Iterator["_Node"]:
-        """Yields the objects of a list that is a member."""
+        """Yields the objects of a member that is a list."""
         member = self.member(key, list)
         for index, value in enumerate(member.value):
             item = _Node(self.path, f"{member.place}[{index}]", value)
             item.expect(dict)
             yield item
 
-    def expect(self, kind: type) -> None:
-        """Refuses the file where the value is of another kind."""
-        # Python's true is a number, JSON's is not.
-        if type(self.value) is not kind:
+    def expect(self, expected: type) -> None:
+        """Raises an error if the value has another type."""
+        # In Python `True` is an `int`.
+        if type(self.value) is not expected:
             raise InputError(
-                f"{self.path}: not SQuAD: {self.place or 'the file'} is {_KINDS[type(self.value)]}, "
-                f"expected {_KINDS[kind]}"
+                f"{self.path}: not SQuAD: {self.place or 'the file'} is {_TYPE_NAMES[type(self.value)]}, "
+                f"expected {_TYPE_NAMES[expected]}"
             )
 
 

@@ -1,4 +1,4 @@
-"""SQuAD's windows in memory: read from records, without their padding."""
+"""Reads SQuAD's windows from records into arrays without padding."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,25 +12,46 @@ from albert_tf.data.record_spec import RecordSpec
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_records import LABELS, OFFSETS, squad_record
 
-# Bounds the memory of reading, where windows are padded.
+# Bounds the memory of the padded windows.
 _RECORDS_AT_ONCE = 1024
 
-# Windows are numbered from here on, as in the original.
+# Number of the first window, as in the original.
 _FIRST_UNIQUE_ID = 1_000_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class SquadWindows:
-    """All windows of some examples, and where their tokens come from, in the order of the examples.
+class PassageWindows:
+    """The offsets of the tokens of W windows in their passages, padded to S.
 
     Attributes:
-        features: what the model reads of n windows; t tokens in all.
-        example_indices: int32 (n,), which example each window is of.
-        token_starts: int32 (t,), along `features.input_ids`: the first character of the passage that each
-            token stands for.
-        token_ends: int32 (t,), the character after the last; no token but the passage's has any.
-        token_is_max_context: bool (t,), whether no other window of the example shows more of what is
-            around the token.
+        unique_ids: int (W,), ascending with the examples and within a passage. Of equally good answers,
+            that of the lower id is chosen, whatever the order of the windows.
+        example_indices: int (W,), index of each window's example.
+        token_starts: int (W, S), first character of each token in the passage.
+        token_ends: int (W, S), the character after the last; 0 for tokens outside the passage.
+        token_is_max_context: int or bool (W, S), whether no other window shows more context around a
+            token.
+    """
+
+    unique_ids: np.ndarray
+    example_indices: np.ndarray
+    token_starts: np.ndarray
+    token_ends: np.ndarray
+    token_is_max_context: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadWindows:
+    """All windows of some examples, in the order of the examples, with the offsets of their tokens.
+
+    Attributes:
+        features: ids of n windows with t tokens in total.
+        example_indices: int32 (n,), index of each window's example.
+        token_starts: int32 (t,), along `features.input_ids`: first character of each token in the
+            passage.
+        token_ends: int32 (t,), the character after the last; 0 for tokens outside the passage.
+        token_is_max_context: bool (t,), whether no other window of the example shows more context around
+            the token.
     """
 
     features: Features
@@ -41,49 +62,42 @@ class SquadWindows:
 
     @property
     def unique_ids(self) -> np.ndarray:
-        """The number of each window, as the original counts them: int64 (n,)."""
+        """The number of each window, counted like in the original: int64 (n,)."""
         return _FIRST_UNIQUE_ID + np.arange(len(self.features))
 
-    def passages(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Returns where the tokens of some windows come from, beside a batch of them.
+    def passages(self, rows: np.ndarray, length: int) -> PassageWindows:
+        """Returns the offsets of some windows, with zeros for padding.
 
         Args:
-            rows: int (B,), which windows.
-            length: S, what the batch is padded to.
-
-        Returns:
-            `unique_ids` and `example_indices` (B,); `token_starts`, `token_ends` and
-            `token_is_max_context` (B, S), zeros where the batch has padding.
+            rows: int (W,), the windows.
+            length: S, length to pad to.
         """
         positions = np.arange(length)
         mask = positions < self.features.lengths[rows][:, None]
         tokens = (self.features.starts[rows][:, None] + positions)[mask]
-        passages = {
-            "unique_ids": self.unique_ids[rows],
-            "example_indices": self.example_indices[rows],
-        }
+        offsets = {}
         for name in OFFSETS:
             values = getattr(self, name)
-            passages[name] = np.zeros(mask.shape, values.dtype)
-            passages[name][mask] = values[tokens]
-        return passages
+            offsets[name] = np.zeros(mask.shape, values.dtype)
+            offsets[name][mask] = values[tokens]
+        return PassageWindows(self.unique_ids[rows], self.example_indices[rows], **offsets)
 
 
 def read_features(paths: Sequence[str], max_seq_length: int) -> Features:
-    """Reads what training needs, 4 bytes a token: SQuAD 2.0's training windows take 100 MB.
+    """Reads the ids and labels for training: 4 bytes per token, 100 MB for SQuAD 2.0's training set.
 
     Args:
-        paths: TFRecord files of windows, in their order.
-        max_seq_length: S, as they were made.
+        paths: TFRecord files of windows, in order.
+        max_seq_length: S of the records.
 
     Raises:
-        InputError: a file is damaged or its records are others.
+        InputError: a file is damaged or has other records.
     """
     return _to_features(_read(paths, squad_record(max_seq_length, with_offsets=False)))
 
 
 def read_windows(paths: Sequence[str], max_seq_length: int) -> SquadWindows:
-    """Reads what answers need; see `read_features`. The records have to have offsets."""
+    """Reads windows with offsets, for answers; see `read_features`."""
     columns = _read(paths, squad_record(max_seq_length, with_offsets=True))
     return SquadWindows(
         features=_to_features(columns),
@@ -95,12 +109,12 @@ def read_windows(paths: Sequence[str], max_seq_length: int) -> SquadWindows:
 
 
 def _read(paths: Sequence[str], spec: RecordSpec) -> dict[str, np.ndarray]:
-    """Returns each feature of all records without padding, lengths in place of mask and segments."""
+    """Returns each feature of all records without padding, with lengths instead of mask and segments."""
     records = list_records(paths).flat_map(tf.data.TFRecordDataset).batch(_RECORDS_AT_ONCE)
     batches = records.map(spec.parse, num_parallel_calls=tf.data.AUTOTUNE).as_numpy_iterator()
     with explain_bad_records(paths, spec):
         parts = [_without_padding(batch) for batch in batches]
-    # So that files without records have each column, too.
+    # Files without records need each column, too.
     nothing = {feature.name: np.zeros((0, *feature.shape), np.int32) for feature in spec.features}
     parts.insert(0, _without_padding(nothing))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -124,14 +138,14 @@ def _to_features(columns: dict[str, np.ndarray]) -> Features:
 
 
 def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows) -> np.ndarray:
-    """Returns how many tokens the shortest answer to each question has.
+    """Returns the number of tokens of the shortest answer to each question.
 
     Args:
         examples: n questions.
-        windows: theirs.
+        windows: windows of the questions.
 
     Returns:
-        int (n,), 0 where no window holds an answer whole, or there is none.
+        int (n,), 0 if no window holds a whole answer, or there is none.
     """
     counts = np.zeros(len(examples), np.int64)
     features = windows.features
@@ -139,7 +153,7 @@ def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows)
     lasts = features.starts + features.lengths - 1  # [SEP]
     for index, first, last in zip(windows.example_indices, firsts, lasts, strict=True):
         starts, ends = windows.token_starts[first:last], windows.token_ends[first:last]
-        for answer in set(filter(examples[index].stands, examples[index].answers)):
+        for answer in set(filter(examples[index].is_at_offset, examples[index].answers)):
             start = answer.start + len(answer.text) - len(answer.text.lstrip())
             end = answer.start + len(answer.text.rstrip())
             if starts[0] <= start and end <= ends[-1]:

@@ -1,7 +1,7 @@
-"""SQuAD's windows on disk: made once by parallel processes, read by every run.
+"""Writes SQuAD's windows to disk: parallel processes make them once, and every run reads them.
 
-A shard holds the windows of consecutive examples. Which ones depends on the number of examples alone, so
-any number of workers writes the same bytes, each holding few windows at a time.
+A shard holds the windows of consecutive examples, depending on the number of examples alone. So any
+number of workers writes the same bytes, and each holds few windows at a time.
 """
 
 import functools
@@ -23,29 +23,25 @@ from albert_tf.tokenization import AlbertTokenizer
 
 # Enough for several workers to share SQuAD's dev set, few enough for 64 files of its training set.
 _EXAMPLES_PER_SHARD = 2048
-# A process takes longer to start than these take to write.
+# Writing fewer takes less time than starting a process.
 _SHARDS_PER_WORKER = 8
-# Windows that become records together.
+# Number of windows that are serialised together.
 _WINDOWS_PER_BATCH = 256
 
 LABELS = ("start_positions", "end_positions", "is_impossible")
 OFFSETS = ("token_starts", "token_ends", "token_is_max_context")
 
 
-def squad_record(
-    max_seq_length: int, with_offsets: bool, vocab_size: int | None = None
-) -> RecordSpec:
-    """Returns the record of a window: the original's features, less those that follow from the others.
+def squad_record(max_seq_length: int, with_offsets: bool) -> RecordSpec:
+    """Returns the record of a window: the original's features without those that follow from others.
 
     Args:
         max_seq_length: S.
-        with_offsets: whether it tells where its tokens come from, which answers need and training does
-            not.
-        vocab_size: V; None where it is not known.
+        with_offsets: whether it has the character offsets of the tokens, which answers need.
     """
     sequence = (max_seq_length,)
     features = (
-        Feature("input_ids", sequence, vocab_size=vocab_size),
+        Feature("input_ids", sequence),
         Feature("input_mask", sequence),
         Feature("segment_ids", sequence),
         *(Feature(name, ()) for name in LABELS),
@@ -57,7 +53,7 @@ def squad_record(
 
 
 def name_shards(prefix: str, num_examples: int) -> list[str]:
-    """Returns the files that hold the windows of some examples: `<prefix>-00000-of-00064.tfrecord`."""
+    """Returns the files for the windows of some examples: `<prefix>-00000-of-00064.tfrecord`."""
     count = max(1, -(-num_examples // _EXAMPLES_PER_SHARD))
     return [f"{prefix}-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
 
@@ -65,7 +61,7 @@ def name_shards(prefix: str, num_examples: int) -> list[str]:
 def write_windows(
     examples: Sequence[SquadExample],
     tokenizer: AlbertTokenizer,
-    rule: WindowConfig,
+    config: WindowConfig,
     with_offsets: bool,
     shards: Sequence[str],
     num_workers: int,
@@ -74,16 +70,16 @@ def write_windows(
 
     Args:
         examples: the examples.
-        tokenizer: text to ids.
-        rule: how to cut.
-        with_offsets: whether the records tell where tokens come from.
-        shards: the files, from `name_shards`; those that exist are complete and stay.
-        num_workers: processes that work at it, at most.
+        tokenizer: maps text to ids.
+        config: sizes of the windows.
+        with_offsets: whether the records have the character offsets of the tokens.
+        shards: the files, from `name_shards`. Existing ones are complete and kept.
+        num_workers: maximum number of processes.
 
     Raises:
         StoppedError: a worker died, or the file system refuses.
     """
-    make_work = functools.partial(_ShardWriter, tokenizer, rule, with_offsets)
+    make_work = functools.partial(_ShardWriter, tokenizer, config, with_offsets)
     missing = (shard for shard in _deal(examples, shards) if not gfile.exists(shard.path))
     num_workers = min(num_workers, 1 + len(shards) // _SHARDS_PER_WORKER)
     with Progress("making windows", "questions", len(examples)) as progress:
@@ -92,7 +88,7 @@ def write_windows(
 
 
 class _Shard(NamedTuple):
-    """A file to write, the examples in it, and the number of the first of them."""
+    """A file to write, its examples, and the index of the first one."""
 
     path: str
     examples: Sequence[SquadExample]
@@ -106,12 +102,12 @@ def _deal(examples: Sequence[SquadExample], paths: Sequence[str]) -> Iterator[_S
 
 
 class _ShardWriter:
-    """Writes shards, and returns how many examples each has."""
+    """Writes shards and returns the number of examples of each."""
 
-    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowConfig, with_offsets: bool):
-        self._make_windows = WindowMaker(tokenizer, rule)
-        self._spec = squad_record(rule.max_seq_length, with_offsets)
-        self._length = rule.max_seq_length
+    def __init__(self, tokenizer: AlbertTokenizer, config: WindowConfig, with_offsets: bool):
+        self._make_windows = WindowMaker(tokenizer, config)
+        self._spec = squad_record(config.max_seq_length, with_offsets)
+        self._length = config.max_seq_length
         self._pad_id = tokenizer.pad_id
 
     def __call__(self, shard: _Shard) -> int:

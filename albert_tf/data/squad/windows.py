@@ -1,8 +1,7 @@
-"""SQuAD examples -> windows: the question, and as much of the passage as fits beside it.
+"""Cuts SQuAD examples into windows: the question, and as much of the passage as fits next to it.
 
-`[CLS] question [SEP] part of the passage [SEP]`. A passage that is too long becomes several windows that
-overlap. Every token of the passage knows the characters that it comes from, so that an answer is always
-cut from the passage as it was written.
+`[CLS] question [SEP] part of the passage [SEP]`. A long passage becomes several overlapping windows.
+Every token of the passage has its character offsets, so that answers are cut from the original text.
 """
 
 import itertools
@@ -19,21 +18,21 @@ from albert_tf.tokenization import AlbertTokenizer
 class Window(NamedTuple):
     """A question and a part of its passage, n tokens without padding.
 
-    Tokens that are none of the passage have an empty span, 0 to 0, and no greatest context.
+    Tokens outside the passage have the offsets 0 and 0 and are not of maximum context.
 
     Attributes:
-        example_index: which example it is of.
+        example_index: index of the example.
         input_ids: int32 (n,).
-        question_length: tokens of segment 0, `[CLS] question [SEP]`.
-        token_starts: int32 (n,), the first character of the passage that each token stands for; white
-            space before a word is the first token's of that word.
+        question_length: number of tokens of segment 0, `[CLS] question [SEP]`.
+        token_starts: int32 (n,), first character of each token in the passage. White space before a word
+            belongs to the word's first token.
         token_ends: int32 (n,), the character after the last.
-        token_is_max_context: int32 (n,), 1 where no other window of the example shows more of the
-            passage around a token, 0 elsewhere.
-        start_position: token that the answer begins with, or what it is of all windows that do not hold
-            the answer: 0, which is [CLS]; -1 where the data tell no answer.
-        end_position: token that it ends with.
-        is_impossible: 1 where the window does not hold the answer or there is none, 0 elsewhere.
+        token_is_max_context: int32 (n,), 1 if no other window of the example shows more of the passage
+            around the token, otherwise 0.
+        start_position: first token of the answer; 0, the position of [CLS], if the window does not hold
+            the answer; -1 if the data hold none.
+        end_position: last token of the answer, or the same values.
+        is_impossible: 1 if the window does not hold the answer or there is none, otherwise 0.
     """
 
     example_index: int
@@ -48,7 +47,7 @@ class Window(NamedTuple):
 
 
 class _Passage(NamedTuple):
-    """The n tokens of a passage: ids, first characters and those after the last, int32 (n,) each."""
+    """The n tokens of a passage: ids and character offsets (start, end), int32 (n,) each."""
 
     ids: np.ndarray
     starts: np.ndarray
@@ -57,8 +56,8 @@ class _Passage(NamedTuple):
     def find_tokens(self, start: int, end: int) -> tuple[int, int]:
         """Returns the first and the last token of the characters `start` to `end - 1`.
 
-        Characters that no token stands for, such as white space that ends the passage, belong to the
-        nearest token inside.
+        Characters without a token, such as white space at the end of the passage, belong to the nearest
+        token inside.
         """
         last_token = len(self.ids) - 1
         first = min(int(np.searchsorted(self.ends, start, side="right")), last_token)
@@ -70,22 +69,22 @@ class WindowMaker:
     """Makes the windows of examples.
 
     Args:
-        tokenizer: text to ids, and ids to characters.
-        rule: how to cut.
+        tokenizer: maps text to ids with character offsets.
+        config: sizes of the windows.
     """
 
-    def __init__(self, tokenizer: AlbertTokenizer, rule: WindowConfig):
-        self.rule = rule
+    def __init__(self, tokenizer: AlbertTokenizer, config: WindowConfig):
+        self._config = config
         self._tokenizer = tokenizer
         self._cls = np.array([tokenizer.cls_id], np.int32)
         self._sep = np.array([tokenizer.sep_id], np.int32)
 
     def __call__(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
-        """Yields the windows of each example; an example whose passage has no token has none.
+        """Yields the windows of each example; none for a passage without tokens.
 
         Args:
-            examples: those about one passage should follow each other: it is tokenised once.
-            first_index: of the first of them.
+            examples: the passage of consecutive examples is tokenised once.
+            first_index: index of the first example.
         """
         questions = self._tokenizer.encode_batch(
             [example.question for example in examples], num_threads=1
@@ -104,10 +103,10 @@ class WindowMaker:
     def _make_windows(
         self, index: int, example: SquadExample, question: list[int], passage: _Passage
     ) -> Iterator[Window]:
-        query = np.array(question[: self.rule.max_query_length], np.int32)
+        query = np.array(question[: self._config.max_query_length], np.int32)
         head = np.concatenate([self._cls, query, self._sep])
-        size = self.rule.max_seq_length - len(head) - 1
-        starts, ends = cut_passage(len(passage.ids), size, self.rule.doc_stride)
+        size = self._config.max_seq_length - len(head) - 1
+        starts, ends = cut_passage(len(passage.ids), size, self._config.doc_stride)
         best = find_max_context(starts, ends)
         answer = _find_answer(example, passage)
         for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
@@ -124,21 +123,21 @@ class WindowMaker:
 
 
 def _beside_question(values: np.ndarray, question_length: int) -> np.ndarray:
-    """Puts zeros where the question and the last [SEP] are."""
+    """Adds zeros at the positions of the question and of the last [SEP]."""
     padded = np.zeros(question_length + len(values) + 1, np.int32)
     padded[question_length:-1] = values
     return padded
 
 
 def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where the windows of a passage begin and end, int (windows,) each.
+    """Returns the first tokens of the windows of a passage and the tokens after the last, int (windows,).
 
-    Windows begin `stride` tokens after each other, but leave no token out; the first that reaches the end
-    is the last.
+    Neighbouring windows start `stride` tokens apart, but skip no token. The first window that reaches
+    the end of the passage is the last one.
 
     Args:
-        length: tokens of the passage.
-        size: tokens of it in a window at most.
+        length: number of tokens of the passage.
+        size: maximum number of its tokens in a window.
         stride: at least 1.
     """
     step = min(size, stride)
@@ -148,22 +147,21 @@ def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.nda
 
 
 def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Finds for each token of a passage the window that shows most of what is around it.
+    """Finds for each token of a passage the window with most context around it.
 
-    The measure is the lesser of the contexts to the left and to the right, plus 0.01 times the length of
-    the window; the first of equal windows counts (the original's `_check_is_max_context`).
+    See `WINDOW_LENGTH_WEIGHT` for the measure.
 
     Args:
         starts: int (windows,), first token of each window.
         ends: int (windows,), the token after the last; ascending.
 
     Returns:
-        int (tokens,), the number of a window.
+        int (tokens,), index of a window.
     """
     tokens = ends.max(initial=0)
     best = np.zeros(tokens, np.int64)
     best_scores = np.full(tokens, -np.inf)
-    # Not all windows and all tokens at once: a passage may be as long as a book.
+    # One window at a time, since a passage may be as long as a book.
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         left = np.arange(end - start)
         scores = np.minimum(left, left[::-1]) + WINDOW_LENGTH_WEIGHT * (end - start)
@@ -174,7 +172,7 @@ def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def _find_answer(example: SquadExample, passage: _Passage) -> tuple[int, int] | None:
-    """Returns the first and last token of the answer that is trained on."""
+    """Returns the first and last token of the answer to train on."""
     answer = example.found_answer
     if example.is_impossible or answer is None:
         return None
@@ -184,7 +182,7 @@ def _find_answer(example: SquadExample, passage: _Passage) -> tuple[int, int] | 
 def _label(
     example: SquadExample, answer: tuple[int, int] | None, start: int, end: int, offset: int
 ) -> tuple[int, int, int]:
-    """Returns the start, the end and whether there is none, of a window from `start` to `end - 1`."""
+    """Returns start, end and `is_impossible` of the window of the tokens `start` to `end - 1`."""
     if example.is_impossible:
         return 0, 0, 1
     if answer is None:

@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.features import (
 from albert_tf.data.fine_tuning.packing import join_choice, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.data.pipeline import make_batch
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.fine_tuning.test_glue import read_original_job
 from tests.helpers import assert_agrees, shared_path
@@ -110,7 +110,7 @@ def test_many_examples_are_encoded_block_by_block_in_order(monkeypatch):
 
 
 def test_length_without_room_for_a_pair_is_refused():
-    with pytest.raises(FlagError, match=r"--max_seq_length=4: expected at least 5"):
+    with pytest.raises(ArgumentError, match=r"^max_seq_length=4: expected at least 5"):
         encode_examples([Example("0", "11")], [], NumberTokenizer(), 4)
 
 
@@ -161,7 +161,7 @@ def test_layout_of_choices():
 
 def test_choices_need_room_beside_them():
     examples = [Example("0", "11", "21", "A", ("31", "32"))]
-    with pytest.raises(FlagError, match="--max_seq_length=9: expected at least 10"):
+    with pytest.raises(ArgumentError, match=r"^max_seq_length=9: expected at least 10"):
         encode_choices(examples, ("A", "B"), NumberTokenizer(), 9, max_qa_length=6)
 
 

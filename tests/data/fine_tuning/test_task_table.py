@@ -2,7 +2,7 @@ import pytest
 
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.data.fine_tuning.tsv import Scores
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError
 from albert_tf.evaluation.glue_metrics import METRICS
 
 
@@ -16,8 +16,8 @@ def test_task_names_match_in_any_case(name):
     [("sst2", "did you mean sst-2"), ("MPRC", "did you mean mrpc"), ("xx", "There")],
 )
 def test_unknown_task_names_the_nearest_and_all(name, hint):
-    message = rf"--task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, tsv"
-    with pytest.raises(FlagError, match=message):
+    message = rf"^task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, tsv"
+    with pytest.raises(ArgumentError, match=message):
         find_task(name)
 
 

@@ -128,7 +128,7 @@ def test_without_a_network_it_ends_soon_and_leaves_nothing(tmp_path, monkeypatch
     with pytest.raises(InputError) as caught:
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
     assert str(caught.value) == (
-        "--data_source=tfds: 'glue/cola' can be neither read nor downloaded: no connection to "
+        "'glue/cola' can be neither read nor downloaded: no connection to "
         "dl.fbaipublicfiles.com; give the original files instead: --data_source=files and --data_dir"
     )
     assert len(hosts) == 5
@@ -145,15 +145,16 @@ def test_damaged_file_is_one_line(tmp_path):
     )
     (path,) = tmp_path.rglob("*.tfrecord*")
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(
-        InputError, match=r"^--data_source=tfds: 'glue/cola' can be neither read nor"
-    ):
+    with pytest.raises(InputError, match=r"^'glue/cola' can be neither read nor"):
         read_tfds(task, "dev", "", str(tmp_path))
 
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(InputError, match=r"--data_source=tfds: .*pip install .* --data_dir$"):
+    with pytest.raises(
+        InputError,
+        match=r"^the package tensorflow-datasets is not installed; pip install .* --data_dir$",
+    ):
         read_tfds(find_task("cola"), "dev", "", None)
 
 

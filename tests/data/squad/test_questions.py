@@ -10,7 +10,6 @@ from albert_tf.data.squad.questions import (
     describe_faults,
     read_squad,
     read_squad_tfds,
-    select_trainable,
 )
 from albert_tf.errors import InputError
 from tests.data.squad_file import make_question, make_squad, write_squad
@@ -53,7 +52,7 @@ def test_every_answer_of_the_real_files_is_at_its_offset(name):
     assert (len(examples), sum(example.is_impossible for example in examples)) == REAL_FILES[name]
     assert len({id(example.context) for example in examples}) < len(examples) / 4
     assert describe_faults(examples, name, training=True) == []
-    assert select_trainable(examples) == examples
+    assert all(example.is_trainable for example in examples)
 
 
 # Files that are not SQuAD
@@ -149,8 +148,8 @@ def test_two_questions_of_one_id_are_refused(tmp_path):
     questions = [make_question("one", [("Ada", 0)]), make_question("one", [("1843", 35)])]
     path = write_squad(tmp_path / "dev.json", make_squad((CONTEXT, questions)))
     expected = (
-        f"{path}: data[0].paragraphs[0].qas[1].id: 'one' is the id of "
-        "data[0].paragraphs[0].qas[0], too; expected another id for each question"
+        f"{path}: data[0].paragraphs[0].qas[1].id: 'one' is also the id of "
+        "data[0].paragraphs[0].qas[0]; expected unique ids"
     )
     with pytest.raises(InputError) as error:
         read_squad(path)
@@ -188,7 +187,7 @@ def test_what_can_be_trained_on():
         example(context="", is_impossible=True),
         example(context=" \n", answers=[("\n", 1)]),
     ]
-    assert select_trainable(sound + faulty) == sound
+    assert [example for example in sound + faulty if example.is_trainable] == sound
 
 
 def test_faults_are_counted_with_the_first_five_ids():

@@ -12,7 +12,7 @@ from albert_tf.data.squad.windows import (
     cut_passage,
     find_max_context,
 )
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import WordTokenizer, word_id
 from tests.helpers import assert_agrees, shared_path
@@ -166,13 +166,13 @@ def test_labels_of_questions_without_an_answer():
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((67, 128, 64), r"^--max_seq_length=67: expected at least 68, .*--max_query_length=64"),
-        ((384, 0, 64), r"^--doc_stride=0: expected at least 1$"),
-        ((384, 128, 0), r"^--max_query_length=0: expected at least 1$"),
+        ((67, 128, 64), r"^max_seq_length=67: expected at least 68, .*max_query_length=64"),
+        ((384, 0, 64), r"^doc_stride=0: expected at least 1$"),
+        ((384, 128, 0), r"^max_query_length=0: expected at least 1$"),
     ],
 )
 def test_too_small_sizes_are_refused(sizes, message):
-    with pytest.raises(FlagError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         WindowConfig(*sizes)
     assert WindowConfig(68, 1, 64).max_seq_length == 68
 

@@ -162,14 +162,14 @@ def test_predictions_find_their_passage(tmp_path):
         count, length = batch["input_ids"].shape
         passages = windows.passages(order[first : first + count], length)
         first += count
-        assert {array.shape[0] for array in passages.values()} == {count}
-        is_passage = passages["token_ends"] > 0
+        assert {array.shape[0] for array in vars(passages).values()} == {count}
+        is_passage = passages.token_ends > 0
         segments = batch["segment_ids"]
         assert (is_passage.sum(axis=1) == segments.sum(axis=1) - 1).all()
         assert (segments[is_passage] == 1).all()
         assert not is_passage[batch["input_mask"] == 0].any()
-        assert not passages["token_is_max_context"][~is_passage].any()
-        rows += passages["token_starts"].max(axis=1).tolist()
+        assert not passages.token_is_max_context[~is_passage].any()
+        rows += passages.token_starts.max(axis=1).tolist()
     restored = restore_order(np.array(rows), order)
     ends = np.cumsum(windows.features.lengths)
     expected = [part.max() for part in np.split(windows.token_starts, ends[:-1])]

@@ -1,4 +1,4 @@
-"""What evaluation and prediction leave: a row for each example, and the leaderboards' files."""
+"""The files that evaluation and prediction write: tables of examples, and the leaderboards' files."""
 
 import collections
 import os
@@ -10,27 +10,28 @@ from sklearn import metrics
 from albert_tf import files
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.tasks.kinds import KINDS
-from albert_tf.tasks.trained_folder import LabelMetadata
 
 
 def write_predictions(
-    path: str, head: LabelMetadata, examples: Sequence[Example], outputs: np.ndarray
+    path: str,
+    examples: Sequence[Example],
+    predictions: Sequence[str],
+    labels: Sequence[str],
+    probabilities: np.ndarray,
 ) -> None:
-    """Writes a row for each example: id, label where there is one, prediction, probabilities.
+    """Writes a row for each example: id, label if known, prediction, probabilities.
 
     Args:
         path: the file.
-        head: what the outputs mean.
         examples: n of them.
-        outputs: float (n, k), from `TaskKind.outputs`.
+        predictions: n predictions as text.
+        labels: names of the k classes; empty if the task has none.
+        probabilities: float (n, k); not written without classes.
     """
-    kind = KINDS[head.kind]
     labelled = examples[0].label is not None
-    columns = kind.output_columns(head)
+    columns = [f"probability_{label}" for label in labels]
     rows = ["\t".join(["guid", *["label"] * labelled, "prediction", *columns])]
-    names = kind.names(kind.predictions(outputs), head)
-    for example, name, values in zip(examples, names, outputs, strict=True):
+    for example, name, values in zip(examples, predictions, probabilities, strict=True):
         label = [example.label] * labelled
         shown = [f"{value:.6f}" for value in values[: len(columns)]]
         rows.append("\t".join([example.guid, *label, name, *shown]))
@@ -40,13 +41,13 @@ def write_predictions(
 def write_confusion_matrix(
     path: str, labels: Sequence[str], label_ids: np.ndarray, predictions: np.ndarray
 ) -> None:
-    """Writes how often each label (row) was predicted as which (column).
+    """Writes how often each true label (row) was predicted as each label (column).
 
     Args:
         path: the file.
         labels: names of the classes.
-        label_ids: int (n,), the true ones.
-        predictions: int (n,), the predicted ones.
+        label_ids: int (n,), true classes.
+        predictions: int (n,), predicted classes.
     """
     counts = metrics.confusion_matrix(label_ids, predictions, labels=range(len(labels)))
     rows = ["\t".join(["label", *labels])]
@@ -57,17 +58,17 @@ def write_confusion_matrix(
 def write_submission(
     output_dir: str, task: Task, set_name: str, examples: Sequence[Example], names: Sequence[str]
 ) -> str | None:
-    """Writes predictions as the leaderboard takes them.
+    """Writes predictions in the leaderboard's format.
 
     Args:
-        output_dir: the folder.
-        task: the row of the table.
-        set_name: which of the test sets.
+        output_dir: folder of the file.
+        task: row of the table of tasks.
+        set_name: name of the test set.
         examples: n of them.
-        names: n predictions in words.
+        names: n predictions as text.
 
     Returns:
-        the file; None where the task has no leaderboard.
+        The file; None if the task has no leaderboard.
     """
     if set_name not in task.submissions:
         return None
@@ -85,7 +86,7 @@ def _glue_submission(guids: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _race_answers(guids: Sequence[str], names: Sequence[str]) -> str:
-    """Article's id -> the letters of its questions, in order, as `answers` in RACE's own files."""
+    """Article id -> the letters of its questions in order, like `answers` in RACE's own files."""
     answers = collections.defaultdict(list)
     for guid, name in zip(guids, names, strict=True):
         answers[guid.rpartition("-")[0]].append(name)

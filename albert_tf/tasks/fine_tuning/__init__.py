@@ -1,0 +1,1 @@
+"""Fine-tuning: one run for all tasks; a task decides features, model, loss, predictions and export."""

@@ -1,0 +1,66 @@
+"""Fine-tuning on texts: GLUE, RACE and the user's own files."""
+
+from albert_tf import files
+from albert_tf.errors import FlagError, name_flags
+from albert_tf.options import to_json_dict
+from albert_tf.tasks.common import start_devices
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.line_prediction import check_lines
+from albert_tf.tasks.fine_tuning.run import run_task
+from albert_tf.tasks.fine_tuning.text_data import read_text_data
+from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS, ExampleSet, TextTask
+from albert_tf.tokenization import Tokenizer
+
+__all__ = ["ClassificationOptions", "make_task", "run"]
+
+
+def run(options: ClassificationOptions) -> dict[str, float]:
+    """Trains, evaluates, predicts and exports, as the options say.
+
+    Returns:
+        The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
+        without `--do_eval`.
+
+    Raises:
+        InputError: a file, a row or a checkpoint contradicts the options.
+    """
+    files.check_addresses(to_json_dict(options))
+    start_devices(options)
+    return run_task(options.complete(), make_task)
+
+
+def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
+    """Reads the data of a run.
+
+    Raises:
+        InputError: a file or a row contradicts the options or the model.
+    """
+    check_lines(options.predict_file)
+    row, metadata, examples = read_text_data(options)
+    if options.export_format == "tflite" and metadata.kind == "multiple_choice":
+        raise FlagError("--export_format=tflite: multiple choice cannot be exported for LiteRT")
+    task_class = TEXT_TASKS[metadata.kind]
+    labels = metadata.accepted_labels
+    with name_flags():
+        sets = {
+            split: [
+                ExampleSet(name, rows, task_class.encode(rows, labels, tokenizer, options))
+                for name, rows in of_split.items()
+            ]
+            for split, of_split in examples.items()
+        }
+    dev_sets = sets.get("dev", [])
+    metric = row.metrics[0] if row.metrics else ""
+    prefix = dev_sets[0].prefix if dev_sets else ""
+    return task_class(
+        options=options,
+        tokenizer=tokenizer,
+        train_features=sets["train"][0].features if "train" in sets else None,
+        num_dev_examples=len(dev_sets[0].examples) if dev_sets else 0,
+        name=row.name,
+        metric=metric,
+        best_metric=prefix + metric,
+        row=row,
+        metadata=metadata,
+        sets=sets,
+    )

@@ -1,0 +1,207 @@
+"""The options of `run_classifier.py`."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+from albert_tf import files
+from albert_tf.conversion import read_config
+from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
+from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.task_table import TASKS, find_task
+from albert_tf.errors import FlagError, InputError, name_flags, name_place
+from albert_tf.options import option
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.recipes import PAPER
+from albert_tf.tasks.trained_folder import read_folder
+from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.training import best_checkpoint
+
+_SPLITS = ("train", "dev", "test")
+_OWN_FILES = tuple(f"{split}_file" for split in _SPLITS)
+
+# The original's.
+_MAX_SEQ_LENGTH, _MAX_SEQ_LENGTH_OF_RACE = 128, 512
+_MAX_QA_LENGTH = 128
+_LEARNING_RATE = 2e-5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationOptions(FineTuningOptions):
+    """The options of `run_classifier.py`."""
+
+    OF_MODEL: ClassVar = (*FineTuningOptions.OF_MODEL, "task_name", "max_qa_length")
+    OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
+    WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
+    NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
+
+    output_dir: str | None = option(
+        "Folder for checkpoints, metrics, summaries and results. Not needed to answer --predict_file "
+        "with --exported_model.",
+        None,
+    )
+    task_name: str | None = option(
+        f"Task: {', '.join(TASKS)}. Without --do_train it defaults to the model's task.", None
+    )
+    data_dir: str | None = option(
+        "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
+    )
+    train_file: str | None = option("TSV file to train on (--task_name=tsv).", None)
+    dev_file: str | None = option("TSV file to evaluate on (--task_name=tsv).", None)
+    test_file: str | None = option("TSV file to predict (--task_name=tsv).", None)
+    label_type: Literal["string", "float"] = option(
+        "Type of the labels: class names, or scores (--task_name=tsv).", "string"
+    )
+    race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
+    max_qa_length: int | None = option(
+        "Maximum number of tokens of question and choice together. Default: 128, but at most half of "
+        "--max_seq_length.",
+        None,
+        least=1,
+    )
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_predict: bool = option("Predict the test set with the best checkpoint.", False)
+    predict_file: str | None = option(
+        "File whose lines are answered on standard output; - is standard input.", None
+    )
+    init_classifier: str | None = option(
+        "Folder of a classifier trained on another task. Its configuration, vocabulary and best weights "
+        "are the starting point; the head is initialised randomly.",
+        None,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.check_combinations(
+            ("task_name", *(() if self.init_classifier else ("albert_config_file",))),
+            dev_flag="dev_file",
+            has_dev_set=self.task_name is None or "dev" in self.splits,
+        )
+        if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
+            raise FlagError("expected --output_dir; received none")
+        if self.task_name is not None:
+            self._check_task()
+
+    @property
+    def init_flag(self) -> str:
+        """The flag that names the initial weights, for messages."""
+        return "init_classifier" if self.init_classifier else super().init_flag
+
+    @property
+    def task(self) -> Task:
+        """The row of the task."""
+        with name_flags():
+            return find_task(self.task_name)
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits to read. Training chooses its best checkpoint on the dev set, if there is one."""
+        wanted = {
+            "train": self.do_train,
+            "dev": self.do_eval or (self.do_train and self._has_dev_set()),
+            "test": self.do_predict,
+        }
+        return [split for split, is_wanted in wanted.items() if is_wanted]
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Loads the vocabulary, of either kind.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
+
+    def complete(self) -> "ClassificationOptions":
+        """Returns the options with the values of those that the user left out.
+
+        Raises:
+            FlagError: without training, the model's folder does not know the task either.
+        """
+        options = _start_from_classifier(self) if self.init_classifier else self
+        recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
+        completed = options.fill(recipe, options._defaults())
+        if completed.task_name is None or completed.albert_config_file is None:
+            raise FlagError(
+                f"{options.model_flag}: holds no classifier; expected a folder that "
+                f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
+            )
+        return completed
+
+    def _defaults(self) -> dict[str, Any]:
+        is_race = self.task_name is not None and self.task.name == RACE_TASK.name
+        length = _MAX_SEQ_LENGTH_OF_RACE if is_race else _MAX_SEQ_LENGTH
+        return {
+            "max_seq_length": length,
+            "max_qa_length": min(_MAX_QA_LENGTH, (self.max_seq_length or length) // 2),
+            "learning_rate": _LEARNING_RATE,
+        }
+
+    def _has_dev_set(self) -> bool:
+        return "dev" in self.task.sets if self.task.sets else bool(self.dev_file)
+
+    def _check_task(self) -> None:
+        """Checks the options that depend on the task."""
+        task, name = self.task, f"--task_name={self.task_name}"
+        if self.recipe and task.name not in PAPER:
+            raise FlagError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
+        if self.race_level != "all" and task.name != RACE_TASK.name:
+            raise FlagError(f"--race_level={self.race_level}: expected --task_name=race")
+        if self.label_type != "string" and task.sets:
+            raise FlagError(f"--label_type={self.label_type}: expected --task_name=tsv")
+        for split in self.splits:
+            if task.sets and split not in task.sets:
+                raise FlagError(
+                    f"{name}: has no {split} set, but {', '.join(task.sets)}; the model is that of "
+                    f"--task_name={task.model_task}"
+                )
+            flag = "data_dir" if task.sets else f"{split}_file"
+            if self.data_source == "files" and not getattr(self, flag):
+                raise FlagError(f"{name}: expected --{flag}; received none")
+        if self.data_source == "tfds" and not task.tfds:
+            raise FlagError(f"--data_source=tfds: TensorFlow Datasets has no {name}")
+        read = ("data_dir",) if task.sets else _OWN_FILES
+        for flag in ("data_dir", *_OWN_FILES):
+            if flag not in read and getattr(self, flag):
+                raise FlagError(
+                    f"--{flag}: {name} does not read it; expected --{', --'.join(sorted(read))}"
+                )
+
+
+def _start_from_classifier(options: ClassificationOptions) -> ClassificationOptions:
+    """Returns the options with those that `--init_classifier` determines.
+
+    Raises:
+        InputError: the folder holds no classifier, or one with another vocabulary or case.
+    """
+    if options.init_checkpoint or not options.do_train:
+        raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
+    folder = options.init_classifier
+    of_folder = {
+        name: value
+        for name, value in read_folder(folder, ("do_lower_case",)).items()
+        if value is not None
+    }
+    if len(of_folder) < 3:  # config, case and one of two vocabularies
+        raise InputError(
+            f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
+        )
+    if options.albert_config_file is None:
+        with name_place("--init_classifier"):
+            read_config(of_folder["albert_config_file"])
+    for name in ("spm_model_file", "vocab_file", "do_lower_case"):
+        received, there = getattr(options, name), of_folder.get(name)
+        if received is not None and not _are_same(received, there):
+            raise InputError(
+                f"--{name}={received}: the model of --init_classifier={folder} has another; expected "
+                f"no --{name}"
+            )
+    missing = {name: value for name, value in of_folder.items() if getattr(options, name) is None}
+    return dataclasses.replace(
+        options, init_checkpoint=best_checkpoint(folder), reset_head=True, **missing
+    )
+
+
+def _are_same(received: str | bool, there: str | bool | None) -> bool:
+    """Returns whether two values are equal, or two files."""
+    if isinstance(received, bool) or there is None:
+        return received == there
+    return files.read_bytes(received) == files.read_bytes(there)

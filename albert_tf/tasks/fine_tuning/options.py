@@ -1,0 +1,271 @@
+"""The options of every fine-tuning task, and the values of those that the user leaves out.
+
+An option that is not given has the recipe's value, if there is one. Without training it has the value of
+the trained folder, so that prediction needs nothing else. Otherwise it has a default.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from albert_tf.errors import FlagError
+from albert_tf.export import assets
+from albert_tf.export.writing import Form, Weights
+from albert_tf.options import option
+from albert_tf.tasks.common import name_remedy
+from albert_tf.tasks.recipes import Recipe
+from albert_tf.tasks.trained_folder import read_folder
+from albert_tf.tasks.training_options import MAX_BATCH_SIZE, TrainingOptions
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+
+_DEFAULTS = {
+    "do_lower_case": True,
+    "train_batch_size": 32,
+    "num_train_epochs": 3.0,
+    "warmup_proportion": 0.1,
+    "classifier_dropout": 0.1,
+}
+
+# The one of each pair that is not given has no default.
+_EXCLUSIVE = (
+    ("num_train_steps", "num_train_epochs"),
+    ("warmup_steps", "warmup_proportion"),
+    ("spm_model_file", "vocab_file"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningOptions(TrainingOptions):
+    """The options of every fine-tuning task. A task adds its own.
+
+    Attributes:
+        OF_MODEL: options that are stored with a trained folder and an exported model, besides those that
+            name config and vocabulary.
+        OF_WEIGHTS: those without which the weights are useless.
+        OF_TRAINING: those that must not change when training resumes; evaluation and export may differ.
+        WANTED: options that ask for something; at least one has to be given.
+        NOT_WITH_TRIALS: options that `--num_trials` excludes.
+    """
+
+    OF_MODEL: ClassVar[tuple[str, ...]] = (
+        *("max_seq_length", "do_lower_case", "dropout", "classifier_dropout"),
+    )
+    OF_WEIGHTS: ClassVar[tuple[str, ...]] = ("do_lower_case",)
+    OF_TRAINING: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
+    NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
+
+    albert_config_file: str | None = option(
+        "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
+        "Without --do_train it defaults to the model's own.",
+        None,
+    )
+    spm_model_file: str | None = option("SentencePiece model of the vocabulary.", None)
+    do_lower_case: bool | None = option("Lower-case the text. Default: true.", None)
+    data_source: Literal["files", "tfds"] = option(
+        "Read files in the original format, or TensorFlow Datasets.", "files"
+    )
+    max_seq_length: int | None = option(
+        "Maximum number of tokens per sequence, including the special ones. Default: 128 for "
+        "classification, 512 for RACE, 384 for question answering.",
+        None,
+        least=5,
+    )
+    train_batch_size: int | None = option(
+        "Number of examples per update, over all replicas. Default: 32.",
+        None,
+        least=1,
+        most=MAX_BATCH_SIZE,
+    )
+    optimizer: Literal["lamb", "adamw"] = option("Optimizer.", "adamw")
+    learning_rate: float | None = option(
+        "Peak learning rate. Default: 2e-5, or 5e-5 for question answering.", None, least=0
+    )
+    num_train_epochs: float | None = option(
+        "Number of passes over the training set. Default: 3.", None, least=0
+    )
+    num_train_steps: int | None = option(
+        "Total number of updates, instead of --num_train_epochs.", None, least=1
+    )
+    warmup_steps: int | None = option(
+        "Number of updates until the peak learning rate.", None, least=0
+    )
+    warmup_proportion: float | None = option(
+        "Fraction of all updates until the peak learning rate, instead of --warmup_steps. Default: 0.1.",
+        None,
+        least=0,
+        most=1,
+    )
+    save_checkpoints_steps: int | None = option(
+        "Number of updates between two evaluations and checkpoints. Default: a tenth of the training.",
+        None,
+        least=1,
+    )
+    early_stopping_evaluations: int | None = option(
+        "End training after this many evaluations without a new best one. Default: never.",
+        None,
+        least=1,
+    )
+    classifier_dropout: float | None = option(
+        "Dropout rate before the head. Default: 0.1.", None, least=0, most=1
+    )
+    recipe: Literal["paper"] | None = option(
+        "Use the paper's hyperparameters for every training flag not given explicitly.", None
+    )
+    reset_head: bool = option(
+        "Initialise the head randomly, even if --init_checkpoint has one.", False
+    )
+    num_trials: int = option(
+        "Number of trainings, with consecutive seeds from --random_seed on, each in a folder of its own "
+        "below --output_dir.",
+        1,
+        least=1,
+    )
+    exclude_collapsed: bool = option(
+        "Exclude collapsed trainings from the summary of --num_trials.", False
+    )
+    export_dir: str | None = option("Folder to export the best checkpoint to.", None)
+    export_format: Form = option("SavedModels, or a file for LiteRT.", "saved_model")
+    export_weights: Weights | None = option(
+        "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
+        "model's computations. With int8, evaluation uses the rounded weights too.",
+        None,
+    )
+    exported_model: str | None = option(
+        "Version folder of an exported model to evaluate and predict with, instead of the best "
+        "checkpoint of --output_dir.",
+        None,
+    )
+
+    @property
+    def model_dir(self) -> str:
+        """The folder that describes the model: the trained folder, or an exported model's assets."""
+        return assets.folder(self.exported_model) if self.exported_model else self.output_dir
+
+    @property
+    def model_flag(self) -> str:
+        """The flag that names the model and its value, for messages."""
+        name = "exported_model" if self.exported_model else "output_dir"
+        return f"--{name}={getattr(self, name)}"
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Loads the vocabulary.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        return AlbertTokenizer(self.spm_model_file, self.do_lower_case)
+
+    def check_combinations(
+        self, for_training: Iterable[str], dev_flag: str, has_dev_set: bool
+    ) -> None:
+        """Checks the options that depend on each other.
+
+        Args:
+            for_training: options that `--do_train` needs.
+            dev_flag: the flag that names the dev set.
+            has_dev_set: whether there is a dev set.
+
+        Raises:
+            FlagError: two options contradict each other, or one is missing.
+        """
+        if not any(getattr(self, name) for name in self.WANTED):
+            flags = ", ".join(f"--{name}" for name in self.WANTED)
+            raise FlagError(f"expected at least one of {flags}; received none")
+        for name in for_training:
+            if self.do_train and not getattr(self, name):
+                raise FlagError(f"--do_train: expected --{name}; received none")
+        if self.init_checkpoint and not self.do_train:
+            raise FlagError(
+                "--init_checkpoint: expected --do_train; without it the best checkpoint of --output_dir "
+                "is used"
+            )
+        if self.reset_head and not self.init_checkpoint:
+            raise FlagError("--reset_head: expected --init_checkpoint, whose head it ignores")
+        for names in _EXCLUSIVE[:2]:
+            if all(getattr(self, name) is not None for name in names):
+                raise FlagError(f"received --{names[0]} and --{names[1]}; expected one of them")
+        if self.early_stopping_evaluations and self.do_train and not has_dev_set:
+            raise FlagError(
+                f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
+                f"--{dev_flag}; received none"
+            )
+        self._check_trials()
+        self._check_export()
+
+    def _check_trials(self) -> None:
+        if self.num_trials == 1:
+            if self.exclude_collapsed:
+                raise FlagError(
+                    "--exclude_collapsed: expected --num_trials of at least 2; received 1"
+                )
+            return
+        if not (self.do_train and self.do_eval):
+            raise FlagError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
+        for name in self.NOT_WITH_TRIALS:
+            if getattr(self, name):
+                raise FlagError(
+                    f"--num_trials={self.num_trials}: expected no --{name}; use it with the folder of a "
+                    "trial as --output_dir"
+                )
+
+    def _check_export(self) -> None:
+        for name, default in (("export_format", "saved_model"), ("export_weights", None)):
+            value = getattr(self, name)
+            if value != default and not self.export_dir:
+                raise FlagError(f"--{name}={value}: expected --export_dir")
+        if self.export_weights == "float16" and self.export_format != "tflite":
+            raise FlagError("--export_weights=float16: expected --export_format=tflite")
+        for name in ("do_train", "export_dir"):
+            if self.exported_model and getattr(self, name):
+                raise FlagError(
+                    f"--exported_model: expected no --{name}; an exported model evaluates and predicts"
+                )
+
+    def fill(self, recipe: Recipe | None, defaults: Mapping[str, Any]) -> Self:
+        """Returns the options with the values of those that the user left out.
+
+        Args:
+            recipe: recipe of the training, if one is asked for.
+            defaults: the task's own defaults.
+
+        Raises:
+            InputError: a file of the trained folder is damaged.
+        """
+        values = {**_DEFAULTS, **defaults, **self._stored_values(recipe)}
+        for one, other in _EXCLUSIVE:
+            if any(getattr(self, name, None) is not None for name in (one, other)):
+                values = {name: value for name, value in values.items() if name not in (one, other)}
+            elif values.get(one) is not None:
+                values.pop(other, None)
+        missing = {
+            name: value
+            for name, value in values.items()
+            if hasattr(self, name) and getattr(self, name) is None
+        }
+        filled = dataclasses.replace(self, **missing)
+        if recipe:
+            print(f"recipe of the paper: {filled._describe(recipe)}")
+        return filled
+
+    def _stored_values(self, recipe: Recipe | None) -> dict[str, Any]:
+        """Returns the values of the recipe, or those of the model that is used without training."""
+        if recipe:
+            values = dataclasses.asdict(recipe)
+            if self.num_train_steps is not None or self.num_train_epochs is not None:
+                # In a training of another length the warm-up is the same fraction.
+                values["warmup_steps"] = None
+                values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
+        elif self.exported_model:
+            values = read_folder(self.model_dir, self.OF_MODEL)
+        elif self.do_train:
+            values = {}
+        else:
+            with name_remedy():
+                values = read_folder(self.output_dir, self.OF_MODEL)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _describe(self, recipe: Recipe) -> str:
+        names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")
+        given = {name: getattr(self, name) for name in names}
+        return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)

@@ -1,0 +1,335 @@
+"""Tasks on texts: classification, regression and multiple choice."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.conversion import stored_labels
+from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
+from albert_tf.data.fine_tuning.task import Task, TaskKind
+from albert_tf.data.fine_tuning.tsv import Example, Labels
+from albert_tf.data.pipeline import evaluation_batches, restore_order
+from albert_tf.errors import InputError
+from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
+from albert_tf.export import (
+    export_classifier,
+    export_multiple_choice,
+    export_regressor,
+)
+from albert_tf.export.assets import json_asset
+from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
+from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.tasks.common import has_checkpoint
+from albert_tf.tasks.fine_tuning import prediction_files
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.line_prediction import predict_lines
+from albert_tf.tasks.fine_tuning.task import FineTuningTask
+from albert_tf.tasks.fine_tuning.text_data import check_label_metadata
+from albert_tf.tasks.trained_folder import (
+    LABEL_METADATA_FILE,
+    LabelMetadata,
+    find_label_metadata,
+)
+from albert_tf.tasks.training_options import fixed_length
+from albert_tf.tokenization import Tokenizer
+from albert_tf.training import Evaluator
+
+
+class ExampleSet(NamedTuple):
+    """One set of a split.
+
+    Attributes:
+        name: e.g. `matched`; empty for the only set of a split.
+        examples: examples of the set.
+        features: the same examples as ids.
+    """
+
+    name: str
+    examples: list[Example]
+    features: Features
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of its metrics."""
+        return _prefix(self.name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextTask(FineTuningTask):
+    """A task whose examples are texts or pairs of texts with one of several labels.
+
+    Attributes:
+        row: row of the table of tasks.
+        metadata: meaning of the model's outputs.
+        sets: sets of each split that the run reads.
+    """
+
+    options: ClassificationOptions
+    row: Task
+    metadata: LabelMetadata
+    sets: Mapping[str, Sequence[ExampleSet]]
+
+    loss = ClassificationLoss()
+
+    # What the kinds of tasks differ in.
+
+    @staticmethod
+    def encode(
+        examples: Sequence[Example],
+        labels: Labels,
+        tokenizer: Tokenizer,
+        options: ClassificationOptions,
+    ) -> Features:
+        """Converts examples to ids."""
+        return encode_examples(examples, labels, tokenizer, options.max_seq_length)
+
+    def outputs(self, logits: np.ndarray) -> np.ndarray:
+        """Maps logits (n, k) to what is reported of them (n, k)."""
+        return tf.nn.softmax(logits).numpy()
+
+    def predictions(self, outputs: np.ndarray) -> np.ndarray:
+        """Maps outputs (n, k) to predictions (n,) that are compared with the labels."""
+        return outputs.argmax(axis=-1)
+
+    def names(self, predictions: np.ndarray) -> list[str]:
+        """Returns predictions (n,) as text."""
+        return [self.metadata.labels[prediction] for prediction in predictions]
+
+    def example_of_line(self, fields: Sequence[str]) -> Example | None:
+        """Makes an example of the fields of a line; None if their number is wrong."""
+        if len(fields) > 1 + self.metadata.pairs:
+            return None
+        return Example("", *fields)
+
+    @property
+    def line_format(self) -> str:
+        """The expected fields of a line, in words."""
+        pairs = self.metadata.pairs
+        return "text_a or text_a, tab, text_b" if pairs else "a text without a tab"
+
+    def read_exported(self, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits (n, k) of an exported model."""
+        return outputs["logits"]
+
+    # What they share.
+
+    def check_labels(self) -> None:
+        """Checks that the model that the run starts from has the task's labels.
+
+        Raises:
+            InputError: it has others, or has them in another order.
+        """
+        options, labels = self.options, self.metadata.labels
+        check_label_metadata(options, self.metadata)
+        if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
+            return
+        noted = find_label_metadata(options.init_checkpoint)
+        received = noted.labels if noted else stored_labels(options.init_checkpoint)
+        # A head of another size is reported with its shape.
+        if received != labels and len(received) == len(labels):
+            raise InputError(
+                f"--init_checkpoint={options.init_checkpoint}: its head is of the classes "
+                f"{', '.join(received)}; this task's are {', '.join(labels)}; --reset_head "
+                "initialises a new head"
+            )
+
+    def write_label_metadata(self) -> None:
+        """Writes `task.json`."""
+        path = os.path.join(self.options.output_dir, LABEL_METADATA_FILE)
+        files.write_json(path, dataclasses.asdict(self.metadata))
+
+    def evaluate(self, evaluator: Evaluator) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """Returns the metrics on all dev sets, and the logits of each set."""
+        names = (*self.row.metrics, *self.row.more_metrics)
+        metrics, logits = {}, {}
+        for dev_set in self.sets["dev"]:
+            of_set = logits[dev_set.name] = self._predict(evaluator, dev_set)
+            label_ids = dev_set.features.labels["label_ids"]
+            predictions = self.predictions(self.outputs(of_set))
+            values = compute_metrics(names, label_ids, predictions)
+            values["loss"] = self._mean_loss(of_set, label_ids)
+            values |= self._evaluate_subsets(dev_set, predictions)
+            metrics |= {dev_set.prefix + name: value for name, value in values.items()}
+        return metrics, logits
+
+    def is_collapsed(self, predictions: Mapping[str, np.ndarray]) -> bool | None:
+        """Returns whether the model gives all rows of the main dev set the same answer."""
+        if not self.metadata.labels:
+            return None
+        main_set = self.sets["dev"][0]
+        logits, label_ids = predictions[main_set.name], main_set.features.labels["label_ids"]
+        return is_collapsed(self.outputs(logits), label_ids, self._mean_loss(logits, label_ids))
+
+    def write_evaluation(
+        self, metrics: Mapping[str, float], predictions: Mapping[str, np.ndarray]
+    ) -> None:
+        """Writes predictions and confusion matrices."""
+        for dev_set in self.sets["dev"]:
+            outputs = self.outputs(predictions[dev_set.name])
+            self._write_predictions("eval_predictions", dev_set, outputs)
+            if self.metadata.labels:
+                prediction_files.write_confusion_matrix(
+                    self._path("confusion_matrix", dev_set),
+                    self.metadata.labels,
+                    dev_set.features.labels["label_ids"],
+                    self.predictions(outputs),
+                )
+
+    def predict(self, evaluator: Evaluator) -> None:
+        """Predicts the test sets; writes the predictions and the leaderboard's files."""
+        for test_set in self.sets["test"]:
+            outputs = self.outputs(self._predict(evaluator, test_set))
+            print(f"predictions in {self._write_predictions('test_results', test_set, outputs)}")
+            submission = prediction_files.write_submission(
+                self.options.output_dir,
+                self.row,
+                test_set.name,
+                test_set.examples,
+                self.names(self.predictions(outputs)),
+            )
+            if submission:
+                print(f"for the leaderboard {submission}")
+
+    def assets(self) -> dict[str, bytes]:
+        """Returns the label metadata."""
+        return {LABEL_METADATA_FILE: json_asset(dataclasses.asdict(self.metadata))}
+
+    def predict_lines(self, model: keras.Model) -> None:
+        """Answers the lines of `--predict_file` on standard output."""
+        if self.options.predict_file:
+            predict_lines(self, model)
+
+    def _predict(self, evaluator: Evaluator, examples: ExampleSet) -> np.ndarray:
+        """Returns the logits, float32 (n, k), in the order of the examples."""
+        batches, order = evaluation_batches(
+            examples.features, self.options.eval_batch_size, fixed_length(self.options)
+        )
+        return restore_order(evaluator.predict(batches), order)
+
+    def _mean_loss(self, logits: np.ndarray, label_ids: np.ndarray) -> float:
+        return float(batch_loss(self.loss, {"label_ids": label_ids}, logits))
+
+    def _evaluate_subsets(self, dev_set: ExampleSet, predictions: np.ndarray) -> dict[str, float]:
+        """Returns the metrics of each subset of a set that has several."""
+        subset_of_row = np.array([example.subset for example in dev_set.examples])
+        subsets = np.unique(subset_of_row)
+        if len(subsets) < 2:
+            return {}
+        label_ids = dev_set.features.labels["label_ids"]
+        results = {}
+        for subset in subsets:
+            rows = subset_of_row == subset
+            values = compute_metrics(self.row.metrics, label_ids[rows], predictions[rows])
+            results |= {_prefix(subset) + name: value for name, value in values.items()}
+        return results
+
+    def _write_predictions(self, name: str, examples: ExampleSet, outputs: np.ndarray) -> str:
+        path = self._path(name, examples)
+        names = self.names(self.predictions(outputs))
+        prediction_files.write_predictions(
+            path, examples.examples, names, self.metadata.labels, outputs
+        )
+        return path
+
+    def _path(self, name: str, examples: ExampleSet) -> str:
+        name = f"{name}_{examples.name}" if examples.name else name
+        return os.path.join(self.options.output_dir, f"{name}.tsv")
+
+
+class _Classification(TextTask):
+    def make_model(self, encoder, seed) -> AlbertClassifier:
+        dropout, dtype = self.options.classifier_dropout, self.options.mixed_precision
+        return AlbertClassifier(encoder, len(self.metadata.labels), dropout, seed, dtype=dtype)
+
+    def export(self, model, details) -> dict[str, str]:
+        return export_classifier(
+            model,
+            self.metadata.labels,
+            self.tokenizer,
+            self.options.export_dir,
+            self.options.max_seq_length,
+            self.metadata.pairs,
+            details,
+        )
+
+
+class _Regression(TextTask):
+    loss = RegressionLoss()
+
+    def make_model(self, encoder, seed) -> AlbertClassifier:
+        dropout, dtype = self.options.classifier_dropout, self.options.mixed_precision
+        return AlbertClassifier(encoder, 1, dropout, seed, dtype=dtype)
+
+    def outputs(self, logits) -> np.ndarray:
+        return logits
+
+    def predictions(self, outputs) -> np.ndarray:
+        return outputs[:, 0]
+
+    def names(self, predictions) -> list[str]:
+        return [f"{prediction:.6f}" for prediction in predictions]
+
+    def read_exported(self, outputs) -> tf.Tensor:
+        return outputs["score"][:, None]
+
+    def export(self, model, details) -> dict[str, str]:
+        return export_regressor(
+            model,
+            self.tokenizer,
+            self.options.export_dir,
+            self.options.max_seq_length,
+            self.metadata.pairs,
+            details,
+        )
+
+
+class _MultipleChoice(TextTask):
+    @staticmethod
+    def encode(examples, labels, tokenizer, options) -> Features:
+        return encode_choices(
+            examples, labels, tokenizer, options.max_seq_length, options.max_qa_length
+        )
+
+    def make_model(self, encoder, seed) -> AlbertMultipleChoice:
+        dropout, dtype = self.options.classifier_dropout, self.options.mixed_precision
+        return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
+
+    def example_of_line(self, fields) -> Example | None:
+        texts = 1 + self.metadata.pairs
+        if len(fields) != texts + len(self.metadata.labels):
+            return None
+        return Example("", *fields[:texts], choices=tuple(fields[texts:]))
+
+    @property
+    def line_format(self) -> str:
+        texts = "text_a, text_b" if self.metadata.pairs else "text_a"
+        return f"{texts} and {len(self.metadata.labels)} choices with tabs between them"
+
+    def export(self, model, details) -> dict[str, str]:
+        return export_multiple_choice(
+            model,
+            self.metadata.labels,
+            self.tokenizer,
+            self.options.export_dir,
+            self.options.max_seq_length,
+            self.options.max_qa_length,
+            details,
+        )
+
+
+TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
+    "classification": _Classification,
+    "regression": _Regression,
+    "multiple_choice": _MultipleChoice,
+}
+
+
+def _prefix(set_name: str) -> str:
+    """Returns the prefix of the metrics of a set or a subset."""
+    return f"{set_name}_" if set_name else ""
