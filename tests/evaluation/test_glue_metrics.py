@@ -41,7 +41,7 @@ def test_correlations_follow_the_definitions():
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-6])
-def test_scores_that_are_nearly_the_same_give_a_number_without_a_warning(spread):
+def test_nearly_constant_scores_give_no_warning(spread):
     labels = np.linspace(0, 5, 50, dtype=np.float32)
     scores = np.float32(2.5) + np.float32(spread) * np.float32(np.arange(50) % 3)
     with warnings.catch_warnings():
@@ -52,7 +52,7 @@ def test_scores_that_are_nearly_the_same_give_a_number_without_a_warning(spread)
 
 @pytest.mark.parametrize("predicted", [0, 1])
 @pytest.mark.parametrize("labels", [LABELS, np.zeros_like(LABELS), np.ones_like(LABELS)])
-def test_a_single_class_gives_numbers_without_a_warning(labels, predicted):
+def test_a_single_class_gives_no_warning(labels, predicted):
     predictions = np.full_like(labels, predicted)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -62,7 +62,7 @@ def test_a_single_class_gives_numbers_without_a_warning(labels, predicted):
     assert values["f1"] == pytest.approx(2 * labels.mean() / (1 + labels.mean()) * predicted)
 
 
-def test_perfect_predictions_are_the_best_of_all():
+def test_perfect_predictions_have_the_highest_metrics():
     assert compute_metrics(list(METRICS), LABELS, LABELS) == dict.fromkeys(METRICS, 1.0)
     worse = compute_metrics(list(METRICS), LABELS, 1 - LABELS)
     assert all(value < 1.0 for value in worse.values())
@@ -83,7 +83,7 @@ def test_perfect_predictions_are_the_best_of_all():
         (np.linspace(0.3, 0.7, 17), False),
     ],
 )
-def test_model_that_answers_all_alike_has_collapsed(probabilities, collapsed):
+def test_model_with_one_answer_has_collapsed(probabilities, collapsed):
     both = np.stack([1 - probabilities, probabilities], axis=1)
     assert is_collapsed(both, LABELS, loss(both, LABELS)) == collapsed
 
@@ -92,11 +92,11 @@ def loss(probabilities, labels):
     return -np.log(probabilities[np.arange(len(labels)), labels]).mean()
 
 
-def test_labels_of_one_class_tell_no_collapse():
+def test_no_collapse_with_labels_of_one_class():
     assert not is_collapsed(np.full((5, 2), 0.5), np.zeros(5, np.int64), math.log(2))
 
 
-def test_choices_that_are_all_as_good_have_collapsed():
+def test_collapse_of_multiple_choice():
     rng = np.random.default_rng(0)
     probabilities = 0.25 + rng.uniform(-1e-3, 1e-3, (100, 4))
     labels = rng.integers(0, 4, 100)

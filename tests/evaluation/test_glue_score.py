@@ -9,10 +9,10 @@ RESULTS = {
 }
 
 
-def test_a_task_counts_by_the_mean_of_its_official_metrics():
+def test_task_score_is_the_mean_of_the_official_metrics():
     scores = {name: task_score(name, results) for name, results in RESULTS.items()}
     assert scores == pytest.approx({"cola": 0.5, "mrpc": 0.85, "mnli": 0.75})
 
 
-def test_tasks_count_alike():
+def test_glue_score_weights_tasks_equally():
     assert glue_score(RESULTS) == pytest.approx((0.5 + 0.85 + 0.75) / 3)

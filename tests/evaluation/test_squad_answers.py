@@ -49,7 +49,7 @@ def rank(rows=ROWS, n_best_size=20, version_2_with_negative=True, null_is_span=F
     return rank_answers(IDS, CONTEXTS, spans, n_best_size, version_2_with_negative)
 
 
-def test_answers_are_cut_from_the_passage_and_differ():
+def test_answers_are_different_parts_of_the_passage():
     answers = rank()
     assert [answer.text for answer in answers.nbest["first"]] == ["Ab", "Éf", "d"]
     assert [answer.text for answer in answers.nbest["third"]] == ["x"]
@@ -82,7 +82,7 @@ def test_null_odds_are_the_lowest_null_score():
     assert rank().null_odds == {"first": -0.5, "second": 1e6, "third": 4.0}
 
 
-def test_null_odds_of_a_span_are_less_the_best_answer():
+def test_null_odds_subtract_the_best_answer():
     odds = rank(null_is_span=True).null_odds
     assert odds == {"first": -0.5 - 5.0, "second": 1e6 + 2e6, "third": 4.0 + 3.0}
 
@@ -117,7 +117,7 @@ def random_answers(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_reported_scores_are_those_of_the_written_files(tmp_path, seed):
+def test_reported_scores_match_the_written_files(tmp_path, seed):
     golds, answers = random_answers(seed)
     threshold = find_null_threshold(golds, answers)
     write_answers(str(tmp_path), answers, threshold)
@@ -135,7 +135,7 @@ def test_reported_scores_are_those_of_the_written_files(tmp_path, seed):
         assert evaluate_answers(golds, answers, other)["f1"] <= reported["f1"] + 1e-9
 
 
-def test_best_threshold_is_that_before_answers_are_taken_back():
+def test_best_threshold_is_of_the_unfiltered_answers():
     golds, answers = random_answers(0)
     before = evaluate_v2(golds, answers.predictions(), answers.null_odds)
     reported = evaluate_answers(golds, answers, -100.0)
@@ -164,7 +164,7 @@ def test_files_of_version_1(tmp_path):
     }
 
 
-def test_spans_of_other_questions_change_nothing():
+def test_spans_of_other_questions_do_not_matter():
     spans = make_spans(ROWS)
     keep = spans.examples == 0
     alone = dataclasses.replace(

@@ -78,23 +78,23 @@ def test_an_empty_prediction_is_right_where_there_is_no_answer():
     }
 
 
-def test_the_most_similar_answer_counts():
+def test_most_similar_answer_counts():
     results = evaluate_v1({"q": ["x", "big red dog", "a dog"]}, {"q": "red dog"})
     assert results == pytest.approx({"exact_match": 0.0, "f1": 80.0})
 
 
 @pytest.mark.parametrize("text", ["「東京」、。", "«Нет»…", "“x” – y’s", "١٢٫٥"])
-def test_punctuation_of_other_languages_stays(text):
+def test_punctuation_of_other_languages_is_kept(text):
     assert normalize_answer(text) == text.lower()
 
 
-def test_questions_of_one_kind_have_no_results_of_the_other():
+def test_no_results_for_an_empty_set_of_questions():
     results = evaluate_v2({"q": []}, {"q": "x"}, {"q": 0.5})
     assert not any(name.startswith(("HasAns_", "pr_")) for name in results)
     assert results["best_exact"] == 100.0
 
 
-def test_a_question_without_a_prediction_lowers_recall_alone():
+def test_question_without_a_prediction_only_lowers_recall():
     golds = {"a": ["x"], "b": ["y"], "c": ["z"]}
     results = evaluate_v2(golds, {"a": "x", "c": "z"}, {"a": 0.1, "b": 0.2, "c": 0.3})
     assert results["exact"] == results["HasAns_exact"] == 100.0

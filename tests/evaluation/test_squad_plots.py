@@ -26,7 +26,7 @@ def test_pictures(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_there_are_none_of_questions_that_there_are_not(tmp_path):
+def test_no_pictures_of_empty_sets(tmp_path):
     pytest.importorskip("matplotlib")
     for questions, names in (("ab", HISTOGRAMS[:1] + CURVES), ("cd", HISTOGRAMS[1:])):
         (tmp_path / questions).mkdir()
@@ -43,6 +43,6 @@ def test_equal_questions_give_equal_files(tmp_path):
     assert contents[0] == contents[1]
 
 
-def test_without_matplotlib_there_are_none(tmp_path, monkeypatch):
+def test_nothing_is_drawn_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert draw(tmp_path, "abcd") == []

@@ -41,7 +41,7 @@ def paths(tmp_path):
     return make
 
 
-def test_the_data_tell_the_version(paths):
+def test_version_is_detected(paths):
     data, predictions, _ = paths()
     results = score_predictions_file(data, predictions)
     assert results["total"] == 3
@@ -54,7 +54,7 @@ def test_the_data_tell_the_version(paths):
     assert results["HasAns_total"] == results["total"] == 2
 
 
-def test_null_odds_give_thresholds_and_take_answers_back(paths):
+def test_null_odds_give_thresholds_and_discard_answers(paths):
     results = score_predictions_file(*paths())
     assert results["best_exact_thresh"] == -1.5
     assert results["best_f1_thresh"] == 0.5
@@ -64,7 +64,7 @@ def test_null_odds_give_thresholds_and_take_answers_back(paths):
     assert taken_back["f1"] == pytest.approx((100 + 0 + 100) / 3)
 
 
-def test_pictures_are_of_what_is_scored(paths, tmp_path):
+def test_pictures_show_the_scored_predictions(paths, tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "plots").mkdir()
     plots = str(tmp_path / "plots")
@@ -72,7 +72,7 @@ def test_pictures_are_of_what_is_scored(paths, tmp_path):
     assert len(list((tmp_path / "plots").glob("*.png"))) == 5
 
 
-def test_ids_that_one_file_lacks_are_counted_in_a_line(paths, capsys):
+def test_missing_ids_are_counted(paths, capsys):
     data, predictions, _ = paths(predictions={"a": "cat", "x": "1", "y": "2"})
     results = score_predictions_file(data, predictions)
     assert results["total"] == 1
@@ -100,7 +100,7 @@ def test_ids_that_one_file_lacks_are_counted_in_a_line(paths, capsys):
         ),
     ],
 )
-def test_a_bad_predictions_file_gives_one_line(paths, content, message):
+def test_malformed_predictions_are_refused(paths, content, message):
     data, predictions, _ = paths(predictions=content)
     with pytest.raises(InputError, match=message) as caught:
         score_predictions_file(data, predictions)
@@ -120,7 +120,7 @@ def test_a_bad_predictions_file_gives_one_line(paths, content, message):
         ({"a": 1}, r"2 questions that have a prediction are missing \(b, c\)"),
     ],
 )
-def test_bad_null_odds_give_one_line(paths, content, message):
+def test_malformed_null_odds_are_refused(paths, content, message):
     data, predictions, null_odds = paths(null_odds=content)
     with pytest.raises(InputError, match=message) as caught:
         score_predictions_file(data, predictions, null_odds)
@@ -128,13 +128,13 @@ def test_bad_null_odds_give_one_line(paths, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_null_odds_are_of_version_2(paths):
+def test_null_odds_need_version_2(paths):
     data, predictions, null_odds = paths(questions="ab")
     with pytest.raises(InputError, match=r"null odds are of SQuAD 2\.0"):
         score_predictions_file(data, predictions, null_odds)
 
 
-def test_an_absent_file_is_named(paths, tmp_path):
+def test_missing_file_is_named(paths, tmp_path):
     data, _, _ = paths()
     with pytest.raises(InputError, match=r"absent\.json"):
         score_predictions_file(data, str(tmp_path / "absent.json"))

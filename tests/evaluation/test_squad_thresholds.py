@@ -29,7 +29,7 @@ def total(scores, null_odds, has_answer, threshold):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_searched_threshold_is_the_lowest_of_the_best(seed):
+def test_searched_threshold_is_the_lowest_best_one(seed):
     scores, _, null_odds, has_answer = random_questions(seed)
     found = search_threshold(scores, null_odds, has_answer)
     levels = [min(null_odds.values()) - 1, *sorted(set(null_odds.values()))]
@@ -58,12 +58,12 @@ def official_loop(scores, predictions, null_odds, has_answer):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_official_threshold_is_that_of_the_loop_to_the_bit(seed):
+def test_official_threshold_equals_the_loop_exactly(seed):
     questions = random_questions(seed)
     assert official_best_threshold(*questions) == official_loop(*questions)
 
 
-def test_official_and_searched_threshold_are_equal_where_no_odds_are():
+def test_official_and_searched_threshold_agree_without_ties():
     for seed in range(30):
         scores, predictions, null_odds, has_answer = random_questions(seed)
         null_odds = {name: odd + index / 100 for index, (name, odd) in enumerate(null_odds.items())}
@@ -74,14 +74,14 @@ def test_official_and_searched_threshold_are_equal_where_no_odds_are():
         assert found == official or found < min(null_odds.values())
 
 
-def test_where_answering_none_is_best_the_threshold_is_below_all():
+def test_threshold_below_all_if_no_answer_is_best():
     odds = {"a": -3.0, "b": -2.0}
     found = search_threshold({"a": 0.0, "b": 0.0}, odds, {"a": False, "b": False})
     assert found < -3.0
     assert found == pytest.approx(-3.0)
 
 
-def test_a_threshold_does_not_part_equal_odds():
+def test_threshold_does_not_separate_ties():
     scores = {"right": 1.0, "wrong": 0.0, "wrong too": 0.0}
     has_answer = {"right": True, "wrong": False, "wrong too": False}
     odds = {"right": 1.0, "wrong": 1.0, "wrong too": 1.0}
@@ -90,7 +90,7 @@ def test_a_threshold_does_not_part_equal_odds():
     assert search_threshold(scores, odds, has_answer) < 1.0
 
 
-def test_margin_changes_nothing_but_rounding():
+def test_margin_keeps_the_answered_questions():
     odds = {"a": -3.0, "b": 1.0, "c": 2.0, "d": 2.0}
     assert with_margin(1.0, odds) == 1.5
     assert with_margin(2.0, odds) == 2.0
@@ -98,7 +98,7 @@ def test_margin_changes_nothing_but_rounding():
     assert with_margin(below, odds) == below
 
 
-def test_the_questions_at_the_threshold_stay_answered():
+def test_question_at_the_threshold_is_answered():
     scores = {"a": 0.25, "b": 0.5, "c": 0.75}
     has_answer = dict.fromkeys(scores, True)
     assert apply_threshold(scores, {"a": 0.0, "b": 1.0, "c": 2.0}, has_answer, 1.0) == {

@@ -30,7 +30,7 @@ def test_learns_evaluates_and_predicts(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_replicas_learn_evaluate_and_predict_what_one_device_does(data, tmp_path):
+def test_replicas_match_one_device(data, tmp_path):
     # 60 and 30 rows in sevens: the last batches are not full, and none has equal halves.
     options = make_options(
         data,
@@ -63,7 +63,7 @@ def test_replicas_learn_evaluate_and_predict_what_one_device_does(data, tmp_path
     np.testing.assert_allclose(*outputs, atol=1e-4)
 
 
-def test_label_that_training_does_not_know(data, tmp_path):
+def test_unknown_dev_label_is_refused(data, tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_text("label\ttext_a\nanimal\tthe cat\nstone\ta flint\n")
     with pytest.raises(InputError, match=r"dev\.tsv, line 3: .*'stone'"):
@@ -71,14 +71,14 @@ def test_label_that_training_does_not_know(data, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_vocabulary_of_another_size(data, tmp_path):
+def test_vocabulary_of_wrong_size_is_refused(data, tmp_path):
     config = tmp_path / "albert_config.json"
     tiny_config().to_json_file(str(config))
     with pytest.raises(InputError, match=r"words\.model has 50 pieces; .* says vocab_size 97"):
         run(make_options(data, tmp_path / "out", albert_config_file=str(config)))
 
 
-def test_checkpoint_of_another_shape(data, tmp_path):
+def test_checkpoint_of_wrong_shape_is_refused(data, tmp_path):
     encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2, intermediate_size=81))
     Checkpoints(str(tmp_path / "init"), variables_by_path(encoder.weights), 1).save(1)
     with pytest.raises(InputError, match=r"--init_checkpoint: .*intermediate/kernel' has shape"):
@@ -114,7 +114,7 @@ def test_folder_of_another_kind_of_run_is_refused(data, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_evaluation_of_what_was_never_trained(data, tmp_path):
+def test_evaluation_needs_a_trained_folder(data, tmp_path):
     with pytest.raises(InputError, match=r"--output_dir=.*: holds no classifier"):
         run(make_options(data, tmp_path, do_train=False))
 
@@ -182,6 +182,6 @@ def test_folder_without_a_checkpoint_is_not_locked_to_its_options(data, classifi
         ),
     ],
 )
-def test_flags_that_make_no_sense_are_refused(data, tmp_path, changes, message):
+def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
     with pytest.raises(FlagError, match=message):
         make_options(data, tmp_path, **changes)

@@ -46,7 +46,7 @@ def test_recipe_of_the_paper_is_that_of_the_table():
     assert set(PAPER) <= set(TASKS)
 
 
-def test_every_value_of_the_recipe_gives_way(capsys):
+def test_flags_override_the_recipe(capsys):
     given = {
         "learning_rate": 1e-4,
         "train_batch_size": 7,
@@ -62,19 +62,19 @@ def test_every_value_of_the_recipe_gives_way(capsys):
     assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
 
 
-def test_recipe_of_another_length_keeps_the_part_that_is_warm_up():
+def test_recipe_with_another_length_keeps_the_warmup_proportion():
     options = make(recipe="paper", num_train_epochs=2.0).complete()
     assert (options.num_train_steps, options.num_train_epochs) == (None, 2.0)
     assert (options.warmup_steps, options.warmup_proportion) == (None, 0.1)
 
 
-def test_without_recipe_steps_take_the_place_of_epochs():
+def test_steps_replace_the_default_epochs():
     options = make(num_train_steps=9, warmup_steps=2).complete()
     assert (options.num_train_steps, options.num_train_epochs) == (9, None)
     assert (options.warmup_steps, options.warmup_proportion) == (2, None)
 
 
-def test_without_training_the_folder_has_to_know_the_task(tmp_path):
+def test_folder_without_a_task_is_refused(tmp_path):
     options = ClassificationOptions(output_dir=str(tmp_path), do_eval=True)
     with pytest.raises(FlagError, match="holds no classifier"):
         options.complete()
@@ -99,12 +99,12 @@ def test_tfds_needs_no_folder():
         ({"max_qa_length": 9}, (128, 9)),
     ],
 )
-def test_lengths_without_flags_leave_room_for_what_a_choice_is_about(changes, lengths):
+def test_default_lengths_leave_room_for_the_passage(changes, lengths):
     options = make(**changes).complete()
     assert (options.max_seq_length, options.max_qa_length) == lengths
 
 
-def test_level_is_of_race_alone():
+def test_race_level_needs_race():
     with pytest.raises(FlagError, match="--race_level=high: expected --task_name=race"):
         make(race_level="high")
 
@@ -112,6 +112,6 @@ def test_level_is_of_race_alone():
 @pytest.mark.parametrize(
     "changes", [{}, {"do_train": False, "exported_model": "ids", "do_eval": True}]
 )
-def test_what_is_written_needs_a_folder(changes):
+def test_output_dir_is_required_to_write_files(changes):
     with pytest.raises(FlagError, match=r"^expected --output_dir; received none$"):
         make(output_dir=None, **changes)

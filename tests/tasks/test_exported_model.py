@@ -92,7 +92,7 @@ def test_assets_under_the_former_name_of_the_run_options(exported, tmp_path, mon
     assert capsys.readouterr().out.split("\t")[0] in ("animal", "plant")
 
 
-def test_vocabulary_with_a_flipped_bit_is_refused(exported, tmp_path):
+def test_damaged_vocabulary_is_refused(exported, tmp_path):
     folder = shutil.copytree(exported / "ids" / "1", tmp_path / "copy")
     vocabulary = folder / "assets" / "vocabulary.model"
     content = bytearray(vocabulary.read_bytes())
@@ -146,7 +146,7 @@ def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
     assert again == pytest.approx(metrics, abs=1e-5)
 
 
-def test_file_for_phones_lies_with_its_labels_and_vocabulary(data, trained, tmp_path):
+def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
     told = {"do_train": False, "export_dir": str(tmp_path), "export_format": "tflite"}
     run(make_options(data, trained, **told, export_weights="float16", **pair_files(data)))
     folder = tmp_path / "tflite" / "1"
@@ -178,7 +178,7 @@ def test_file_for_phones_lies_with_its_labels_and_vocabulary(data, trained, tmp_
         ),
     ],
 )
-def test_flags_that_cannot_be_meant(exported, tmp_path, changes, message):
+def test_contradictory_flags_are_refused(exported, tmp_path, changes, message):
     values = {"exported_model": str(exported / "ids" / "1"), "predict_file": "-", **changes}
     with pytest.raises(FlagError, match=message):
         run(ClassificationOptions(output_dir=str(tmp_path), **values))
@@ -189,7 +189,7 @@ def test_exported_model_does_not_train(data, exported, tmp_path):
         make_options(data, tmp_path, exported_model=str(exported / "ids" / "1"))
 
 
-def test_folder_that_is_no_saved_model(data, exported, tmp_path):
+def test_folder_without_a_saved_model_is_refused(data, exported, tmp_path):
     folder = tmp_path / "broken"
     (folder / "assets").mkdir(parents=True)
     for path in pathlib.Path(exported / "ids" / "1" / "assets").iterdir():

@@ -99,7 +99,7 @@ METRICS = {
         ("WNLI", ("accuracy",), 71, 146, "WNLI.tsv"),
     ],
 )
-def test_metrics_are_those_of_the_predictions(tmp_path, task, names, dev, test, submission):
+def test_metrics_match_the_predictions(tmp_path, task, names, dev, test, submission):
     metrics = run(make_options(tmp_path, task))
     assert set(metrics) == {*names, "loss"}
     rows = read_table(tmp_path / "out" / "eval_predictions.tsv")

@@ -36,7 +36,7 @@ def test_picture_beyond_local_disks(folder):
         assert file.read().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_without_matplotlib_there_is_none(folder, monkeypatch):
+def test_nothing_is_drawn_without_matplotlib(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert draw_learning_curve(str(folder), "accuracy") is None
     assert [path.name for path in folder.iterdir()] == ["metrics.jsonl"]

@@ -29,7 +29,7 @@ def test_submission_of_glue(tmp_path):
     ).read_text() == "index\tprediction\n7\tneutral\n9\tentailment\n"
 
 
-def test_scores_of_a_submission_are_within_the_scale(tmp_path):
+def test_scores_of_a_submission_are_clipped(tmp_path):
     write_submission(
         str(tmp_path), find_task("sts-b"), "", examples("0", "1", "2"), ["-0.2", "2.5", "5.01"]
     )
@@ -37,7 +37,7 @@ def test_scores_of_a_submission_are_within_the_scale(tmp_path):
     assert rows == ["index\tprediction", "0\t0.000000", "1\t2.500000", "2\t5.000000"]
 
 
-def test_answers_of_race_are_by_article(tmp_path):
+def test_race_answers_are_grouped_by_article(tmp_path):
     guids = ("high1.txt-0", "high1.txt-1", "middle-2.txt-0")
     path = write_submission(str(tmp_path), find_task("race"), "", examples(*guids), ["A", "D", "B"])
     with open(path, encoding="utf-8") as file:

@@ -144,12 +144,12 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
         ({"num_trials": 2, "export_dir": "x"}, r"^--num_trials=2: expected no --export_dir"),
     ],
 )
-def test_flags_that_cannot_be_meant(data, tmp_path, changes, message):
+def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         run(make_options(data, tmp_path / "out", **changes))
 
 
-def test_folder_without_a_model(tmp_path):
+def test_folder_without_a_model_is_refused(tmp_path):
     options = make_options(tmp_path, tmp_path / "out", do_train=False, albert_config_file=None)
     with pytest.raises(InputError, match=r"holds no model that answers questions"):
         run(options)
@@ -166,13 +166,13 @@ def test_folder_without_a_model(tmp_path):
         ([("", [make_question("a", [("rose", 0)])])], r"none of 1 questions can be trained on"),
     ],
 )
-def test_files_that_nothing_can_be_learnt_from(data, tmp_path, paragraphs, message):
+def test_unusable_training_files_are_refused(data, tmp_path, paragraphs, message):
     path = write(tmp_path, *paragraphs)
     with pytest.raises(InputError, match=message):
         run(make_options(data, tmp_path / "out", train_file=path))
 
 
-def test_faults_are_counted_in_a_warning_and_no_hindrance(data, tmp_path, capsys):
+def test_faults_are_counted_in_warnings(data, tmp_path, capsys):
     long = make_question("c", [("rose", 4)], "which plant " * 500)
     path = write(
         tmp_path,
@@ -199,7 +199,7 @@ def test_faults_are_counted_in_a_warning_and_no_hindrance(data, tmp_path, capsys
     assert "questions about an empty passage: 1, skipped (d)" in warnings
 
 
-def test_answers_out_of_reach_are_counted_at_the_start(data, tmp_path, capsys):
+def test_too_long_answers_are_counted(data, tmp_path, capsys):
     words = "oak fern moss ivy rose"  # a piece each, or more
     path = write(
         tmp_path,
@@ -221,12 +221,12 @@ def test_answers_out_of_reach_are_counted_at_the_start(data, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])
-def test_beam_that_is_wider_than_a_window(data, tmp_path, name):
+def test_beam_wider_than_a_window_is_refused(data, tmp_path, name):
     with pytest.raises(FlagError, match=f"--{name}=1000000: expected at most 40"):
         run(make_options(data, tmp_path, "v2", **{name: 10**6}))
 
 
-def test_threshold_has_to_come_from_somewhere(data, tmp_path):
+def test_prediction_needs_a_threshold(data, tmp_path):
     out = tmp_path / "out"
     options = make_options(data, out, "v2", num_train_steps=1, do_eval=False, predict_file=None)
     run(options)
@@ -242,7 +242,7 @@ def test_threshold_has_to_come_from_somewhere(data, tmp_path):
         run(other)
 
 
-def test_recipe_is_that_of_the_version(data, tmp_path, capsys):
+def test_recipe_depends_on_the_version(data, tmp_path, capsys):
     for version, shown in (("v1", "num_train_steps 3649"), ("v2", "num_train_steps 8144")):
         options = make_options(data, tmp_path / version, version, recipe="paper")
         options = dataclasses.replace(options, num_train_steps=None, learning_rate=None)

@@ -22,7 +22,7 @@ from tests.helpers import tiny_config
 from tests.tasks.animals import make_options, pair_files, write_rows, write_vocabulary
 
 
-def test_prediction_needs_the_folder_alone(data, classifier, tmp_path, capsys):
+def test_prediction_needs_nothing_but_the_folder(data, classifier, tmp_path, capsys):
     test_file = str(data / "pairs-test.tsv")
     run(ClassificationOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
     alone = (classifier / "test_results.tsv").read_text()
@@ -58,7 +58,7 @@ def test_prediction_needs_the_folder_alone(data, classifier, tmp_path, capsys):
         ),
     ],
 )
-def test_finished_folder_keeps_what_its_weights_have_seen(
+def test_finished_folder_refuses_other_options(
     data, trained, tmp_path, monkeypatch, changes, message
 ):
     monkeypatch.chdir(tmp_path)
@@ -70,7 +70,7 @@ def test_finished_folder_keeps_what_its_weights_have_seen(
     assert before == {path: path.read_bytes() for path in trained.glob("*.*")}
 
 
-def test_folder_that_holds_nothing(tmp_path):
+def test_empty_folder_is_refused(tmp_path):
     options = ClassificationOptions(output_dir=str(tmp_path), predict_file="-")
     with pytest.raises(FlagError, match=rf"--output_dir={tmp_path}: holds no classifier"):
         run(options)
@@ -98,7 +98,7 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("is_pipe", [True, False])
-def test_lines_without_an_answer_leave_the_others_theirs(
+def test_lines_that_cannot_be_answered_do_not_affect_others(
     trained, tmp_path, monkeypatch, capsys, is_pipe
 ):
     lines = b"the old cat\n\none\ttwo\tthree\n  \ncaf\xe9\nthe old cat\n"
@@ -124,13 +124,13 @@ def test_lines_without_an_answer_leave_the_others_theirs(
     ]
 
 
-def test_dev_file_of_pairs_needs_training_on_pairs(data, tmp_path):
+def test_pairs_are_refused_after_training_on_single_texts(data, tmp_path):
     dev_file = pair_files(data)["dev_file"]
     with pytest.raises(InputError, match=r"--dev_file=.*: has a column 'text_b'; .* has none"):
         run(make_options(data, tmp_path / "out", dev_file=dev_file))
 
 
-def test_model_of_pairs_predicts_pairs(data, trained):
+def test_single_texts_are_refused_after_training_on_pairs(data, trained):
     test_file = str(data / "test.tsv")
     with pytest.raises(InputError, match=r"--test_file=.*: has no column 'text_b'; .* has one"):
         run(ClassificationOptions(output_dir=str(trained), do_predict=True, test_file=test_file))
@@ -182,7 +182,7 @@ def test_head_of_another_number_of_classes_is_refused(data, tmp_path):
         run(one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
 
 
-def test_trained_folder_of_another_task_starts_one_with_a_new_head(data, trained, tmp_path):
+def test_init_classifier_initialises_a_new_head(data, trained, tmp_path):
     folder, values = tmp_path / "second", {"albert_config_file": None, "spm_model_file": None}
     run(one_update(data, folder, **values, init_classifier=str(trained)))
     np.testing.assert_array_equal(word_embeddings(folder), word_embeddings(trained / "best"))
@@ -207,7 +207,7 @@ def test_damaged_config_of_init_classifier_names_its_flag(data, classifier, tmp_
 
 
 @pytest.mark.parametrize("name", ["albert_config.json", "vocabulary.model"])
-def test_init_classifier_that_lacks_a_file(data, classifier, tmp_path, name):
+def test_init_classifier_without_a_file_is_refused(data, classifier, tmp_path, name):
     (classifier / name).unlink()
     values = {"albert_config_file": None, "spm_model_file": None}
     with pytest.raises(InputError, match=r"^--init_classifier=.*: holds no classifier"):
@@ -233,7 +233,7 @@ def test_init_classifier_that_lacks_a_file(data, classifier, tmp_path, name):
         ({"do_train": False}, r"^--init_classifier: expected --do_train, and no --init_checkpoint"),
     ],
 )
-def test_init_classifier_brings_what_its_weights_go_with(
+def test_flags_that_contradict_init_classifier_are_refused(
     data, trained, tmp_path, monkeypatch, changes, message
 ):
     monkeypatch.chdir(tmp_path)
@@ -244,20 +244,20 @@ def test_init_classifier_brings_what_its_weights_go_with(
 
 
 @pytest.mark.parametrize("flag", ["albert_config_file", "spm_model_file", "predict_file"])
-def test_missing_file_names_its_flag_before_anything_is_trained(data, tmp_path, flag):
+def test_missing_file_is_reported_before_training(data, tmp_path, flag):
     with pytest.raises(InputError, match=rf"^--{flag}: .*absent"):
         run(make_options(data, tmp_path / "out", **{flag: "absent"}))
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(("name", "content"), [("run_options.json", "[]"), ("task.json", "{}")])
-def test_file_of_the_folder_that_is_none(classifier, name, content):
+def test_malformed_file_of_the_folder_is_refused(classifier, name, content):
     (classifier / name).write_text(content)
     with pytest.raises(InputError, match=rf"classifier/{name}: .*as --do_train writes it"):
         run(ClassificationOptions(output_dir=str(classifier), predict_file="-"))
 
 
-def test_vocabulary_with_a_flipped_bit_is_refused(data, classifier, tmp_path):
+def test_damaged_vocabulary_is_refused(data, classifier, tmp_path):
     vocabulary = classifier / "vocabulary.model"
     content = bytearray(vocabulary.read_bytes())
     content[-1] ^= 1
@@ -277,9 +277,7 @@ def test_vocabulary_with_a_flipped_bit_is_refused(data, classifier, tmp_path):
             run(options)
 
 
-def test_folder_of_a_version_without_checksums_is_compared_by_its_vocabulary(
-    data, classifier, tmp_path
-):
+def test_folder_of_an_earlier_version_predicts(data, classifier, tmp_path):
     values = json.loads((classifier / "run_options.json").read_text())
     del values["vocabulary_sha256"]
     (classifier / "run_options.json").unlink()
@@ -299,7 +297,7 @@ def write_theirs(folder, labels):
 
 
 @pytest.mark.parametrize("labels", [("plant", "animal"), ("0", "1"), ("Animal", "Plant")])
-def test_head_of_other_classes_is_refused(data, tmp_path, labels):
+def test_head_with_other_classes_is_refused(data, tmp_path, labels):
     write_theirs(tmp_path / "theirs", labels)
     options = make_options(
         data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"), num_train_steps=1
@@ -329,7 +327,7 @@ def test_head_without_known_classes_is_kept(data, tmp_path):
     make_task(options.complete(), options.load_tokenizer()).check_labels()
 
 
-def test_trained_head_of_another_order_is_refused(data, classifier, tmp_path):
+def test_trained_head_with_other_classes_is_refused(data, classifier, tmp_path):
     path = classifier / "task.json"
     path.write_text(path.read_text().replace("animal", "zebra"))
     checkpoint = str(classifier / "best")
@@ -403,7 +401,7 @@ time.sleep(600)
 """
 
 
-def test_doubtful_data_and_a_collapsed_training_are_named(data, tmp_path, capsys):
+def test_doubtful_data_and_a_collapsed_training_are_reported(data, tmp_path, capsys):
     train = (data / "train.tsv").read_text().splitlines()
     (tmp_path / "train.tsv").write_text("\n".join(train[:9]) + "\n")
     dev = [*train[:4], "the unseen\tanimal"]
@@ -439,12 +437,12 @@ def test_doubtful_data_and_a_collapsed_training_are_named(data, tmp_path, capsys
 
 
 @pytest.mark.parametrize("name", ["train_batch_size", "eval_batch_size"])
-def test_batch_that_no_memory_holds(data, tmp_path, name):
+def test_batch_size_is_limited(data, tmp_path, name):
     with pytest.raises(FlagError, match=f"--{name}=1000000000: expected at most 1048576"):
         make_options(data, tmp_path, **{name: 10**9})
 
 
-def test_init_classifier_that_is_none(data, tmp_path):
+def test_init_classifier_without_a_classifier_is_refused(data, tmp_path):
     options = make_options(data, tmp_path / "out", init_classifier=str(tmp_path))
     with pytest.raises(InputError, match=r"--init_classifier=.*: holds no classifier; expected a"):
         run(options)
@@ -455,9 +453,7 @@ def test_missing_init_checkpoint_names_its_flag(data, tmp_path):
         run(make_options(data, tmp_path / "out", init_checkpoint=str(tmp_path / "absent")))
 
 
-def test_early_stopping_among_the_ten_evaluations_that_nothing_else_asks_for(
-    data, tmp_path, capsys
-):
+def test_early_stopping_with_the_default_evaluation_interval(data, tmp_path, capsys):
     write_rows(tmp_path / "dev.tsv", 3, seed=7)
     options = make_options(
         data,

@@ -36,7 +36,7 @@ def test_median_best_and_spread_of_several_seeds(data, tmp_path, capsys):
     ("excludes", "collapsed", "median"),
     [(True, [0], 0.8), (False, [0], 0.7), (True, [0, 1], 0.7)],
 )
-def test_collapsed_trials_are_named_and_left_out_where_asked(
+def test_collapsed_trials_are_reported_and_excluded_on_request(
     data, tmp_path, capsys, excludes, collapsed, median
 ):
     def train(trial):
@@ -62,6 +62,6 @@ def test_collapsed_trials_are_named_and_left_out_where_asked(
     assert named in capsys.readouterr().out
 
 
-def test_excluding_of_one_training_makes_no_sense(data, tmp_path):
+def test_exclude_collapsed_needs_trials(data, tmp_path):
     with pytest.raises(FlagError, match="--exclude_collapsed: expected --num_trials of at least 2"):
         make_options(data, tmp_path, exclude_collapsed=True)

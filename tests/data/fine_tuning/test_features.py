@@ -43,7 +43,7 @@ def tokenizer():
 
 
 @pytest.mark.parametrize("job_name", JOBS)
-def test_features_equal_the_original_ones(tokenizer, job_name):
+def test_features_equal_the_originals(tokenizer, job_name):
     assert_agrees(compare_job(shared_path("golden"), tokenizer, job_name))
 
 
@@ -94,13 +94,13 @@ def test_single_text_keeps_its_front():
     assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
 
 
-def test_empty_second_text_leaves_its_room_to_the_first():
+def test_empty_second_text_takes_no_room():
     features = encode_examples([Example("0", number_text(50), "")], [], NumberTokenizer(), 7)
     assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
     assert features.first_lengths.tolist() == [7]
 
 
-def test_many_examples_are_encoded_block_by_block_in_order(monkeypatch):
+def test_many_examples_keep_their_order(monkeypatch):
     examples = [Example(str(row), str(10 + row)) for row in range(11)]
     whole = encode_examples(examples, [], NumberTokenizer(), 9)
     monkeypatch.setattr("albert_tf.data.fine_tuning.features._EXAMPLES_AT_ONCE", 4)
@@ -109,7 +109,7 @@ def test_many_examples_are_encoded_block_by_block_in_order(monkeypatch):
     assert blocks.input_ids[1::3].tolist() == list(range(10, 21))
 
 
-def test_length_without_room_for_a_pair_is_refused():
+def test_too_small_length_is_refused():
     with pytest.raises(ArgumentError, match=r"^max_seq_length=4: expected at least 5"):
         encode_examples([Example("0", "11")], [], NumberTokenizer(), 4)
 
@@ -125,7 +125,7 @@ def test_pair_lengths_are_those_of_dropping_one_token_at_a_time():
         assert pair_lengths(length_a, length_b, budget) == (kept_a, kept_b)
 
 
-def test_scores_are_labels():
+def test_scores_as_labels():
     examples = [Example("0", "11", None, "3.800"), Example("1", "12", None, "-2e1")]
     features = encode_examples(examples, Scores(), NumberTokenizer(), 9)
     assert features.labels["label_ids"].dtype == np.float32
@@ -159,7 +159,7 @@ def test_layout_of_choices():
     assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]
 
 
-def test_choices_need_room_beside_them():
+def test_choices_need_room_for_the_passage():
     examples = [Example("0", "11", "21", "A", ("31", "32"))]
     with pytest.raises(ArgumentError, match=r"^max_seq_length=9: expected at least 10"):
         encode_choices(examples, ("A", "B"), NumberTokenizer(), 9, max_qa_length=6)

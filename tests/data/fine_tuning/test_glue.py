@@ -58,7 +58,7 @@ def test_real_files_are_read_completely(name, split, rows):
     assert all((example.text_b is None) == (name in ("cola", "sst-2")) for example in examples)
 
 
-def test_majority_shares_of_real_files_are_the_published_ones():
+def test_majority_shares_equal_the_published_ones():
     folder = str(shared_path("data/glue"))
     shares = {}
     for name in ("cola", "mrpc", "sst-2"):
@@ -69,7 +69,7 @@ def test_majority_shares_of_real_files_are_the_published_ones():
 
 
 @pytest.mark.parametrize("job_name", JOBS)
-def test_rows_equal_the_original_ones(job_name):
+def test_rows_equal_the_originals(job_name):
     job, examples = read_original_job(job_name)
     assert len(examples) == job["n_examples"]
     labels = find_task(job["task_name"]).labels
@@ -95,7 +95,7 @@ def test_glue_layout_with_its_quirks(tmp_path):
     assert read("MRPC", tmp_path, "dev") == [Example("dev-1", '"One.', "Two.", "1")]
 
 
-def test_glue_label_that_is_none_is_refused(tmp_path):
+def test_unknown_glue_label_is_refused(tmp_path):
     (tmp_path / "SST-2").mkdir()
     (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\nfine\t1\nodd\t2\n")
     with pytest.raises(InputError, match=r"dev.tsv, line 3: unknown label '2'; expected '0', '1'$"):
@@ -141,7 +141,7 @@ def test_layout_of_rte(tmp_path):
     assert test == Example("3", "It rains.", "It is wet.")
 
 
-def test_rows_of_qqp_that_break_off_are_left_out(tmp_path, capsys):
+def test_incomplete_rows_of_qqp_are_skipped(tmp_path, capsys):
     (tmp_path / "QQP").mkdir()
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     rows = "7\t1\t2\tWhy?\tWhat?\t1\n8\t3\t4\tHow\n9\t5\t6\t\tEmpty?\t0\n"
@@ -151,7 +151,7 @@ def test_rows_of_qqp_that_break_off_are_left_out(tmp_path, capsys):
     assert "QQP/train.tsv: skipped 1 incomplete rows" in capsys.readouterr().err
 
 
-def test_rows_of_the_test_set_of_qqp_are_all_wanted(tmp_path):
+def test_incomplete_rows_of_qqps_test_set_are_refused(tmp_path):
     (tmp_path / "QQP").mkdir()
     path = tmp_path / "QQP/test.tsv"
     path.write_text("id\tquestion1\tquestion2\n0\t\tEmpty?\n1\tWhy?\n")
@@ -160,7 +160,7 @@ def test_rows_of_the_test_set_of_qqp_are_all_wanted(tmp_path):
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "high", "5.1", "-1"])
-def test_score_that_is_none_is_refused(tmp_path, score):
+def test_malformed_score_is_refused(tmp_path, score):
     (tmp_path / "STS-B").mkdir()
     header = "index\tsentence1\tsentence2\tscore\n"
     (tmp_path / "STS-B/dev.tsv").write_text(f"{header}0\ta\tb\t5.000\n1\tc\td\t{score}\n")

@@ -43,7 +43,7 @@ def test_own_training_and_dev_files_need_labels(tmp_path, split):
         read_own(path, split, CLASSES)
 
 
-def test_one_class_cannot_be_learnt():
+def test_single_class_is_refused():
     examples = [Example(f"train-{row}", "text", None, "same") for row in range(3)]
     with pytest.raises(InputError, match=r"^rows.tsv: every row has the label 'same'"):
         collect_labels(examples, "rows.tsv")

@@ -73,7 +73,7 @@ def test_mistakes_name_file_line_and_question(tmp_path, changes, message):
         read(tmp_path)
 
 
-def test_files_that_are_no_articles(tmp_path):
+def test_malformed_articles_are_refused(tmp_path):
     write_race(tmp_path, together=False)
     (tmp_path / "dev" / "middle" / "10.txt").write_text("[1]")
     with pytest.raises(
@@ -85,7 +85,7 @@ def test_files_that_are_no_articles(tmp_path):
         read(tmp_path)
 
 
-def test_test_article_that_is_none(tmp_path):
+def test_malformed_test_article_is_refused(tmp_path):
     write_race(tmp_path, together=False)
     (tmp_path / "test" / "high" / "10.txt").write_text("5")
     with pytest.raises(InputError, match=r"high/10.txt: not an article of RACE: expected an obj"):
@@ -110,7 +110,7 @@ def test_missing_folder_is_named(tmp_path):
         read(tmp_path)
 
 
-def test_answers_are_in_all_articles_of_a_set_or_in_none(tmp_path):
+def test_articles_with_and_without_answers_are_refused(tmp_path):
     write_race(tmp_path, together=True)
     path = tmp_path / "test" / "middle" / "all.txt"
     path.write_text(json.dumps(make_article("middle1.txt", 2, answers=False)) + "\n")
@@ -119,7 +119,7 @@ def test_answers_are_in_all_articles_of_a_set_or_in_none(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_answers_are_needed_to_train_and_to_evaluate(split):
+def test_training_and_dev_articles_need_answers(split):
     article = make_article("high1.txt", 2, answers=False)
     with pytest.raises(InputError, match="expected 'answers', a list of texts"):
         examples_of_article("", article, RACE_TASK.labels, split)

@@ -7,7 +7,7 @@ from albert_tf.evaluation.glue_metrics import METRICS
 
 
 @pytest.mark.parametrize("name", ["SST-2", "sst-2", "Sst-2"])
-def test_task_names_match_in_any_case(name):
+def test_task_names_are_case_insensitive(name):
     assert find_task(name).name == "sst-2"
 
 
@@ -22,7 +22,7 @@ def test_unknown_task_names_the_nearest_and_all(name, hint):
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_every_row_of_the_table_is_whole(task):
+def test_every_row_of_the_table_is_complete(task):
     assert task.metrics or task.trained_as
     assert set(task.metrics) | set(task.more_metrics) <= set(METRICS)
     assert (task.kind == "regression") == isinstance(task.labels, Scores)
@@ -33,7 +33,7 @@ def test_every_row_of_the_table_is_whole(task):
         assert TASKS[task.model_task].labels == task.labels
 
 
-def test_main_metrics_are_the_original_ones():
+def test_main_metrics_are_the_originals():
     names = ("sst-2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "race", "tsv")
     expected = dict.fromkeys(names, "accuracy")
     expected |= {"cola": "matthews_corrcoef", "sts-b": "pearson"}

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:::tensorflow_datasets")
 @pytest.mark.parametrize(
     ("name", "folder"),
     [
-        *((name, "data/glue") for name in ("cola", "sst-2", "mrpc", "wnli", "sts-b", "ax")),
+        *((name, "data/glue") for name in ("cola", "mrpc", "sts-b", "ax")),
         *((name, "data/glue/format_samples") for name in ("qqp", "qnli")),
     ],
 )
-def test_real_rows_are_the_same_from_both_sources(tmp_path, name, folder):
+def test_real_rows_are_equal_from_both_sources(tmp_path, name, folder):
     task = find_task(name)
     (builder,) = task.tfds.builders
     expected = {split: read(name, shared_path(folder), split)[:50] for split in task.sets}
@@ -47,7 +47,7 @@ def test_real_rows_are_the_same_from_both_sources(tmp_path, name, folder):
         assert [(row.text_a, row.text_b) for row in received] == texts
 
 
-def test_rte_is_read_with_its_names_of_labels(tmp_path):
+def test_label_names_of_rte(tmp_path):
     task = find_task("rte")
     rows = [
         Example(str(number), f"premise {number}", "hypothesis", task.labels[number % 2])
@@ -95,7 +95,7 @@ def test_articles_of_race(tmp_path):
     assert read_tfds(select_level(task, "high"), "dev", "", str(tmp_path)) == expected[8:]
 
 
-def test_failed_download_is_one_line_that_names_data_dir(tmp_path, monkeypatch):
+def test_failed_download_is_reported_in_one_line(tmp_path, monkeypatch):
     tfds = pytest.importorskip("tensorflow_datasets")
 
     def refuse(*arguments, **keywords):
@@ -106,7 +106,7 @@ def test_failed_download_is_one_line_that_names_data_dir(tmp_path, monkeypatch):
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
 
 
-def test_without_a_network_it_ends_soon_and_leaves_nothing(tmp_path, monkeypatch):
+def test_failure_without_a_network_is_quick_and_leaves_no_files(tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_datasets")
     hosts = []
 
@@ -158,7 +158,7 @@ def test_missing_package_says_what_to_install(monkeypatch):
         read_tfds(find_task("cola"), "dev", "", None)
 
 
-def test_label_that_is_none_is_refused(tmp_path):
+def test_unknown_label_is_refused(tmp_path):
     task = dataclasses.replace(find_task("cola"), labels=("0", "2"))
     records = list(glue_records("glue/cola", [Example("", "a", None, "1")], task.tfds.columns))
     write_tfds("glue/cola", tmp_path, {"validation": records})

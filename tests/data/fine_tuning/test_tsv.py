@@ -33,12 +33,12 @@ def test_columns_are_found_by_position_without_a_header_row(write):
     ]
 
 
-def test_columns_that_nobody_reads_may_be_called_anything(write):
+def test_names_of_unread_columns_do_not_matter(write):
     path = write("first\tlabel\tyear\tyear\t odd \nalone\tx\t1\t2\t3\n")
     assert read_examples(path, NAMED, "dev") == [Example("dev-1", "alone", None, "x")]
 
 
-def test_optional_column_may_be_absent(write):
+def test_optional_column_may_be_missing(write):
     path = write("first\tlabel\nalone\tx\n")
     assert read_examples(path, NAMED, "dev") == [Example("dev-1", "alone", None, "x")]
 
@@ -49,24 +49,24 @@ def test_id_column_gives_the_guid(write):
     assert read_examples(path, columns, "test") == [Example("17", "seventeenth")]
 
 
-def test_quotes_are_text(write):
+def test_quotes_have_no_meaning(write):
     path = write('label\tfirst\nx\t"An open quote\ny\tsays "it"\n')
     texts = [example.text_a for example in read_examples(path, NAMED, "dev")]
     assert texts == ['"An open quote', 'says "it"']
 
 
-def test_windows_files_read_like_others(write):
+def test_crlf_line_ends_are_accepted(write):
     plain = read_examples(write("label\tfirst\nx\té one\ny\ttwo"), NAMED, "dev")
     windows = write(b"\xef\xbb\xbflabel\tfirst\r\nx\t\xc3\xa9 one\r\ny\ttwo\r\n")
     assert read_examples(windows, NAMED, "dev") == plain
 
 
-def test_blank_lines_hold_no_row_and_keep_the_numbers(write):
+def test_blank_lines_are_skipped_but_counted(write):
     path = write("\nlabel\tfirst\n\nx\tone\n\n")
     assert read_examples(path, NAMED, "dev") == [Example("dev-3", "one", None, "x")]
 
 
-def test_space_around_a_label_is_no_part_of_it(write):
+def test_space_around_a_label_is_removed(write):
     path = write("label\tfirst\nx \t one \n")
     assert read_examples(path, NAMED, "dev", labels=["x"]) == [Example("dev-1", " one ", None, "x")]
 
@@ -136,7 +136,7 @@ def test_second_text_may_be_empty(write):
         (b"label\tfirst\nx\tcaf\xe9\n", NAMED, r"rows.tsv, line 2: byte 6 is 0xe9, .*not UTF-8"),
     ],
 )
-def test_bad_input_names_file_line_received_and_expected(write, content, columns, message):
+def test_errors_name_file_line_received_and_expected(write, content, columns, message):
     with pytest.raises(InputError, match=message):
         read_examples(write(content), columns, "dev", labels=["x", "y"])
 

@@ -115,7 +115,7 @@ QUESTION = ("data", 0, "paragraphs", 1, "qas", 0)
         (replace(None, *QUESTION, "question"), "qas[0].question is null, expected a text"),
     ],
 )
-def test_a_file_that_is_not_squad_says_where(tmp_path, change, message):
+def test_file_with_another_layout_is_refused_with_the_place(tmp_path, change, message):
     squad = make_squad(
         (CONTEXT, [make_question("one", [("Ada", 0)])]),
         ("Another passage.", [make_question("two", [("passage", 8)], is_impossible=False)]),
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_squad_says_where(tmp_path, change, message):
         ('{"data":\n {"', ", line 2: not JSON: "),
     ],
 )
-def test_a_file_without_questions_is_refused(tmp_path, text, message):
+def test_file_without_questions_is_refused(tmp_path, text, message):
     path = tmp_path / "dev.json"
     path.write_text(text)
     with pytest.raises(InputError) as error:
@@ -144,7 +144,7 @@ def test_a_file_without_questions_is_refused(tmp_path, text, message):
     assert str(error.value).startswith(f"{path}{message}")
 
 
-def test_two_questions_of_one_id_are_refused(tmp_path):
+def test_duplicate_ids_are_refused(tmp_path):
     questions = [make_question("one", [("Ada", 0)]), make_question("one", [("1843", 35)])]
     path = write_squad(tmp_path / "dev.json", make_squad((CONTEXT, questions)))
     expected = (
@@ -173,14 +173,14 @@ def example(id_="one", answers=(), context=CONTEXT, is_impossible=False):
 @pytest.mark.parametrize(
     "answer", [("Ada", 1), ("café", 13), ("1843.", -5), ("x", 999), ("", 3), (" ", 3)]
 )
-def test_an_answer_that_is_not_at_its_offset_is_not_trained_on(answer):
+def test_answer_not_at_its_offset_is_not_trained_on(answer):
     assert not example(answers=[answer]).is_trainable
     later = example(answers=[answer, ("café", 14)])
     assert later.is_trainable
     assert later.found_answer == Answer("café", 14)
 
 
-def test_what_can_be_trained_on():
+def test_trainable_examples():
     sound = [example(answers=[("Ada", 0)]), example(is_impossible=True)]
     faulty = [
         example(),
@@ -233,7 +233,7 @@ def _columns(answers):
 @pytest.mark.parametrize(
     ("builder", "file"), [("squad", "xquad.hi.json"), ("squad/v2.0", "dev-v2.0-half.json")]
 )
-def test_real_questions_are_the_same_from_both_sources(tmp_path, builder, file):
+def test_real_questions_are_equal_from_both_sources(tmp_path, builder, file):
     squad = json.loads(shared_path(f"data/squad/{file}").read_bytes())
     squad["data"] = copy.deepcopy(squad["data"][:2])
     for article in squad["data"]:

@@ -41,7 +41,7 @@ def spell(*words):
 
 
 @pytest.mark.parametrize("name", GOLDEN_SETS)
-def test_windows_equal_the_original_ones(name):
+def test_windows_equal_the_originals(name):
     golden_set = GOLDEN_SETS[name]
     tokenizer = official_tokenizer(golden_set.lower_case)
     assert_agrees(compare_windows(shared_path("golden"), tokenizer, golden_set))
@@ -89,7 +89,7 @@ def test_windows_of_a_passage(length, size, stride, expected):
 
 
 @pytest.mark.parametrize("length", [1, 6, 23, 24, 25, 111])
-def test_each_token_is_shown_best_by_one_window_that_has_it(length):
+def test_each_token_has_one_window_with_maximum_context(length):
     starts, ends = cut_passage(length, size=24, stride=7)
     best = find_max_context(starts, ends)
     tokens = np.arange(length)
@@ -134,7 +134,7 @@ def test_a_long_question_keeps_its_front():
     assert window.input_ids[1:65].tolist() == spell("word") * 64
 
 
-def test_an_empty_question_leaves_its_room_to_the_passage():
+def test_an_empty_question_takes_no_room():
     window, *_ = make("ship", question="")
     assert window.input_ids.tolist() == [2, 3, *spell(*PASSAGE.split()[:6]), 3]
 
@@ -150,7 +150,7 @@ def test_an_empty_question_leaves_its_room_to_the_passage():
         (PASSAGE, PASSAGE.strip()),
     ],
 )
-def test_an_answer_is_made_of_the_pieces_that_hold_it(text, found):
+def test_answer_spans_the_pieces_that_hold_it(text, found):
     (window,) = make(text, rule=WindowConfig(64, 32, 8))
     span = window.token_starts[window.start_position], window.token_ends[window.end_position]
     assert PASSAGE[slice(*span)].strip() == found
@@ -183,16 +183,12 @@ def test_too_small_sizes_are_refused(sizes, message):
 ANSWERABLE = {
     "dev-v2.0-half.json": 2910,
     "xquad.ar.json": 1190,
-    "xquad.de.json": 1190,
-    "xquad.hi.json": 1190,
     "xquad.zh.json": 1190,
 }
 # Answers that begin or end inside a piece.
 INSIDE_PIECES = {
     "dev-v2.0-half.json": 5,
     "xquad.ar.json": 175,
-    "xquad.de.json": 0,
-    "xquad.hi.json": 34,
     "xquad.zh.json": 252,
 }
 

@@ -56,7 +56,7 @@ def write(folder, examples, with_offsets=True, num_workers=1):
     return shards
 
 
-def test_windows_come_back(tmp_path, small_shards):
+def test_windows_survive_writing_and_reading(tmp_path, small_shards):
     examples = make_examples(57)
     shards = write(tmp_path, examples)
     assert [pathlib.Path(path).name for path in shards][-1] == "dev-00005-of-00006.tfrecord"
@@ -100,7 +100,7 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path, small_shards):
     assert len(set(contents[0])) == 6
 
 
-def test_shards_that_exist_stay(tmp_path, small_shards):
+def test_existing_shards_are_kept(tmp_path, small_shards):
     examples = make_examples(57)
     shards = write(tmp_path, examples)
     pathlib.Path(shards[2]).write_bytes(b"complete")
@@ -110,12 +110,12 @@ def test_shards_that_exist_stay(tmp_path, small_shards):
     assert pathlib.Path(shards[3]).exists()
 
 
-def test_few_examples_are_one_shard():
+def test_few_examples_need_one_shard():
     assert name_shards("out/train", 0) == ["out/train-00000-of-00001.tfrecord"]
     assert len(name_shards("out/train", 130_319)) == 64
 
 
-def test_examples_without_windows_leave_nothing(tmp_path):
+def test_examples_without_windows_write_no_records(tmp_path):
     shards = write(tmp_path, make_examples(4))
     assert len(read_windows(shards, RULE.max_seq_length).features) == 0
 
@@ -129,7 +129,7 @@ def test_other_records_are_refused(tmp_path):
         read_features(shards, 14)
 
 
-def test_names_that_the_original_has():
+def test_feature_names_are_the_originals():
     names = [feature.name for feature in squad_record(8, with_offsets=False).features]
     assert names == [
         *("input_ids", "input_mask", "segment_ids"),
@@ -140,7 +140,7 @@ def test_names_that_the_original_has():
 # Batches
 
 
-def test_training_batches_have_labels_where_answers_may_be(tmp_path):
+def test_training_batches_have_labels(tmp_path):
     features = read_features(write(tmp_path, make_examples(57)), RULE.max_seq_length)
     dataset = training_batches(features, 8, seed=5)
     assert dataset.element_spec["start_positions"] == tf.TensorSpec((8,), tf.int32)
@@ -153,7 +153,7 @@ def test_training_batches_have_labels_where_answers_may_be(tmp_path):
         assert batch["input_ids"].shape[1] <= RULE.max_seq_length
 
 
-def test_predictions_find_their_passage(tmp_path):
+def test_prediction_batches_match_their_passages(tmp_path):
     """What a model would say of a token, its first character, comes back with its window."""
     windows = read_windows(write(tmp_path, make_examples(57)), RULE.max_seq_length)
     dataset, order = evaluation_batches(windows.features, 7)

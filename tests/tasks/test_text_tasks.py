@@ -112,7 +112,7 @@ def answer_lines(output_dir, monkeypatch, capsys, *lines):
     return capsys.readouterr().out.splitlines()
 
 
-def test_levels_of_race_have_accuracies_of_their_own(data, tmp_path):
+def test_each_race_level_has_its_accuracy(data, tmp_path):
     write_race(tmp_path, together=True)
     # The middle school's dev set has more questions than the high school's.
     path = tmp_path / "dev" / "high" / "all.txt"
