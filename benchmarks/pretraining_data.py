@@ -1,20 +1,21 @@
-"""How fast pre-training data is made, beside the original, in how much memory, and where the time goes.
+"""Times the making of pre-training data in turns with the original's, and shows where the time goes.
 
+Usage:
     python -m benchmarks.pretraining_data --text=books --model=30k-clean.model --original_dir=../albert
 
-Each line is the median of some runs of `create_pretraining_data.py`. Seconds and CPU seconds are all that
-it took; the rate leaves out what a run with nothing to do takes, since the original's rate leaves its
-start-up out, too. What workers take to start is in it. Tokens are those in the instances, special pieces
-included. CPU seconds are those of all processes; on a machine that does other things, too, they say more
-than the clock. Memory is the largest sum over all processes of the run, pages that they share counted
-once (PSS); a worker's is its own, the imports left out, and 0 where one process does all.
+A row is the median of some runs of `create_pretraining_data.py`. Seconds and CPU seconds are those of the
+whole command and all of its processes. The rate leaves out what a run with nothing to do takes, because
+the original's rate leaves its start-up out, too; it includes the start of workers. Tokens are those in
+the instances, special pieces included. If other work shares the machine, CPU seconds say more than the
+clock. Memory is the largest sum over all processes, shared pages counted once (PSS); a worker's is its
+own, without the imports, and 0 with one process.
 
 With a clone of github.com/google-research/albert in `--original_dir`, the original makes data from the
-beginning of the same text, in turns with ours and with the same number of copies; it needs `six`.
-Its rate does not depend on how long the text is. Without it, no ratio is shown and none is a goal.
+beginning of the same text with the same number of copies; it needs `six`. Its rate does not depend on the
+length of the text. The command fails if two workers are not 10 times as fast with one copy of the text,
+20 times with ten.
 """
 
-import argparse
 import dataclasses
 import itertools
 import json
@@ -25,11 +26,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
+import command_line
 from albert_tf.data.pretraining.corpus import CorpusConfig, CorpusReader
 from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
@@ -39,126 +41,122 @@ from albert_tf.data.pretraining.shuffling import KeyedRecord, RunWriter, read_so
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.data.record_writing import write_records
+from albert_tf.errors import InputError
+from albert_tf.options import check_ranges, option
 from albert_tf.tokenization import load_tokenizer
-from benchmarks.harness import Usage, markdown_table, processor, watch
+from benchmarks.harness import Usage, check_choices, markdown_table, processor, watch
 from benchmarks.original import check_original, run_original
 
-ROOT = pathlib.Path(__file__).parents[1]
-
-# Of text that the original reads, divided by the copies that it makes.
-ORIGINAL_BYTES = 3_000_000
-
+_ROOT = pathlib.Path(__file__).parents[1]
+# Bytes of text that the original reads, divided by the copies that it makes.
+_ORIGINAL_BYTES = 3_000_000
 # Copies of the text -> how many times as fast as the original two workers are to be.
-GOALS = {1: 10, 10: 20}
+_GOALS = {"1": 10, "10": 20}
 # Pieces of a sequence -> predictions.
-LENGTHS = {128: 20, 512: 77}
-WORKERS = [1, 2]
-
-MASKS = ["static", "dynamic"]
-
-HEADER = [
-    "masks",
-    "length",
-    "copies",
-    "workers",
-    "tokens/s",
-    "x original",
-    "seconds",
-    "CPU s",
-    "tokens/CPU s",
-    "peak MiB",
-    "worker MiB",
-]
-# Of the columns that are measured.
-STYLES = {
-    "rate": ",.0f",
-    "faster": ".1f",
+_LENGTHS = {128: 20, 512: 77}
+_MASKS = ("static", "dynamic")
+_ORIGINAL = "original"
+_HEADER = ("masks", "length", "copies", "workers")
+# Column -> its format.
+_MEASURED = {
+    "tokens/s": ",.0f",
+    "x original": ".1f",
     "seconds": ".1f",
-    "cpu_seconds": ".1f",
-    "cpu_rate": ",.0f",
-    "peak_mib": ".0f",
-    "worker_mib": ".0f",
+    "CPU s": ".1f",
+    "tokens/CPU s": ",.0f",
+    "peak MiB": ".0f",
+    "worker MiB": ".0f",
 }
-ORIGINAL_HEADER = ["length", "copies", "original: tokens/s", "tokens/CPU s", "peak MiB"]
+
+# Values of the first four columns.
+Setting = tuple[str, int, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measurement:
-    """One run.
+class PretrainingDataBenchmarkOptions:
+    """The options of this benchmark."""
 
-    Attributes:
-        tokens: pieces in the instances.
-        usage: time and memory of all processes.
-    """
+    text: str = option("Folder or file of text.")
+    model: str = option("SentencePiece model.")
+    original_dir: str | None = option(
+        "A clone of github.com/google-research/albert, which takes turns with ours.", None
+    )
+    copies: tuple[str, ...] = option("Copies of the text to make.", tuple(_GOALS))
+    workers: tuple[str, ...] = option("Numbers of processes.", ("1", "2"))
+    masks: tuple[str, ...] = option("static, dynamic or both.", _MASKS)
+    rounds: int = option("Number of turns.", 3, least=1)
 
-    tokens: int
-    usage: Usage
+    def __post_init__(self):
+        check_ranges(self)
+        check_choices("masks", self.masks, _MASKS)
 
 
-def measure(flags: list[str]) -> Measurement:
-    """Runs `create_pretraining_data.py` into a folder that is removed afterwards."""
+def _run(flags: list[str]) -> tuple[int, Usage]:
+    """Runs `create_pretraining_data.py`; returns tokens and what it used."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, str(ROOT / "create_pretraining_data.py"), *flags]
+        command = [sys.executable, str(_ROOT / "create_pretraining_data.py"), *flags]
         usage = watch([*command, f"--output_file={folder}/out.tfrecord"])
         stats = json.loads(pathlib.Path(folder, "out.stats.json").read_text())
     lengths = stats["counts"]["lengths"]
-    tokens = sum(int(length) * count for length, count in lengths.items())
-    return Measurement(tokens, usage)
+    return sum(int(length) * count for length, count in lengths.items()), usage
 
 
-class Setting(NamedTuple):
-    """What is measured."""
-
-    masks: str
-    length: int
-    copies: int
-    workers: int
-
-
-def measure_setting(setting: Setting, text: str, model: str) -> Measurement:
-    """Runs `create_pretraining_data.py` in one setting."""
-    return measure(
-        [
-            f"--input_file={text}",
-            f"--spm_model_file={model}",
-            "--encoding_errors=replace",
-            f"--max_seq_length={setting.length}",
-            f"--max_predictions_per_seq={LENGTHS[setting.length]}",
-            f"--dupe_factor={setting.copies}",
-            f"--masking={setting.masks}",
-            f"--num_workers={setting.workers}",
-        ]
-    )
+def _flags(model: str, length: int, copies: str) -> list[str]:
+    """Returns the flags that the original's script has, too."""
+    return [
+        f"--spm_model_file={model}",
+        f"--max_seq_length={length}",
+        f"--max_predictions_per_seq={_LENGTHS[length]}",
+        f"--dupe_factor={copies}",
+    ]
 
 
-def measure_original(
-    original_dir: str, text: bytes, model: str, length: int, copies: int
+def _run_original(
+    original_dir: str, text: bytes, flags: list[str], copies: str
 ) -> dict[str, float]:
     """Runs the original's script of the same name, on the beginning of a text."""
-    beginning = text[: ORIGINAL_BYTES // copies].decode(errors="ignore")
+    beginning = text[: _ORIGINAL_BYTES // int(copies)].decode(errors="ignore")
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "text.txt").write_text(beginning)
-        return run_original(
-            original_dir,
-            "pretraining_data",
-            f"--input_file={folder}/text.txt",
-            f"--output_file={folder}/out.tfrecord",
-            f"--spm_model_file={model}",
-            f"--max_seq_length={length}",
-            f"--max_predictions_per_seq={LENGTHS[length]}",
-            f"--dupe_factor={copies}",
-        )
+        paths = (f"--input_file={folder}/text.txt", f"--output_file={folder}/out.tfrecord")
+        return run_original(original_dir, "pretraining_data", *paths, *flags)
 
 
-def measure_start_up(model: str) -> float:
-    """Returns the seconds of a run that has next to nothing to do: imports, and loading the model."""
+def _measure_start_up(model: str) -> float:
+    """Returns the seconds of a run with next to nothing to do: imports, and loading the model."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
         text.write("One sentence.\nAnd another.\n")
         text.flush()
-        return measure([f"--input_file={text.name}", f"--spm_model_file={model}"]).usage.seconds
+        _, usage = _run([f"--input_file={text.name}", f"--spm_model_file={model}"])
+    return usage.seconds
 
 
-def measure_stages(text: str, model: str, length: int, predictions: int) -> list[list[str]]:
+def measure(options: PretrainingDataBenchmarkOptions) -> Iterator[tuple[Setting, dict[str, float]]]:
+    """Yields each measurement, by column."""
+    text = b"".join(pathlib.Path(file.path).read_bytes() for file in find_files([options.text]))
+    start_up = _measure_start_up(options.model)
+    print(f"start-up: {start_up:.1f} seconds", flush=True)
+    for _, length, copies in itertools.product(range(options.rounds), _LENGTHS, options.copies):
+        flags = _flags(options.model, length, copies)
+        original_rate = math.nan
+        if options.original_dir:
+            took = _run_original(options.original_dir, text, flags, copies)
+            original_rate = took["tokens"] / took["seconds"]
+            cpu_rate = took["tokens"] / took["cpu_seconds"]
+            values = (original_rate, 1, took["seconds"], took["cpu_seconds"], cpu_rate)
+            values = (*values, took["peak_mib"], 0)
+            yield (_ORIGINAL, length, copies, "1"), dict(zip(_MEASURED, values, strict=True))
+        for masks, workers in itertools.product(options.masks, options.workers):
+            given = [f"--input_file={options.text}", "--encoding_errors=replace"]
+            given += [f"--masking={masks}", f"--num_workers={workers}"]
+            tokens, usage = _run(given + flags)
+            rate, cpu_seconds = tokens / (usage.seconds - start_up), usage.all_cpu_seconds
+            values = (rate, rate / original_rate, usage.seconds, cpu_seconds, tokens / cpu_seconds)
+            values = (*values, usage.peak_mib, usage.worker_mib)
+            yield (masks, length, copies, workers), dict(zip(_MEASURED, values, strict=True))
+
+
+def _measure_stages(text: str, model: str, length: int, predictions: int) -> list[list[str]]:
     """Returns rows of CPU seconds: what each stage takes in one process, for a single copy."""
     tokenizer = load_tokenizer(model, None, lower_case=True)
     corpus = CorpusConfig(encoding_errors="replace")
@@ -211,85 +209,31 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - start
 
 
-def take_turns(arguments: argparse.Namespace) -> Iterator[tuple[tuple, dict[str, float]]]:
-    """Yields each measurement: ours by its setting, the original's by length and copies."""
-    text = b"".join(pathlib.Path(file.path).read_bytes() for file in find_files([arguments.text]))
-    start_up = measure_start_up(arguments.model)
-    print(f"start-up: {start_up:.1f} seconds", flush=True)
-    for _, length, copies in itertools.product(range(arguments.rounds), LENGTHS, arguments.copies):
-        original_rate = None
-        if arguments.original_dir:
-            took = measure_original(arguments.original_dir, text, arguments.model, length, copies)
-            original_rate = took["tokens"] / took["seconds"]
-            yield (
-                (length, copies),
-                {
-                    "rate": original_rate,
-                    "cpu_rate": took["tokens"] / took["cpu_seconds"],
-                    "peak_mib": took["peak_mib"],
-                },
-            )
-        for masks, workers in itertools.product(arguments.masks, arguments.workers):
-            setting = Setting(masks, length, copies, workers)
-            measured = measure_setting(setting, arguments.text, arguments.model)
-            rate = measured.tokens / (measured.usage.seconds - start_up)
-            yield (
-                setting,
-                {
-                    "rate": rate,
-                    "faster": rate / original_rate if original_rate else math.nan,
-                    "seconds": measured.usage.seconds,
-                    "cpu_seconds": measured.usage.all_cpu_seconds,
-                    "cpu_rate": measured.tokens / measured.usage.all_cpu_seconds,
-                    "peak_mib": measured.usage.peak_mib,
-                    "worker_mib": measured.usage.worker_mib,
-                },
-            )
-
-
-def medians(measured: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Returns the median of each value."""
-    return {name: statistics.median(one[name] for one in measured) for name in measured[0]}
-
-
-def main() -> int:
-    """Measures each setting; returns 1 where two workers are not as fast as the README says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", required=True, help="folder or file of text")
-    parser.add_argument("--model", required=True, help="SentencePiece model")
-    parser.add_argument("--original_dir", help="clone of google-research/albert, for the ratios")
-    parser.add_argument("--copies", type=int, nargs="*", default=list(GOALS), help="dupe factors")
-    parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
-    parser.add_argument("--masks", nargs="*", default=MASKS, choices=MASKS)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    if arguments.original_dir:
-        check_original(arguments.original_dir)
+def _main(options: PretrainingDataBenchmarkOptions) -> None:
+    if options.original_dir:
+        check_original(options.original_dir)
     print(processor(), flush=True)
-    results: dict[tuple, list[dict[str, float]]] = {}
-    for setting, measured in take_turns(arguments):
+    results: dict[Setting, list[dict[str, float]]] = {}
+    for setting, measured in measure(options):
         results.setdefault(setting, []).append(measured)
         values = " ".join(f"{name}={value:,.1f}" for name, value in measured.items())
         print(*setting, values, f"load={os.getloadavg()[0]:.1f}", flush=True)
-    rows, original_rows, failed = [], [], False
+    rows, misses = [], []
     for setting, measured in results.items():
-        median = medians(measured)
-        if isinstance(setting, Setting):
-            shown = [format(median[name], style) for name, style in STYLES.items()]
-            rows.append([*map(str, setting), *(value.replace("nan", "") for value in shown)])
-            failed |= setting.workers == 2 and median["faster"] < GOALS.get(setting.copies, 0)
-        else:
-            shown = [format(median[name], STYLES[name]) for name in median]
-            original_rows.append([*map(str, setting), *shown])
-    print(markdown_table(HEADER, rows))
-    if original_rows:
-        print(markdown_table(ORIGINAL_HEADER, original_rows, text_columns=0))
+        medians = {name: statistics.median(one[name] for one in measured) for name in _MEASURED}
+        shown = (format(medians[name], style) for name, style in _MEASURED.items())
+        rows.append([*map(str, setting), *(value.replace("nan", "") for value in shown)])
+        masks, _, copies, workers = setting
+        if masks != _ORIGINAL and workers == "2" and medians["x original"] < _GOALS.get(copies, 0):
+            misses.append(" ".join(map(str, setting)))
+    print(markdown_table((*_HEADER, *_MEASURED), rows))
     stages = itertools.chain.from_iterable(
-        measure_stages(arguments.text, arguments.model, *lengths) for lengths in LENGTHS.items()
+        _measure_stages(options.text, options.model, *lengths) for lengths in _LENGTHS.items()
     )
     print(markdown_table(["length", "stage, one copy", "CPU s", "share"], list(stages), 2))
-    return int(failed)
+    if misses:
+        raise InputError(f"less than {_GOALS} times as fast: {'; '.join(misses)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command_line.run(PretrainingDataBenchmarkOptions, _main)

@@ -21,7 +21,7 @@ import time
 
 import command_line
 from albert_tf.errors import FlagError
-from albert_tf.options import option
+from albert_tf.options import check_ranges, option
 from benchmarks.ablations import report
 from benchmarks.ablations.arms import FULL, SMOKE, TABLES
 from benchmarks.ablations.training import Data, Results, Study, make_jobs
@@ -49,8 +49,8 @@ class AblationOptions:
     tables: tuple[str, ...] = option(
         "Tables of the paper, the most important first.", ("4", "3", "5", "8", "11", "12", "6")
     )
-    seeds: int = option("Number of trainings of each arm, with the seeds 1, 2, ...", 3)
-    num_workers: int = option("Trainings at a time, each on one core.", os.cpu_count())
+    seeds: int = option("Number of trainings of each arm, with the seeds 1, 2, ...", 3, least=1)
+    num_workers: int = option("Trainings at a time, each on one core.", os.cpu_count(), least=1)
     time_limit_minutes: float | None = option(
         "Stop and save after this many minutes. Default: when all is done.", None
     )
@@ -60,8 +60,7 @@ class AblationOptions:
 
     def __post_init__(self):
         check_choices("tables", self.tables, list(map(str, TABLES)))
-        if self.seeds < 1:
-            raise FlagError(f"--seeds={self.seeds}: expected at least 1")
+        check_ranges(self)
         for name in () if self.report else ("text", "glue_dir", "work_dir"):
             if getattr(self, name) is None:
                 raise FlagError(f"--{name}: expected a value, unless --report is given")

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError
-from albert_tf.options import option
+from albert_tf.options import check_ranges, option
 from benchmarks.harness import (
     KERAS_POLICIES,
     Round,
@@ -60,14 +60,12 @@ class PretrainingBenchmarkOptions:
     shapes: tuple[str, ...] = option("Batch sizes and lengths.", ("8x128", "2x512"))
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
     candidates: tuple[str, ...] = option("Candidates to time.", tuple(CANDIDATES))
-    rounds: int = option("Number of turns of each candidate.", 5)
-    steps: int = option("Least number of steps of a turn.", 3)
+    rounds: int = option("Number of turns of each candidate.", 5, least=1)
+    steps: int = option("Least number of steps of a turn.", 3, least=1)
 
     def __post_init__(self):
         check_choices("precisions", self.precisions, KERAS_POLICIES)
-        for name in ("rounds", "steps"):
-            if getattr(self, name) < 1:
-                raise FlagError(f"--{name}={getattr(self, name)}: expected at least 1")
+        check_ranges(self)
         for shape in self.shapes:
             if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
                 raise FlagError(

@@ -31,8 +31,8 @@ import command_line
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.tsv import Columns, read_examples
-from albert_tf.errors import FlagError, InputError
-from albert_tf.options import option
+from albert_tf.errors import InputError
+from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
 from benchmarks.harness import (
     KERAS_POLICIES,
@@ -87,15 +87,16 @@ class ServingBenchmarkOptions:
     preset: str = option("Size of the model.", "base_v2")
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
     candidates: tuple[str, ...] = option("Runtimes to time next to ours.", tuple(RUNTIMES))
-    num_sentences: int | None = option("Number of sentences; default: all of the file.", None)
-    rounds: int = option("Number of turns of each candidate.", 3)
-    steps: int = option("Forward passes of a turn.", 5)
+    num_sentences: int | None = option(
+        "Number of sentences. Default: all of the file.", None, least=1
+    )
+    rounds: int = option("Number of turns of each candidate.", 3, least=1)
+    steps: int = option("Forward passes of a turn.", 5, least=1)
 
     def __post_init__(self):
         check_choices("precisions", self.precisions, KERAS_POLICIES)
         check_choices("candidates", self.candidates, RUNTIMES)
-        if self.num_sentences is not None and self.num_sentences < 1:
-            raise FlagError(f"--num_sentences: received {self.num_sentences}; expected 1 or more")
+        check_ranges(self)
 
 
 def write_folder(
