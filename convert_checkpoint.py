@@ -1,6 +1,7 @@
-r"""Converts a checkpoint: into the original's (TensorFlow 1), Hugging Face's, ours or a SavedModel.
+r"""Converts a checkpoint to the original's format (TensorFlow 1), Hugging Face's, ours or a SavedModel.
 
-It may be any of these, brightmart's or TF Hub's; which shows in itself, and --from only checks it.
+The input may have any of these formats, or brightmart's or TF Hub's. Its format is detected; --from only
+checks it.
 
 Usage:
     python convert_checkpoint.py --init_checkpoint=albert_base/model.ckpt-best \

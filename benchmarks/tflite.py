@@ -142,7 +142,7 @@ def write_files(config: AlbertConfig, max_seq_length: int, folder: str) -> int:
     """Writes a classifier in all its forms and returns its number of parameters."""
     import tensorflow as tf
 
-    from albert_tf.export.signatures import IdsModel, class_outputs
+    from albert_tf.export.ids_model import IdsModel, class_outputs
     from albert_tf.export.tflite import write_tflite
     from albert_tf.models import AlbertClassifier, AlbertEncoder
 

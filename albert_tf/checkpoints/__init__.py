@@ -1,1 +1,1 @@
-"""Tensor files: reading and writing checkpoints, ours and others'."""
+"""Reads and writes the tensor files of checkpoints, ours and others'."""

@@ -1,8 +1,7 @@
-"""Which checkpoints a folder holds.
+"""Lists the checkpoints of a folder.
 
-TensorFlow keeps a note of them in a file named `checkpoint`. A power loss may leave it empty, or somebody
-copies a folder without it; the checkpoints are there all the same. So where the note is missing or
-damaged, the names of the files tell.
+TensorFlow notes them in a file named `checkpoint`. A power loss may leave it empty, or somebody may copy
+a folder without it. If the note is missing or damaged, the file names are used instead.
 """
 
 import os
@@ -13,19 +12,19 @@ import tensorflow as tf
 
 CHECKPOINT_NAME = "ckpt"
 
-# What the name of the file ends in without which there is no checkpoint.
+# Suffix of the file that makes a checkpoint complete.
 INDEX = ".index"
 
 _STEP = re.compile(rf"{CHECKPOINT_NAME}-(\d+)$")
 
 
 def step_of(prefix: str) -> int:
-    """Returns the step that the prefix of one of our checkpoints ends in."""
+    """Returns the step at the end of the prefix of one of our checkpoints."""
     return int(_STEP.search(prefix)[1])
 
 
 def has_note(directory: str) -> bool:
-    """Returns whether the note of a folder's checkpoints is there and whole."""
+    """Returns whether a folder has a readable note of its checkpoints."""
     return _read_note(directory) is not None
 
 
@@ -33,7 +32,7 @@ def list_checkpoints(directory: str) -> list[str]:
     """Returns the prefixes of a folder's checkpoints, the oldest first."""
     note = _read_note(directory)
     if note is not None:
-        # A note of TensorFlow 1 may name the newest alone.
+        # A note of TensorFlow 1 may name the newest only.
         return list(dict.fromkeys([*note.all_model_checkpoint_paths, note.model_checkpoint_path]))
     indices = tf.io.gfile.glob(os.path.join(directory, f"{CHECKPOINT_NAME}-*{INDEX}"))
     prefixes = [path.removesuffix(INDEX) for path in indices]
@@ -41,22 +40,22 @@ def list_checkpoints(directory: str) -> list[str]:
 
 
 def latest_checkpoint(directory: str) -> str | None:
-    """Returns the prefix of a folder's newest checkpoint; None where there is none."""
+    """Returns the prefix of a folder's newest checkpoint; None if there is none."""
     prefixes = reversed(list_checkpoints(directory))
     return next((prefix for prefix in prefixes if tf.io.gfile.exists(prefix + INDEX)), None)
 
 
 def write_note(directory: str, prefixes: Sequence[str]) -> None:
-    """Notes which checkpoints there are.
+    """Writes the note of a folder's checkpoints.
 
     Args:
-        directory: their folder.
-        prefixes: theirs, the oldest first; where there is a note, what it begins with.
+        directory: the folder.
+        prefixes: of the checkpoints, the oldest first; if there is a note, the first ones in it.
     """
     note = _read_note(directory)
     if note is None:
         times = [tf.io.gfile.stat(prefix + INDEX).mtime_nsec / 1e9 for prefix in prefixes]
-        # TensorFlow never removes what is older.
+        # TensorFlow never removes older ones.
         last_preserved = times[0] - 1.0
     else:
         times = note.all_model_checkpoint_timestamps[: len(prefixes)]
@@ -71,9 +70,8 @@ def write_note(directory: str, prefixes: Sequence[str]) -> None:
 
 
 def _read_note(directory: str):
-    """Returns TensorFlow's `CheckpointState`; None where there is none, or it is damaged."""
+    """Returns TensorFlow's `CheckpointState`; None if it is missing or damaged."""
     try:
         return tf.train.get_checkpoint_state(directory)
-    # It is empty, or no text.
-    except ValueError:
+    except ValueError:  # empty, or not text
         return None

@@ -1,7 +1,6 @@
-"""Checkpoint files of TensorFlow: names to arrays, in a pair of files with one prefix.
+"""Finds, opens, checks and writes TensorFlow's checkpoints: named arrays, in two files with one prefix.
 
-TensorFlow 1 and 2 write the same files and differ in the names alone. So what is true of every checkpoint
-is here: finding, opening and checking one, setting variables from it, writing one.
+TensorFlow 1 and 2 write the same files and differ in the names of the arrays only.
 """
 
 import abc
@@ -24,24 +23,24 @@ from albert_tf.errors import InputError
 
 Variables = Mapping[str, keras.Variable]
 
-# Our checkpoints are a `tf.train.Checkpoint` of one dictionary: this name and what ends its keys.
+# Our checkpoints are a `tf.train.Checkpoint` of one dictionary: its name, and the suffix of its keys.
 VARIABLES = "variables"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 _DATA = ".data-00000-of-00001"
-# What follows the prefix in the name of a file; TensorFlow 1 writes a `.meta` too.
+# What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """How a checkpoint holds one variable.
+    """How a checkpoint stores one variable.
 
     Attributes:
-        names: names of its tensor, or of the tensors whose matrix product it is.
+        names: name of its tensor, or names of the tensors whose matrix product it is.
         transposed: whether the tensor is the variable's transpose.
-        merged_axis: the first of two neighbouring axes of the tensor that are one in the variable; None
-            where there are none.
+        merged_axis: the first of two neighbouring axes of the tensor that are one axis of the variable,
+            if any.
     """
 
     names: tuple[str, ...]
@@ -52,20 +51,20 @@ class Stored:
         return " x ".join(map(plain_name, self.names))
 
 
-# From a variable's path to how a checkpoint holds it.
+# Maps a variable's path to how a checkpoint stores it.
 Layout = Callable[[str], Stored]
 
 
 def stored_by_path(path: str) -> Stored:
-    """Returns how our checkpoints hold a variable: as TensorFlow escapes the key of a dictionary."""
+    """Returns how our checkpoints store a variable; TensorFlow escapes the keys of a dictionary so."""
     return Stored((f"{VARIABLES}/{path.replace('.', '..').replace('/', '.S')}{_KEY_END}",))
 
 
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
-    """Returns the variables under the paths that checkpoints know them by.
+    """Returns variables by path.
 
     Raises:
-        ValueError: two variables have one path.
+        ValueError: two variables have the same path.
     """
     by_path = {variable.path: variable for variable in variables}
     if len(by_path) != len(variables):
@@ -74,7 +73,7 @@ def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Va
 
 
 def plain_name(name: str) -> str:
-    """Returns the path of a variable whose name is one of ours, and any other name as it is."""
+    """Returns the path of a variable from its name in our checkpoints; other names stay as they are."""
     if not (name.startswith(f"{VARIABLES}/") and name.endswith(_KEY_END)):
         return name
     path = name.removeprefix(f"{VARIABLES}/").removesuffix(_KEY_END)
@@ -82,19 +81,15 @@ def plain_name(name: str) -> str:
 
 
 class UnreadableCheckpointError(InputError):
-    """Files of a checkpoint are missing, or not as they were written."""
+    """Files of a checkpoint are missing or damaged."""
 
 
 class TensorReader(abc.ABC):
-    """Named tensors of a model in files of some format, to read variables from.
-
-    Args:
-        prefix: what the names of the files begin with, or their folder.
-        shapes: of the tensors, by name.
+    """Reads variables from files of some format.
 
     Attributes:
-        prefix: the same.
-        shapes: the same.
+        prefix: prefix of the names of the files, or their folder.
+        shapes: shapes of the tensors, by name.
     """
 
     def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
@@ -103,14 +98,14 @@ class TensorReader(abc.ABC):
 
     @abc.abstractmethod
     def _get(self, name: str) -> np.ndarray:
-        """Returns a tensor; raises an `InputError` where it is damaged."""
+        """Returns a tensor; raises an `InputError` if it is damaged."""
 
     def holds(self, stored: Stored) -> bool:
-        """Returns whether all tensors of a variable are there."""
+        """Returns whether all tensors of a variable are present."""
         return all(name in self.shapes for name in stored.names)
 
     def shape(self, stored: Stored) -> tuple[int, ...]:
-        """Returns the shape that a variable has by its tensors."""
+        """Returns the shape of a variable, given the shapes of its tensors."""
         first, last = self.shapes[stored.names[0]], self.shapes[stored.names[-1]]
         shape = first if len(stored.names) == 1 else (*first[:-1], *last[1:])
         if (axis := stored.merged_axis) is not None:
@@ -118,28 +113,24 @@ class TensorReader(abc.ABC):
         return shape[::-1] if stored.transposed else shape
 
     def read(self, stored: Stored) -> np.ndarray:
-        """Returns the value of a variable.
-
-        Raises:
-            InputError: the checkpoint is damaged.
-        """
+        """Returns the value of a variable; raises an `InputError` if the checkpoint is damaged."""
         tensors = [self._get(name) for name in stored.names]
         if len(tensors) > 1:
-            # Rounded to the tensors' type once, at the end.
+            # Computed in float64 and rounded once.
             product = functools.reduce(np.matmul, (tensor.astype(np.float64) for tensor in tensors))
             tensors = [product.astype(tensors[0].dtype)]
         tensor = tensors[0].T if stored.transposed else tensors[0]
         return tensor.reshape(self.shape(stored))
 
     def read_all(self, variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
-        """Returns the values of variables.
+        """Returns the values of variables, by path.
 
         Args:
-            variables: whose values, by path.
-            layout: how the checkpoint holds them.
+            variables: the variables, by path.
+            layout: how the checkpoint stores them.
 
         Raises:
-            InputError: a variable is not in it or has another shape there, or it is damaged.
+            InputError: the checkpoint lacks a variable, has another shape for it, or is damaged.
         """
         for path, variable in variables.items():
             self._check(path, tuple(variable.shape), layout(path))
@@ -161,12 +152,12 @@ class TensorReader(abc.ABC):
 
 
 class CheckpointReader(TensorReader):
-    """A checkpoint to read from; what is wrong with the files becomes an `InputError`.
+    """Reads a checkpoint.
 
     Args:
-        prefix: what the names of its files begin with.
-        open_tensors: opens it; what it returns has `get_variable_to_shape_map` and `get_tensor`, as
-            TensorFlow's own readers have.
+        prefix: prefix of the names of its files.
+        open_tensors: returns an object with `get_variable_to_shape_map` and `get_tensor`, as TensorFlow's
+            own readers have.
 
     Raises:
         InputError: there is no such checkpoint, or it is damaged.
@@ -177,9 +168,7 @@ class CheckpointReader(TensorReader):
             self._reader = open_tensors(prefix)
             shapes = self._reader.get_variable_to_shape_map()
         except tf.errors.NotFoundError as error:
-            raise UnreadableCheckpointError(
-                f"{prefix}: there is no checkpoint of this name"
-            ) from error
+            raise UnreadableCheckpointError(f"{prefix}: there is no such checkpoint") from error
         except _DAMAGES as error:
             raise _damaged(prefix, error) from error
         super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
@@ -196,23 +185,23 @@ def _damaged(prefix: str, error: Exception) -> UnreadableCheckpointError:
     return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {reason}")
 
 
-# TensorFlow's reader raises each of these for some damage.
+# What TensorFlow's reader raises for damaged files.
 _DAMAGES = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 
 def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
-    """Sets each variable to its value; both by path."""
+    """Assigns values to variables, both by path."""
     for path, variable in variables.items():
         variable.assign(values[path])
 
 
 def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
-    """Returns what a checkpoint holds of variables, by its names.
+    """Returns the tensors that a checkpoint stores for variables, by its names.
 
     Args:
-        variables: by path.
-        layout: how the checkpoint holds them: as they are or transposed. Factors of a product, and sizes
-            of axes that are merged, cannot be told from a variable.
+        variables: the variables, by path.
+        layout: how the checkpoint stores them, as they are or transposed; products and merged axes cannot
+            be undone.
     """
     tensors = {}
     for path, variable in variables.items():
@@ -224,14 +213,14 @@ def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
 
 
 def find_checkpoint(path: str) -> str:
-    """Returns the prefix of the checkpoint that a path means.
+    """Returns the prefix of the checkpoint at a path.
 
     Args:
-        path: a prefix, or one of the files that begin with it; or a folder: its latest checkpoint, or,
-            where no file says which that is (as in the archives of published models), its only one.
+        path: a prefix, or a file with this prefix; or a folder, for its latest checkpoint or, if no file
+            says which one that is (as in the archives of published models), its only one.
 
     Raises:
-        InputError: the folder holds no checkpoint, or several of which none is the latest.
+        InputError: the folder holds no checkpoint, or several without a latest one.
     """
     if not tf.io.gfile.isdir(path):
         return _FILE_END.sub("", path)
@@ -248,19 +237,19 @@ def find_checkpoint(path: str) -> str:
 
 
 def checkpoint_paths(prefix: str) -> tuple[str, str]:
-    """Returns the files that `write_checkpoint` writes; without the last they are no checkpoint."""
+    """Returns the files that `write_checkpoint` writes; the last one makes the checkpoint complete."""
     return prefix + _DATA, prefix + INDEX
 
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a checkpoint; its index, without which it is none, appears last.
+    """Writes a checkpoint; its index, which makes it complete, appears last.
 
     Args:
-        prefix: what the names of its files begin with.
-        tensors: what it holds, by name.
+        prefix: prefix of the names of its files.
+        tensors: its tensors, by name.
 
     Raises:
-        InputError: the file system refuses (full, read-only).
+        StoppedError: the file system refuses (full, read-only).
     """
     names = sorted(tensors)
     with files.write_together(checkpoint_paths(prefix)) as folder:

@@ -1,7 +1,6 @@
-"""Checkpoints of every kind into a model, and a model into checkpoints of every kind."""
+"""Loads checkpoints of other formats into our models, and saves our models in these formats."""
 
-from albert_tf.conversion.hugging_face import save_hugging_face
-from albert_tf.conversion.loading import (
+from albert_tf.conversion.checkpoint_loading import (
     LoadReport,
     load_checkpoint,
     load_model,
@@ -9,6 +8,7 @@ from albert_tf.conversion.loading import (
     stored_labels,
     stored_shape,
 )
+from albert_tf.conversion.hugging_face import save_hugging_face
 from albert_tf.conversion.tf1 import save_tf1_checkpoint
 
 __all__ = [

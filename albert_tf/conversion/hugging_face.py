@@ -1,7 +1,7 @@
-"""Folders of Hugging Face: one ordered table of names, and their models for ours and ours for theirs.
+"""Hugging Face's models: an ordered table from our names to theirs, and which model corresponds to which.
 
-The names are those of https://github.com/huggingface/transformers (models/albert). The kernel of a dense
-layer is there the transpose of ours.
+The names are those of https://github.com/huggingface/transformers (models/albert). Their kernels of dense
+layers are the transpose of ours.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.tensor_files import Layout, Stored, tensors_of, variables_by_path
+from albert_tf.checkpoints.tensor_files import Layout, tensors_of, variables_by_path
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.hugging_face_config import (
     HuggingFaceConfig,
@@ -29,7 +29,7 @@ from albert_tf.conversion.hugging_face_reader import (
     WEIGHTS_FILE,
     FolderReader,
 )
-from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, Row, find, row
+from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, Row, make_layout, row
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -56,7 +56,7 @@ def _layer_norm(pattern: str, name: str) -> list[Row]:
 
 
 def _encoder_rows(prefix: str) -> list[Row]:
-    """Rows of the encoder, whose names there start with a prefix."""
+    """Rows of the encoder, whose names start with a prefix."""
     embeddings, block = prefix + "embeddings.", prefix + _BLOCK
     return [
         row(MODEL + "embedding/word_embeddings", embeddings + "word_embeddings.weight"),
@@ -81,43 +81,26 @@ _HEADS = [
     *_dense(MODEL + "sentence_order_head/dense", "sop_classifier.classifier"),
     *_dense(MODEL + "head/dense", "classifier"),
     *_dense(MODEL + "span_head/dense", "qa_outputs"),
-    # They have no such head; the name says what is missing.
+    # They have no such head; the names say what is missing.
     row(MODEL + "(conditional_span_head/.+)", r"\1"),
 ]
-_BARE = [*_encoder_rows(""), *_HEADS]
-_WITH_HEADS = [*_encoder_rows(ENCODER), *_HEADS]
-
-
-def stored_bare(path: str) -> Stored:
-    """Returns how a folder of an `AlbertModel` that `transformers` wrote holds our variable of this path.
-
-    Raises:
-        InputError: it has no name for it.
-    """
-    return find(_BARE, path, "Hugging Face's")
-
-
-def stored_with_heads(path: str) -> Stored:
-    """Returns how a folder of a model with heads holds our variable of this path.
-
-    We write an encoder alone with these names, too: `transformers` reads it either way, KerasHub only so.
-
-    Raises:
-        InputError: it has no name for it.
-    """
-    return find(_WITH_HEADS, path, "Hugging Face's")
+# The folder of an `AlbertModel`.
+stored_bare = make_layout([*_encoder_rows(""), *_HEADS], "Hugging Face's")
+# The folder of a model with heads. We also write bare encoders with these names: `transformers` reads
+# both forms, KerasHub only this one.
+stored_with_heads = make_layout([*_encoder_rows(ENCODER), *_HEADS], "Hugging Face's")
 
 
 def is_pooler(path: str) -> bool:
-    """Returns whether a variable of ours is the pooler's, which some of their models lack."""
+    """Returns whether our variable belongs to the pooler, which some of their models lack."""
     return "/pooler/" in path
 
 
 def check_config(config: AlbertConfig, reader: FolderReader) -> None:
-    """Raises an `InputError` where a config is of another model than the folder's.
+    """Raises an `InputError` if a config describes another model than the folder.
 
-    Rates of dropout and starting values may differ, and so may the two forms of gelu: with Hugging
-    Face's old files one has to choose (see docs/fidelity.md), and the config has.
+    Dropout rates and initial values may differ. So may the two forms of gelu: Hugging Face's old files
+    leave the choice to the user (docs/fidelity.md), who made it with the config.
     """
     ours, theirs = config_there(config).to_dict(), reader.config.encoder.to_dict()
     if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
@@ -135,8 +118,8 @@ class _Architecture:
 
     Attributes:
         make: makes our model.
-        matches: whether a model of ours is of it; of several the first.
-        has_pooler: whether theirs has a pooler in any case.
+        matches: whether a model of ours is written as this class; the first match counts.
+        has_pooler: whether theirs always has a pooler.
     """
 
     make: Callable[[AlbertEncoder, HuggingFaceConfig], keras.Model]
@@ -181,16 +164,7 @@ _ARCHITECTURES = {
 
 
 def make_model(config: AlbertConfig, reader: FolderReader, layout: Layout) -> keras.Model:
-    """Makes the model of a folder.
-
-    Args:
-        config: of the encoder.
-        reader: of the folder.
-        layout: how it holds a variable.
-
-    Raises:
-        InputError: we have no such model.
-    """
+    """Makes the model of a folder; raises an `InputError` if we have no such model."""
     name = reader.config.architecture
     if name not in _ARCHITECTURES:
         raise InputError(
@@ -206,7 +180,7 @@ def make_model(config: AlbertConfig, reader: FolderReader, layout: Layout) -> ke
 def _config_of(
     model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
 ) -> HuggingFaceConfig:
-    """Returns what the `config.json` of a model says."""
+    """Returns the content of a model's `config.json`."""
     name = next((name for name, one in _ARCHITECTURES.items() if one.matches(model)), None)
     if name is None:
         raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
@@ -230,15 +204,16 @@ def save_hugging_face(
 
     Args:
         model: an encoder, or a model with one.
-        directory: the folder; it must not be there, or be empty.
-        labels: names of the classes of an `AlbertClassifier`; `LABEL_0` and so on without them.
-        problem_type: what the outputs of an `AlbertClassifier` mean, where that is known.
-        more_files: contents of other files of the folder, by name: those of
-            `albert_tf.tokenization.hugging_face.hugging_face_files`.
+        directory: the folder; it must not exist or must be empty.
+        labels: names of the classes of an `AlbertClassifier`; by default `LABEL_0` and so on.
+        problem_type: meaning of the outputs of an `AlbertClassifier`, if known.
+        more_files: further files, name -> content, such as those from
+            `albert_tf.tokenization.hugging_face_tokenizer.hugging_face_files`.
 
     Raises:
-        InputError: they have no such model, or the file system refuses.
-        ValueError: there are more or fewer labels than classes.
+        InputError: they have no such model.
+        StoppedError: the file system refuses.
+        ValueError: the number of labels is not the number of classes.
     """
     if labels and len(labels) != model.num_classes:
         raise ValueError(f"received {len(labels)} labels for {model.num_classes} classes")
@@ -249,7 +224,7 @@ def save_hugging_face(
         size = encoder.config.hidden_size
         tensors[ENCODER + PROJECTION + "weight"] = np.eye(size, dtype=np.float32)
         tensors[ENCODER + PROJECTION + "bias"] = np.zeros(size, np.float32)
-    # The library writes an array's memory, in whatever order that is.
+    # The library writes an array's memory as it is.
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     contents = {
         WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),

@@ -1,7 +1,7 @@
-"""The `config.json` of a Hugging Face folder: what it says in our terms, and ours in its terms.
+"""The `config.json` of a Hugging Face folder.
 
-The keys are those of https://github.com/huggingface/transformers (models/albert); most are the original's
-too.
+The keys are those of https://github.com/huggingface/transformers (models/albert); most are also the
+original's.
 """
 
 import dataclasses
@@ -10,13 +10,13 @@ from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.groups import in_groups
+from albert_tf.conversion.names import in_groups
 from albert_tf.errors import InputError, name_place
 from albert_tf.layers.primitives import LAYER_NORM_EPSILON
 
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
-# Theirs to ours. Of several with one meaning the first is written.
+# Theirs -> ours. The first of several names for one function is written.
 _ACTIVATIONS = {
     "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu",
@@ -25,7 +25,7 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Keys that change what a model computes, with the one value that ours has; an absent key means it too.
+# Keys that change what a model computes, with the only value that we support, which is also the default.
 _FIXED = {
     "layer_norm_eps": LAYER_NORM_EPSILON,
     "position_embedding_type": "absolute",
@@ -35,8 +35,7 @@ _FIXED = {
     "pruned_heads": {},
     "quantization_config": None,
 }
-# Keys that are not the encoder's; what their values have to be, in a test and in words. null is as good
-# as absent.
+# Keys that are not the encoder's: a test of the value, and the expected value in words. null is absent.
 _OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "architectures": (
         lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
@@ -59,7 +58,7 @@ _OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
         f"one of {', '.join(get_args(ProblemType))}",
     ),
 }
-# Of transformers, for a config that does not say.
+# The defaults of `transformers`.
 _CLASSIFIER_DROPOUT = 0.1
 _NUM_LABELS = 2
 
@@ -75,15 +74,14 @@ _TOKENS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 
 @dataclasses.dataclass(frozen=True)
 class HuggingFaceConfig:
-    """What a `config.json` says.
+    """The content of a `config.json`.
 
     Attributes:
-        encoder: the shape of the encoder, in our terms.
-        architecture: name of the class that the weights are of, such as `AlbertForMaskedLM`; None where
-            it says nothing.
-        classifier_dropout: rate before the head.
+        encoder: config of the encoder, in our terms.
+        architecture: class of the model, such as `AlbertForMaskedLM`; None if not given.
+        classifier_dropout: dropout rate before the head.
         labels: names of the head's classes.
-        problem_type: what its outputs mean; None where it says nothing.
+        problem_type: meaning of the head's outputs; None if not given.
     """
 
     encoder: AlbertConfig
@@ -97,7 +95,7 @@ class HuggingFaceConfig:
         """Reads a `config.json`.
 
         Raises:
-            InputError: the file cannot be read, or says of the model what we cannot express.
+            InputError: the file cannot be read, or describes a model that we do not have.
         """
         values = files.read_json(path)
         with name_place(path):
@@ -108,7 +106,7 @@ class HuggingFaceConfig:
         """Makes the config from the content of a `config.json`.
 
         Raises:
-            InputError: it is not of an ALBERT, or says of the model what we cannot express.
+            InputError: it is not an ALBERT's, or describes a model that we do not have.
         """
         if not is_hugging_face(values):
             raise InputError("expected a Hugging Face config with model_type 'albert'")
@@ -173,18 +171,18 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
 
 
 def check_groups(config: AlbertConfig) -> None:
-    """Raises an `InputError` where their rule gives a layer another group than the original's.
+    """Raises an `InputError` if their rule puts a layer into another group than the original's.
 
-    Theirs is `int(i / (L / G))`, ours `int(i / L * G)`. Of up to 48 layers they differ by rounding in 24
-    cases; none of them is published.
+    Theirs is `int(i / (L / G))`, ours `int(i / L * G)`. For up to 48 layers they differ by rounding in
+    24 cases; none of them is published.
     """
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
     for layer in range(layers):
         ours, theirs = config.group_of_layer(layer), int(layer / (layers / groups))
         if ours != theirs:
             raise InputError(
-                f"{layers} layers in {groups} groups: layer {layer} is of group {theirs} in a "
-                f"Hugging Face model and of group {ours} in the original's and ours"
+                f"{layers} layers in {groups} groups: layer {layer} belongs to group {theirs} in a "
+                f"Hugging Face model and to group {ours} in the original's and ours"
             )
 
 

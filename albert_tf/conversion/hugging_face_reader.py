@@ -1,10 +1,10 @@
-"""The files of a Hugging Face folder: `config.json` and safetensors, read without PyTorch.
+"""Reads the files of a Hugging Face folder, `config.json` and safetensors, without PyTorch.
 
 The tensors are in `model.safetensors`, or in several files that `model.safetensors.index.json` lists.
 
-Three things in them have no counterpart here, and the reader hides them: the word table and the bias that
-old files hold a second time as the masked-LM head's `decoder`; `position_ids`, which only count; and the
-projection of a model with E == H where it changes nothing, as we write it.
+The reader hides three things that have no counterpart in our models: the masked-LM head's `decoder`, a
+second copy of the word table and the bias in old files; `position_ids`, which only count; and, in models
+with E == H, a projection that is the identity, as we write it.
 """
 
 import hashlib
@@ -24,28 +24,28 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _PICKLE_FILE = "pytorch_model.bin"
-# `weights_only` runs no code; `clone` parts tensors that share memory, which the format does not allow.
+# `weights_only` runs no code; `clone` separates tensors that share memory, which the format forbids.
 _UNPICKLE = (
     """python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in """
     """torch.load('pytorch_model.bin', weights_only=True).items()}, 'model.safetensors', """
     """{'format': 'pt'})\""""
 )
 
-# Before the names of the encoder's tensors, where there is a head.
+# Prefix of the encoder's tensors in models with heads.
 ENCODER = "albert."
-# Of the layer E -> H, which is there for E == H too.
+# Prefix of the projection E -> H, which they also have for E == H.
 PROJECTION = "encoder.embedding_hidden_mapping_in."
-# Tensors that repeat another one.
+# Copies -> the tensors that they repeat.
 _COPIES = {
     "predictions.decoder.weight": ENCODER + "embeddings.word_embeddings.weight",
     "predictions.decoder.bias": "predictions.bias",
 }
-# float32 holds all of their values.
+# float32 represents all of their values.
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": tf.bfloat16.as_numpy_dtype}
 
 
 def is_folder(path: str) -> bool:
-    """Returns whether a path means a Hugging Face folder, whole or not, or weights in one."""
+    """Returns whether a path is a Hugging Face folder, complete or not, or weights in one."""
     names = (WEIGHTS_FILE, INDEX_FILE, _PICKLE_FILE)
     if os.path.basename(path) in names:
         return True
@@ -60,7 +60,7 @@ def is_folder(path: str) -> bool:
 
 
 def check_folder(directory: str) -> None:
-    """Raises an `InputError` where what `is_folder` took for a folder has no weights that we can read."""
+    """Raises an `InputError` if a path that `is_folder` accepts has no weights that we can read."""
     name = os.path.basename(directory)
     if name in (WEIGHTS_FILE, INDEX_FILE):
         raise InputError(f"{directory}: expected the folder that holds {CONFIG_FILE} and it")
@@ -69,24 +69,24 @@ def check_folder(directory: str) -> None:
         return
     if name == _PICKLE_FILE or tf.io.gfile.exists(os.path.join(directory, _PICKLE_FILE)):
         raise InputError(
-            f"{directory}: to read {_PICKLE_FILE}, a pickle, could run any code; expected "
-            f"{WEIGHTS_FILE}, which this, run there, makes of it where PyTorch is installed: {_UNPICKLE}"
+            f"{directory}: {_PICKLE_FILE} is a pickle, which can run any code; expected {WEIGHTS_FILE}. "
+            f"With PyTorch installed, this command converts it in its folder: {_UNPICKLE}"
         )
     raise InputError(f"{directory}: holds a {CONFIG_FILE} and no weights; expected {WEIGHTS_FILE}")
 
 
 class FolderReader(TensorReader):
-    """A Hugging Face folder to read from.
+    """Reads a Hugging Face folder.
 
     Args:
         directory: the folder.
 
     Attributes:
-        config: what its `config.json` says.
-        sha256: SHA-256 of each file with tensors, by its name; safetensors have no checksum inside.
+        config: content of its `config.json`.
+        sha256: SHA-256 of each file with tensors, by name; safetensors have no checksum inside.
 
     Raises:
-        InputError: it lacks a file, or one is damaged or not what we can read.
+        InputError: a file is missing, damaged or of a kind that we cannot read.
     """
 
     def __init__(self, directory: str):
@@ -103,7 +103,7 @@ class FolderReader(TensorReader):
         return self._tensors[name].astype(np.float32)
 
     def _read_tensors(self, directory: str) -> dict[str, np.ndarray]:
-        """Returns the tensors of the folder's one file or, without it, of those in its index."""
+        """Returns the tensors of the folder's single file or, without it, of the files in its index."""
         if tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
             return self._read_file(directory, WEIGHTS_FILE)
         path = os.path.join(directory, INDEX_FILE)
@@ -128,7 +128,7 @@ class FolderReader(TensorReader):
                 continue
             if not np.array_equal(self._tensors.pop(copy), self._tensors[name], equal_nan=True):
                 raise InputError(
-                    f"{directory}: '{copy}' differs from '{name}', with which our models share it"
+                    f"{directory}: '{copy}' differs from '{name}'; in our models they are one variable"
                 )
 
     def _drop_identity(self) -> None:
@@ -144,11 +144,7 @@ class FolderReader(TensorReader):
 
 
 def _read_index(path: str) -> Mapping[str, str]:
-    """Returns the file of each tensor.
-
-    Raises:
-        InputError: it is no such index, or names a file outside of its folder.
-    """
+    """Returns the file of each tensor; refuses other JSON, and files outside of the folder."""
     index = files.read_json(path)
     file_of = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(file_of, dict) or not file_of:
@@ -162,10 +158,7 @@ def _read_index(path: str) -> Mapping[str, str]:
 
 
 def _read_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
-    """Returns the tensors in the content of a file, but for `position_ids`.
-
-    Not with `safetensors.numpy.load`, which does not know bfloat16.
-    """
+    """Returns the tensors of a file; `safetensors.numpy.load` does not know bfloat16."""
     try:
         stored = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
@@ -191,12 +184,12 @@ def _is_no_weight(name: str) -> bool:
 
 
 def is_bare(reader: TensorReader) -> bool:
-    """Returns whether what is read is the folder of an `AlbertModel`."""
+    """Returns whether a reader reads the folder of an `AlbertModel`."""
     return isinstance(reader, FolderReader) and not is_with_heads(reader)
 
 
 def is_with_heads(reader: TensorReader) -> bool:
-    """Returns whether what is read is the folder of a model with heads."""
+    """Returns whether a reader reads the folder of a model with heads."""
     return isinstance(reader, FolderReader) and any(
         name.startswith(ENCODER) for name in reader.shapes
     )

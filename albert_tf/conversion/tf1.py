@@ -1,11 +1,11 @@
-r"""Names of the original's TensorFlow 1 checkpoints: one ordered table, from ours to theirs.
+r"""TensorFlow 1 checkpoints of the original: an ordered table from our names to theirs.
 
 The original is https://github.com/google-research/albert. Before it was published,
-https://github.com/brightmart/albert_zh trained Chinese models with other code. Its names differ where its
-first table says so, and so does its embedding: a word's row of `word_embeddings` (V, E) times
-`word_embeddings_2` (E, H), without bias, and only then, at width H, are positions and segments added
-and the sum normalised. In our terms E equals H there and the word table is the product (V, H). That is
-exact, for the masked-LM head too: its logits are t (W P)^T = (t P^T) W^T.
+https://github.com/brightmart/albert_zh trained Chinese models with other code. Some of its names differ,
+and so does its embedding: it multiplies `word_embeddings` (V, E) by `word_embeddings_2` (E, H), without
+bias, and only then, at width H, adds positions and segments and normalises the sum. In our terms E equals
+H and the word table is the product (V, H). That is exact, also for the masked-LM head, whose logits are
+t (W P)^T = (t P^T) W^T.
 """
 
 import dataclasses
@@ -14,15 +14,13 @@ import keras
 import numpy as np
 
 from albert_tf.checkpoints.tensor_files import (
-    Stored,
     TensorReader,
     tensors_of,
     variables_by_path,
     write_checkpoint,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.groups import in_groups
-from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, find, row
+from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, in_groups, make_layout, row
 from albert_tf.errors import InputError
 
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
@@ -65,7 +63,7 @@ _ORIGINAL = [
     row(FEED_FORWARD + r"output/(.+)", _INNER_GROUP + r"ffn_1/intermediate/output/dense/\3"),
     row(FEED_FORWARD + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm_1/\3"),
 ]
-# Groups and inner groups have no counterpart there: a second one finds no row.
+# There are no groups and inner groups: a second one finds no row.
 _BRIGHTMART = [
     row(
         MODEL + r"embedding/word_embeddings",
@@ -88,22 +86,8 @@ _BRIGHTMART = [
 ]
 
 
-def stored_as_original(path: str) -> Stored:
-    """Returns how the original's checkpoints hold our variable of this path.
-
-    Raises:
-        InputError: they have no name for it.
-    """
-    return find(_ORIGINAL, path, "the original's")
-
-
-def stored_as_brightmart(path: str) -> Stored:
-    """Returns how brightmart's checkpoints, with `layer_shared`, hold our variable of this path.
-
-    Raises:
-        InputError: they have no name for it.
-    """
-    return find(_BRIGHTMART, path, "brightmart's")
+stored_as_original = make_layout(_ORIGINAL, "the original's")
+stored_as_brightmart = make_layout(_BRIGHTMART, "brightmart's")
 
 
 def is_original(reader: TensorReader) -> bool:
@@ -117,12 +101,12 @@ def is_brightmart(reader: TensorReader) -> bool:
 
 
 def is_no_weight(name: str) -> bool:
-    """Returns whether a name of the original's is a slot of its optimizers or the step."""
+    """Returns whether a name is a slot of the original's optimizers or the step."""
     return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
 
 
 def check_config(config: AlbertConfig) -> None:
-    """Raises an `InputError` where the original's checkpoints hold no such weights."""
+    """Raises an `InputError` if the original has no such model."""
     in_groups(config, "the original's")
 
 
@@ -138,37 +122,37 @@ def config_there(config: AlbertConfig) -> AlbertConfig:
 
 
 def config_of_brightmart(config: AlbertConfig) -> AlbertConfig:
-    """Returns the config under which we have the model of a config of brightmart's."""
+    """Returns our config for a model of brightmart's."""
     return dataclasses.replace(config, embedding_size=config.hidden_size)
 
 
 def check_brightmart_config(config: AlbertConfig) -> None:
-    """Raises an `InputError` where brightmart's code has no such model."""
+    """Raises an `InputError` if brightmart's code has no such model."""
     groups = in_groups(config, "brightmart's").num_hidden_groups
     if config.embedding_size != config.hidden_size:
         raise InputError(
-            "embedding_size is "
-            f"{config.embedding_size}; expected {config.hidden_size}, the hidden_size, at which "
-            "brightmart's models add positions and normalise"
+            f"embedding_size is {config.embedding_size}; expected {config.hidden_size}, the hidden_size, "
+            "at which brightmart's models add positions and normalise"
         )
     if groups * config.inner_group_num > 1:
         raise InputError(
             f"the config has {groups} groups of {config.inner_group_num} blocks; expected one block "
-            "for all layers, as brightmart's models have it"
+            "for all layers, as in brightmart's models"
         )
 
 
 def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
-    """Writes a model's weights as the published checkpoints hold them.
+    """Writes a model's weights as a TensorFlow 1 checkpoint of the original.
 
-    Like those it has a `global_step` of 0 and no slots of an optimizer.
+    Like the published ones it has a `global_step` of 0 and no slots of an optimizer.
 
     Args:
         model: an encoder, or a model with one.
-        prefix: what the names of the two files begin with, such as `converted/model.ckpt-best`.
+        prefix: prefix of the names of the two files, such as `converted/model.ckpt-best`.
 
     Raises:
-        InputError: the original has no such model, or the file system refuses.
+        InputError: the original has no such model.
+        StoppedError: the file system refuses.
     """
     config_there(getattr(model, "encoder", model).config)
     tensors = tensors_of(variables_by_path(model.weights), stored_as_original)

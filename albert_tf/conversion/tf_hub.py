@@ -1,30 +1,29 @@
-"""Encoders of TF Hub and Kaggle: from our names to those in TensorFlow 2 SavedModels.
+"""Encoders of TF Hub and Kaggle: a table from our names to those in TensorFlow 2 SavedModels.
 
-TensorFlow's Model Garden makes models such as `albert_en_base`: `AlbertEncoder` and `export_model` of
-`official/nlp` in https://github.com/tensorflow/models. Their variables lie in `variables/variables` under
-keys that count (`variables/7/.ATTRIBUTES/VARIABLE_VALUE`), and the count shifts where E == H, as there is
-no projection. The other paths through the graph of objects count layers and shift too. So we go by the
-names that the variables were created with, which that graph holds: they do not depend on the sizes.
+TensorFlow's Model Garden makes models such as `albert_en_base` (`AlbertEncoder` and `export_model` of
+`official/nlp` in https://github.com/tensorflow/models). `variables/variables` stores their variables
+under numbered keys (`variables/7/.ATTRIBUTES/VARIABLE_VALUE`), which shift if E == H, as there is no
+projection. Other paths through the graph of objects are numbered and shift, too. So we use the names that
+the variables were created with; the graph of objects has them, and they do not depend on the sizes.
 
-Kernels and biases of the attention have heads and head size apart: (H, N, D), (N, D), (N, D, H).
+Kernels and biases of the attention keep heads and head size apart: (H, N, D), (N, D), (N, D, H).
 """
 
 import collections
-import os
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from albert_tf.checkpoints.tensor_files import CheckpointReader, Stored
+from albert_tf.checkpoints.tensor_files import CheckpointReader
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import names
 from albert_tf.errors import InputError
 
-# Where TensorFlow keeps the graph of objects in a checkpoint.
+# Key of the graph of objects in a checkpoint.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-# Parts of names that the library's releases since 2020 write in two ways, and the one of our table.
+# Parts of names that changed between the library's releases since 2020, and their form in our table.
 _RENAMED = {
     "transformer/self_attention_output/": "transformer/self_attention/attention_output/",
     "bert/cls/predictions/": "cls/predictions/",
@@ -54,7 +53,7 @@ _ROWS = [
     _row(r"masked_lm_head/output_bias", r"cls/predictions/output_bias/bias"),
     _row(r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
     _row(r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
-    # No such heads are exported; the names say what is missing.
+    # The Model Garden exports no such heads; the names say what is missing.
     _row(r"(sentence_order_head|head|span_head)/dense/(.+)", r"\1/dense/\2"),
     _row(r"(conditional_span_head/.+)", r"\1"),
 ]
@@ -62,30 +61,7 @@ _ROWS = [
 _HEADS = _SELF_ATTENTION + "query/bias"
 
 
-def stored_in_hub(path: str) -> Stored:
-    """Returns how TF Hub's encoders hold our variable of this path.
-
-    Raises:
-        InputError: they have no name for it.
-    """
-    return names.find(_ROWS, path, "TF Hub's")
-
-
-def is_saved_model(path: str) -> bool:
-    """Returns whether a path is the folder of a SavedModel."""
-    return tf.saved_model.contains_saved_model(path)
-
-
-def open_saved_model(path: str) -> CheckpointReader:
-    """Opens the variables of a SavedModel, by the names that they were created with.
-
-    Args:
-        path: folder of the SavedModel.
-
-    Raises:
-        InputError: its variables are not there, or damaged.
-    """
-    return CheckpointReader(os.path.join(path, "variables", "variables"), _NamedVariables)
+stored_in_hub = names.make_layout(_ROWS, "TF Hub's")
 
 
 def is_hub_encoder(reader: CheckpointReader) -> bool:
@@ -94,9 +70,9 @@ def is_hub_encoder(reader: CheckpointReader) -> bool:
 
 
 def check_hub_config(config: AlbertConfig, reader: CheckpointReader) -> None:
-    """Raises an `InputError` where a config cannot be that of an encoder of TF Hub.
+    """Raises an `InputError` if an encoder of TF Hub cannot have this config.
 
-    The number of layers and the activation are in none of its variables: the config decides.
+    The number of layers and the activation do not show in its variables: the config decides.
     """
     blocks = config.num_hidden_groups * config.inner_group_num
     if config.sharing != "all" or blocks != 1:
@@ -112,11 +88,11 @@ def check_hub_config(config: AlbertConfig, reader: CheckpointReader) -> None:
         )
 
 
-class _NamedVariables:
-    """The tensors of a checkpoint of objects, each under the name of its variable.
+class NamedVariables:
+    """Reads a checkpoint of objects under the names that its variables were created with.
 
     Args:
-        prefix: what the names of its files begin with.
+        prefix: prefix of the names of its files.
     """
 
     def __init__(self, prefix: str):
@@ -136,7 +112,7 @@ class _NamedVariables:
         """Returns the key of each variable by its name."""
         present = self._reader.get_variable_to_shape_map()
         if _OBJECT_GRAPH not in present:
-            # TensorFlow 1's: the keys are the names.
+            # In TensorFlow 1 the keys are the names.
             return {key: key for key in present}
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             self._reader.get_tensor(_OBJECT_GRAPH)
@@ -148,7 +124,7 @@ class _NamedVariables:
             if attribute.checkpoint_key in present
         ]
         count = collections.Counter(name for name, _ in named)
-        # A name that two variables have says of neither which it is.
+        # A name that two variables share identifies neither.
         return {name: key for name, key in named if count[name] == 1}
 
 

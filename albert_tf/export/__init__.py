@@ -1,14 +1,14 @@
-"""From a trained model to what is served."""
+"""Exports trained models: SavedModels, files for LiteRT, reusable encoders."""
 
 from albert_tf.export.exported_model import ExportedModel
-from albert_tf.export.models import (
+from albert_tf.export.exporting import (
+    ExportDetails,
     export_classifier,
     export_multiple_choice,
     export_question_answering,
     export_regressor,
 )
 from albert_tf.export.reusable import export_reusable
-from albert_tf.export.writing import ExportDetails
 
 __all__ = [
     "ExportDetails",

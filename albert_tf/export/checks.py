@@ -1,7 +1,7 @@
-"""The exported graph refuses inputs that a model cannot answer.
+"""Assertions in the exported graph that refuse inputs without an answer.
 
-Otherwise a negative id would count from the end of the vocabulary, and on a GPU an id past its end would
-become a row of zeros: wrong answers that nobody notices.
+Without them a negative id would count from the end of the vocabulary, and on a GPU an id past its end
+would be a row of zeros: wrong answers that nobody notices.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,12 @@ from albert_tf.config import AlbertConfig
 
 
 def check_shapes(**inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Passes inputs on once each has the shape that the signature declares.
+    """Returns the inputs after asserting the shapes that the signature declares.
 
-    TensorFlow Serving and loaded signatures do not check it themselves.
+    TensorFlow Serving and loaded signatures do not check these themselves.
 
     Args:
         inputs: tensors of a known rank, by name.
-
-    Returns:
-        `inputs`, in their order.
 
     Raises:
         InvalidArgumentError: when the graph runs, with the shapes received and expected.
@@ -35,7 +32,7 @@ def _assert_shape(name: str, values: tf.Tensor) -> tf.Operation:
     # Grappler takes the declared shape for granted, unless a placeholder hides it.
     hidden = tf.raw_ops.PlaceholderWithDefault(input=values, shape=tf.TensorShape(None))
     shape = tf.shape(hidden)
-    # As many sizes as are expected, so that they can be compared.
+    # Padded to the expected rank, so that the sizes can be compared.
     padded = tf.concat([shape, tf.fill([len(sizes)], -1)], axis=0)[: len(sizes)]
     fits = (tf.size(shape) == len(sizes)) & tf.reduce_all(
         (tf.constant(sizes) == -1) | (padded == sizes)
@@ -45,36 +42,30 @@ def _assert_shape(name: str, values: tf.Tensor) -> tf.Operation:
 
 
 def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Passes inputs on once they have the declared shapes and the same number of rows, at least one.
+    """Returns the inputs after asserting the declared shapes and equal, positive numbers of rows.
 
-    Otherwise some rows would be answered with those of another, or with nothing.
+    Otherwise broadcasting could combine the rows of different texts.
 
     Args:
         inputs: (B, ...) each, by name.
 
-    Returns:
-        `inputs`, in their order.
-
     Raises:
-        InvalidArgumentError: when the graph runs, with the shapes or numbers of rows.
+        InvalidArgumentError: when the graph runs, with the shapes or numbers of rows received.
     """
     checked = check_shapes(**inputs)
     counts = [tf.shape(values)[0] for values in checked]
     fits = tf.reduce_all(tf.stack(counts) == counts[0]) & (counts[0] > 0)
-    expected = f"expected one row or more, as many of each; received of {', '.join(inputs)}:"
+    expected = f"expected one row or more, equally many of {', '.join(inputs)}; received:"
     with tf.control_dependencies([tf.debugging.Assert(fits, [expected, *counts])]):
         return [tf.identity(values) for values in checked]
 
 
 def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.Tensor]:
-    """Passes ids, mask and segments on once the model can answer them.
+    """Returns ids, mask and segments after asserting that the model accepts them.
 
     Args:
         inputs: ids, mask and segments in this order, int32 (..., S) each, by the caller's names.
         config: the encoder's config.
-
-    Returns:
-        `inputs`, in their order.
 
     Raises:
         InvalidArgumentError: when the graph runs, with the shapes, values or length received.
@@ -90,16 +81,16 @@ def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.
             for name, values in zip(inputs, checked, strict=True)
         ),
     ]
-    # The embedding look-up, which would run beside them, may fail first with a less helpful error.
+    # Otherwise the embedding look-up may run first and fail with a less helpful error.
     with tf.control_dependencies(assertions):
         return [tf.identity(values) for values in checked]
 
 
 def _assert_same_shape(inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
-    """Without this, a mask of another shape could cut the texts into other texts."""
+    """Asserts one shape: a mask of another shape could cut the texts in other places."""
     shapes = [tf.shape(values) for values in inputs.values()]
     fits = tf.reduce_all(tf.stack(shapes) == shapes[0])
-    expected = f"expected one shape; received of {', '.join(inputs)}:"
+    expected = f"expected one shape of {', '.join(inputs)}; received:"
     return tf.debugging.Assert(fits, [expected, *shapes])
 
 
@@ -111,33 +102,28 @@ def _assert_length(name: str, values: tf.Tensor, greatest: int) -> tf.Operation:
 
 def _assert_range(name: str, values: tf.Tensor, greatest: int) -> tf.Operation:
     received = tf.reduce_min(values), tf.reduce_max(values)
-    expected = f"expected {name} from 0 to {greatest}; received least and greatest:"
+    expected = f"expected {name} from 0 to {greatest}; received minimum and maximum:"
     return tf.debugging.Assert(
         (received[0] >= 0) & (received[1] <= greatest), [expected, *received]
     )
 
 
 def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
-    """Passes masked positions on once each is in its text; others would be those of another text.
+    """Returns masked positions after asserting that each is inside its own text.
 
     Args:
         positions: int32 (B, M), `masked_lm_positions` of the caller.
         input_ids: int32 (B, S).
 
-    Returns:
-        `positions`.
-
     Raises:
-        InvalidArgumentError: when the graph runs, with the shape, rows or range received and expected.
+        InvalidArgumentError: when the graph runs, with the shape, rows or range received.
     """
     (positions,) = check_shapes(masked_lm_positions=positions)
     rows, length = tf.unstack(tf.shape(input_ids), num=2)
     least, greatest = tf.reduce_min(positions), tf.reduce_max(positions)
     received_rows = tf.shape(positions)[0]
-    of_rows = "expected a row of masked_lm_positions for each text; received rows and texts:"
-    of_range = (
-        "expected masked_lm_positions from 0 to below the length; received least, greatest, length:"
-    )
+    of_rows = "expected one row of masked_lm_positions per text; received rows and texts:"
+    of_range = "expected masked_lm_positions below the length; received minimum, maximum, length:"
     assertions = [
         tf.debugging.Assert(received_rows == rows, [of_rows, received_rows, rows]),
         tf.debugging.Assert(

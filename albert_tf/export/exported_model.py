@@ -1,4 +1,4 @@
-"""An exported model in place of the one that it was made from: ids in, the same logits out."""
+"""Runs an exported model in place of the model that it was made of."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,20 +7,20 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.signatures import INPUTS
+from albert_tf.export.ids_model import INPUTS
 
 Batch = Mapping[str, tf.Tensor]
 
 
 class ExportedModel:
-    """Maps a batch to what a model of this package gives of it.
+    """Maps a batch to what the original model returns.
 
     Args:
-        saved_model_dir: folder of a version, that takes ids or text.
-        read_outputs: gives of the exported model's outputs what the model returned.
+        saved_model_dir: folder of a version, of the ids or of the text model.
+        read_outputs: maps the exported model's outputs to the original model's.
 
     Raises:
-        InputError: it is no such folder.
+        InputError: the folder holds no such model.
     """
 
     def __init__(
@@ -36,16 +36,16 @@ class ExportedModel:
             ) from error
         ids_model = getattr(self._loaded, "ids_model", self._loaded)
         if not hasattr(ids_model, "predict"):
-            raise InputError(f"{saved_model_dir}: was not exported by this package")
+            raise InputError(f"{saved_model_dir}: is not a model that this package exported")
         self._predict = ids_model.predict
         self._read_outputs = read_outputs
 
     def __call__(self, batch: Batch, training: bool = False) -> Any:
-        """Returns the logits, or what else the model gives.
+        """Returns the model's outputs, such as logits.
 
         Args:
-            batch: `input_ids`, `input_mask`, `segment_ids`, int32 (B, S), with choices (B, C, S), and
-                more that is left out.
-            training: False: what was exported does not train.
+            batch: `input_ids`, `input_mask`, `segment_ids`, int32 (B, S), or (B, C, S) with choices;
+                other features are ignored.
+            training: ignored; an exported model does not train.
         """
         return self._read_outputs(self._predict(**{name: batch[name] for name in INPUTS}))

@@ -1,4 +1,4 @@
-"""`README.md` of an exported model: what it is, what it takes and gives, how good it was."""
+"""Writes the model card, the `README.md` of an exported model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.export.signatures import input_specs
+from albert_tf.export.ids_model import input_specs
 from albert_tf.tokenization import Tokenizer
 
 FILE_NAME = "README.md"
@@ -22,15 +22,15 @@ def model_card(
     stored_in: str,
     evaluations: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """Writes the card, in Markdown.
+    """Returns the card, in Markdown.
 
     Args:
         model: the model.
-        tokenizer: what it was trained with.
-        signatures: name -> what a SavedModel has; none of a file for LiteRT.
-        labels: names of the classes; none of other models.
-        stored_in: type of the matrices.
-        evaluations: what was evaluated -> its metrics.
+        tokenizer: the tokenizer that it was trained with.
+        signatures: the signatures of a SavedModel by name; empty for LiteRT.
+        labels: names of the classes; empty for other models.
+        stored_in: type of the stored matrices.
+        evaluations: name of the evaluated data -> metrics.
     """
     config = model.encoder.config
     case = "lower-cased" if tokenizer.lower_case else "cased"
@@ -61,11 +61,11 @@ def _size(config: AlbertConfig) -> str:
 def _signature(name: str, signature: tf.types.experimental.ConcreteFunction) -> str:
     outputs = signature.structured_outputs
     rows = [
-        f"| takes | `{key}` | {_describe(spec)} |" for key, spec in input_specs(signature).items()
+        f"| input | `{key}` | {_describe(spec)} |" for key, spec in input_specs(signature).items()
     ]
-    rows += [f"| gives | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
+    rows += [f"| output | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
     if name == "serving_examples" and "start_logits" in outputs:
-        rows += ["", "Of padding, what is given has no meaning."]
+        rows += ["", "Outputs at padding positions are undefined."]
     return "\n".join([f"## Signature `{name}`", "", "| | name | type |", "|---|---|---|", *rows])
 
 
@@ -77,24 +77,24 @@ def _describe(spec: tf.TensorSpec) -> str:
 def _stored_in(dtype: str) -> str:
     sentence = f"Matrices are stored in {dtype}."
     if dtype in ("float16", "int8"):
-        sentence += " Metrics in training are of the weights before they were rounded so."
+        sentence += " Metrics from training are those of the weights before this rounding."
     return sentence
 
 
 def _files(signatures: Signatures) -> str:
-    of_assets = "`assets/` has the shape of the model, its vocabulary and what its task is."
+    assets = "`assets/` holds the config, the vocabulary and the label metadata of the model."
     if not signatures:
-        return of_assets
+        return assets
     return (
-        f"{of_assets} With this folder as `--exported_model` the script that trained the model evaluates "
-        "and predicts."
+        f"{assets} The script that trained the model evaluates and predicts with this folder as "
+        "`--exported_model`."
     )
 
 
 def _metrics(evaluations: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns a column for each evaluation, so that a loss of accuracy is seen."""
+    """Returns a table with one column per evaluation, so that a loss of accuracy is visible."""
     if not evaluations:
-        return "None: it was exported without an evaluation."
+        return "None: the model was exported without an evaluation."
     names = dict.fromkeys(name for metrics in evaluations.values() for name in metrics)
     rows = []
     for name in names:

@@ -1,7 +1,7 @@
-"""One file for phones, which LiteRT, once TensorFlow Lite, runs with its built-in operators alone.
+"""Writes one file for phones, which LiteRT (once TensorFlow Lite) runs with built-in operators only.
 
-A SavedModel of one text of a fixed length is what the converter reads: of a Keras 3 model it would leave
-the variables without values, and of a free length it cannot convert all operators.
+The converter reads a SavedModel for one text of a fixed length: from a Keras 3 model it would lose the
+values of the variables, and it cannot convert all operators of a model with a free length.
 """
 
 import tempfile
@@ -12,19 +12,21 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.signatures import INPUTS, Outputs
+from albert_tf.export.ids_model import INPUTS, Outputs
 from albert_tf.models import AlbertClassifier, AlbertConditionalSpanLabeler, AlbertSpanLabeler
+
+FILE_NAME = "model.tflite"
 
 WeightType = Literal["float32", "float16", "int8"]
 Model = AlbertClassifier | AlbertSpanLabeler | AlbertConditionalSpanLabeler
 
 
 class _Conversion(NamedTuple):
-    """What the converter is told.
+    """Settings of the converter.
 
     Attributes:
-        optimizations: none, or the default one, which stores weights in less than float32.
-        types: what it stores them in; where it is told none, in int8.
+        optimizations: none, or the default one, which stores weights in fewer bits than float32.
+        types: types of the stored weights; int8 without any.
     """
 
     optimizations: tuple[tf.lite.Optimize, ...] = ()
@@ -39,15 +41,7 @@ _CONVERSIONS: Mapping[WeightType, _Conversion] = {
 
 
 class _FixedLengthModel(tf.Module):
-    """The ids of one text in, predictions out, with nothing that only TensorFlow has.
-
-    So there are no strings among the outputs, and ids are not checked.
-
-    Args:
-        model: maps ids to logits.
-        outputs: what to give of the logits.
-        length: S.
-    """
+    """Maps the ids of one text to predictions, without strings and checks, which only TensorFlow has."""
 
     def __init__(self, model: Model, outputs: Outputs, length: int):
         super().__init__()
@@ -58,9 +52,8 @@ class _FixedLengthModel(tf.Module):
             input_signature=[tf.TensorSpec((1, length), tf.int32, name) for name in INPUTS]
         )
         def predict(*inputs):
-            """Maps int32 (1, S) each to what `outputs` gives."""
-            given = outputs(model(dict(zip(INPUTS, inputs, strict=True)), training=False))
-            return {name: value for name, value in given.items() if value.dtype != tf.string}
+            predictions = outputs(model(dict(zip(INPUTS, inputs, strict=True)), training=False))
+            return {name: value for name, value in predictions.items() if value.dtype != tf.string}
 
         self.predict = predict
 
@@ -68,34 +61,32 @@ class _FixedLengthModel(tf.Module):
 def write_tflite(
     model: Model, outputs: Outputs, path: str, weights: WeightType, max_seq_length: int
 ) -> None:
-    """Writes a .tflite file whose signature `serving_default` is that of the SavedModel for ids.
+    """Writes a .tflite file with the signature `serving_default` of the SavedModel for ids.
 
-    Its inputs are `input_ids`, `input_mask` and `segment_ids`, int32 (1, S), one text padded to S =
-    `max_seq_length`. Its outputs are those of the SavedModel, without the names of labels. Each weight
-    is in the file once. What it is stored in changes neither the inputs' type nor the outputs'.
+    Its inputs are `input_ids`, `input_mask` and `segment_ids`, int32 (1, S), one text padded to
+    S = `max_seq_length`. Its outputs are those of the SavedModel without the names of labels. It stores
+    each weight once.
 
     Args:
-        model: the fine-tuned model; where it computes in another type, its like computes in float32.
-        outputs: what to give of the logits.
+        model: the fine-tuned model; the file computes in float32 whatever the model computes in.
+        outputs: selects the outputs to return.
         path: the file.
-        weights: what the weights are stored in. Of `float16`, float32 is made when the file is loaded.
-            With `int8`, a scale for each output of a dense layer goes along, and its inputs are rounded
-            to int8 as the model runs ("dynamic range": each text has scales of its own).
-        max_seq_length: S, at most the model's positions.
+        weights: type of the stored weights. `float16` becomes float32 when the file is loaded. `int8`
+            has a scale per output of a dense layer, and rounds the layer's inputs to int8 as it runs
+            ("dynamic range": each text has scales of its own).
+        max_seq_length: S, at most the model's number of positions.
 
     Raises:
-        InputError: `weights` is none of these, the model has fewer positions, or the file system refuses.
+        InputError: `weights` is none of these, or the model has fewer positions.
+        StoppedError: the file system refuses.
     """
     if weights not in _CONVERSIONS:
         *others, last = _CONVERSIONS
-        raise InputError(
-            f"weights of a .tflite file: received '{weights}'; expected {', '.join(others)} or {last}"
-        )
+        raise InputError(f"weights='{weights}': a .tflite file has {', '.join(others)} or {last}")
     positions = model.encoder.config.max_position_embeddings
     if not 1 <= max_seq_length <= positions:
         raise InputError(
-            f"length of a .tflite file: received {max_seq_length}; expected 1 to {positions}, "
-            "the model's positions"
+            f"max_seq_length={max_seq_length}: expected 1 to {positions}, the model's positions"
         )
     module = _FixedLengthModel(_in_float32(model), outputs, max_seq_length)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,11 +100,11 @@ def write_tflite(
 
 
 def _in_float32(model: Model) -> Model:
-    """Returns the model, or its like that computes in float32, as TFLite's operators do."""
+    """Returns the model, or a copy of it, that computes in float32, as LiteRT's operators do."""
     if model.compute_dtype == model.encoder.compute_dtype == "float32":
         return model
     config = model.get_config()
     config["encoder"]["config"] |= {"dtype": "float32"}
-    like = type(model).from_config({**config, "dtype": "float32"})
-    like.set_weights(model.get_weights())
-    return like
+    copy = type(model).from_config({**config, "dtype": "float32"})
+    copy.set_weights(model.get_weights())
+    return copy

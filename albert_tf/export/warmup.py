@@ -1,8 +1,8 @@
-"""Requests that TensorFlow Serving answers while it loads a model, so that no user waits for the first.
+"""Files for TensorFlow Serving next to a SavedModel: warm-up requests and batching parameters.
 
-The first run of a graph optimizes it and fills caches. The server reads
-`assets.extra/tf_serving_warmup_requests` in the model's folder, a TFRecord of `PredictionLog` protos
-(https://www.tensorflow.org/tfx/serving/saved_model_warmup), and takes traffic when all are answered.
+The first run of a graph optimizes it and fills caches. So the server reads
+`assets.extra/tf_serving_warmup_requests`, a TFRecord file of `PredictionLog` protos
+(https://www.tensorflow.org/tfx/serving/saved_model_warmup), and takes traffic after answering them.
 """
 
 import importlib.util
@@ -16,9 +16,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.signatures import input_specs
+from albert_tf.export.ids_model import input_specs
 
 WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
+BATCHING_FILE = "batching_params.pbtxt"
 
 # The server refuses a model with more of them.
 _MAX_REQUESTS = 1000
@@ -31,14 +32,34 @@ _SAMPLE_TEXT = (
     "The server loads a model, answers a few requests like this one, and opens its doors."
 )
 
+# A proto `BatchingParameters`: a request may have 1024 texts; 32 at a time are computed, together with
+# those of other requests that arrive within 5 ms.
+_BATCHING_PARAMETERS = """\
+max_batch_size { value: 1024 }
+enable_large_batch_splitting { value: true }
+max_execution_batch_size { value: 32 }
+batch_timeout_micros { value: 5000 }
+max_enqueued_batches { value: 100 }
+"""
+
+
+def write_batching_parameters(saved_model_dir: str) -> None:
+    """Writes how the server may batch requests to a model that takes text only.
+
+    The server concatenates the tensors of several requests along the first axis. If other axes differ,
+    as those of ids do, it refuses the requests; if told to pad, it pads a mask with its first value, 1.
+    With `--enable_per_model_batching_parameters` it batches for models with such a file only.
+    """
+    files.write_text(os.path.join(saved_model_dir, BATCHING_FILE), _BATCHING_PARAMETERS)
+
 
 def is_available() -> bool:
-    """Whether `tensorflow-serving-api`, which has the protos, is installed."""
+    """Returns whether `tensorflow-serving-api`, which has the protos, is installed."""
     return importlib.util.find_spec("tensorflow_serving") is not None
 
 
 def sample_requests(signature: Callable) -> list[dict[str, np.ndarray]]:
-    """Makes inputs of two batch sizes for any exported model.
+    """Returns inputs of two batch sizes for any exported model.
 
     Args:
         signature: `serving_default` of the model, as exported or loaded.
@@ -53,24 +74,25 @@ def sample_requests(signature: Callable) -> list[dict[str, np.ndarray]]:
 def write_warmup_requests(
     saved_model_dir: str, signature: Callable, requests: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Writes requests, and what the model answers to them, into the folder of a SavedModel.
+    """Writes requests and the model's answers into the folder of a SavedModel.
 
-    Those that your users send warm a server best:
+    Requests like those of your users warm a server up best:
 
         signature = tf.saved_model.load("exported/text/1").signatures["serving_default"]
         write_warmup_requests("exported/text/1", signature, [{"text_a": ["A gripping film."]}])
 
     Args:
-        saved_model_dir: the folder of a version.
+        saved_model_dir: folder of a version.
         signature: `serving_default` of that model, as exported or loaded.
-        requests: of each the model's inputs by name, at most 1000.
+        requests: up to 1000 of them, each the model's inputs by name.
 
     Returns:
         The written file.
 
     Raises:
-        InputError: `tensorflow-serving-api` is absent, there are no requests or too many, the model does
-            not answer one, or the file system refuses.
+        InputError: `tensorflow-serving-api` is not installed, there are no requests or too many, or the
+            model does not answer one.
+        StoppedError: the file system refuses.
     """
     if not is_available():
         raise InputError(
@@ -95,7 +117,7 @@ def _prediction_log(signature: Callable, inputs: dict[str, Any]):
     """Returns the `PredictionLog` of one request and its answer.
 
     Raises:
-        InputError: the model does not answer: the server would refuse to load it.
+        InputError: the model does not answer; the server would refuse to load it.
     """
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
@@ -110,7 +132,7 @@ def _prediction_log(signature: Callable, inputs: dict[str, Any]):
         outputs = signature(**tensors)
     except (TypeError, ValueError, tf.errors.OpError) as error:
         reason = textwrap.shorten(str(error), _MAX_REASON_LENGTH, placeholder=" ...")
-        raise InputError(f"a warm-up request is not answered: {reason}") from error
+        raise InputError(f"the model does not answer a warm-up request: {reason}") from error
     request, response = predict_pb2.PredictRequest(), predict_pb2.PredictResponse()
     request.model_spec.signature_name = response.model_spec.signature_name = "serving_default"
     for protos, values in ((request.inputs, tensors), (response.outputs, outputs)):
@@ -122,8 +144,8 @@ def _prediction_log(signature: Callable, inputs: dict[str, Any]):
 
 
 def _sample(name: str, spec: tf.TensorSpec, batch_size: int) -> np.ndarray:
-    """Returns a text, or ids of unpadded padding, in the shape that the input has."""
-    # (B,), (B, C) of texts, (B, S) or (B, C, S) of ids
+    """Returns texts, or valid ids without padding, in the shape of an input."""
+    # (B,) or (B, C) for texts, (B, S) or (B, C, S) for ids
     sizes = (batch_size, *[_SAMPLE_CHOICES] * (spec.shape.rank - 2), _SAMPLE_LENGTH)
     shape = [known or size for known, size in zip(spec.shape, sizes, strict=False)]
     if spec.dtype == tf.string:

@@ -1,11 +1,11 @@
-"""The weights of an exported model, as its layers read them.
+"""The weights of an exported model, in the type in which its layers read them.
 
-In mixed precision a layer casts its float32 kernel to 16 bits wherever it reads it, and ALBERT reads the
-kernels of its one block at each application of the block: of a short text, that takes longer than the
-products do. An exported model stores what the layers read, which is half as much, and reads it once.
+In mixed precision a layer casts its float32 kernel to 16 bits whenever it reads it, and ALBERT reads the
+kernels of its one block at each application of the block; for a short text that takes longer than the
+matrix products. An exported model stores the 16-bit values, half as many bytes, and reads them once.
 
-Matrices may be stored in int8 instead, a quarter of float32. They are multiplied out once a call, so that
-the folder is smaller, and not the memory that a call needs.
+Matrices may be stored in int8 instead, a quarter of float32. Each call converts them back once, so the
+folder is smaller, but not the memory of a call.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ _LARGEST_INT8 = 127
 
 
 class Int8Matrix(tf.Module):
-    """A matrix in int8, with a scale for each output of a kernel and for each row of a table.
+    """A matrix in int8, with one scale per output of a kernel or per row of an embedding table.
 
-    The scale makes the largest magnitude 127, as LiteRT's quantization of weights has it
+    The scale maps the largest magnitude to 127, as in LiteRT's quantization of weights
     (https://ai.google.dev/edge/litert/models/quantization_spec).
 
     Args:
         value: float32 (m, n).
-        is_table: whether rows are looked up, as those of embeddings are.
-        dtype: of what is read.
+        is_table: whether it is an embedding table.
+        dtype: type of the matrix that `read` returns.
     """
 
     def __init__(self, value: tf.Tensor, is_table: bool, dtype: tf.DType = tf.float32):
@@ -46,22 +46,22 @@ ExportedWeight = tf.Variable | Int8Matrix
 
 
 def round_to_int8(model: keras.Model) -> None:
-    """Gives a model's matrices the values that they have once they are stored in int8."""
+    """Rounds a model's matrices to the values that int8 can store."""
     for variable in model.weights:
         if _is_matrix(variable):
             variable.assign(_to_int8(variable).read())
 
 
 def make_exported_weights(model: keras.Model, int8: bool = False) -> list[ExportedWeight]:
-    """Returns what is stored of each of a model's weights, in the dtype in which its layers read it.
+    """Returns a model's weights in the dtype in which its layers read them.
 
-    Where that is the weight's own dtype it is the model's variable, else a copy.
+    A weight that already has this dtype is the model's variable, otherwise a copy.
 
     Args:
-        model: whose layers all have its dtype policy.
-        int8: whether matrices are stored in int8.
+        model: the model; all its layers have its dtype policy.
+        int8: whether to store matrices in int8.
     """
-    # Inside of a call, a variable's value is what the call computes with.
+    # Inside a call, a variable's value has the dtype that the call computes in.
     read = keras.layers.Lambda(
         lambda _: [tf.convert_to_tensor(variable.value) for variable in model.weights],
         dtype=model.dtype_policy,
@@ -78,16 +78,11 @@ def make_exported_weights(model: keras.Model, int8: bool = False) -> list[Export
 
 
 def reading(model: keras.Model, weights: Sequence[ExportedWeight]) -> keras.StatelessScope:
-    """Returns a scope in which a model reads other weights, each once, instead of its own.
-
-    Args:
-        model: the model.
-        weights: of `make_exported_weights`.
-    """
+    """Returns a scope in which a model reads the weights from `make_exported_weights`, each once."""
     scope = keras.StatelessScope()
     for variable, weight in zip(model.weights, weights, strict=True):
         value = weight.read() if isinstance(weight, Int8Matrix) else tf.convert_to_tensor(weight)
-        # Given to the constructor, they would be cast to the dtype of the model's variables.
+        # The constructor would cast them to the dtype of the model's variables.
         scope.add_update((variable, value))
     return scope
 

@@ -1,7 +1,4 @@
-"""Conversion: a checkpoint of any kind into one of another, or a SavedModel, checked before it is done.
-
-Which kind the first one is shows in itself; who says it all the same is told where that is wrong.
-"""
+"""Converts a checkpoint to another format or to a SavedModel, and checks the result before it appears."""
 
 import dataclasses
 import os
@@ -15,9 +12,9 @@ from albert_tf import files
 from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import LoadReport, load_model, read_config
+from albert_tf.conversion.formats import FormatName
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
-from albert_tf.conversion.loading import KindName
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
@@ -36,13 +33,13 @@ from albert_tf.tasks.trained_folder import (
     read_folder,
 )
 from albert_tf.tokenization import load_tokenizer
-from albert_tf.tokenization.hugging_face import (
+from albert_tf.tokenization.hugging_face_tokenizer import (
     SENTENCEPIECE_FILE,
     TOKENIZER_CONFIG_FILE,
     WORDPIECE_FILE,
 )
 
-# Two runs of one model on one machine differ by rounding alone.
+# Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5
 
 
@@ -51,33 +48,31 @@ class ConversionOptions:
     """The options of `convert_checkpoint.py`."""
 
     init_checkpoint: str = option(
-        "Checkpoint to convert, or a folder with one; its kind shows in itself."
+        "Checkpoint to convert, or a folder with one. Its format is detected."
     )
     albert_config_file: str | None = option(
-        "JSON file with the shape of its model, where none lies beside the checkpoint.", None
+        "JSON file with the config of its model. Default: the one next to the checkpoint.", None
     )
     spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary, which is written too. Default: the one beside the "
-        "checkpoint, if any.",
+        "SentencePiece model of the vocabulary, which is copied to the output. Default: the one next "
+        "to the checkpoint, if any.",
         None,
     )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_lower_case: bool | None = option(
-        "Whether the tokenizer that is written lower-cases text. Default: as the folder of the "
-        "checkpoint says, else true.",
+        "Whether the written tokenizer lower-cases text. Default: as in the folder of the checkpoint, "
+        "otherwise true.",
         None,
     )
     output_checkpoint: str | None = option(
-        "Prefix of the checkpoint to write; with --to=hugging_face or saved_model, the folder.",
+        "Prefix of the checkpoint to write; the folder with --to=hugging_face or saved_model.",
         None,
     )
-    from_: KindName | None = option(
-        "Kind that the checkpoint to convert has to be of; any without this flag.", None
+    from_: FormatName | None = option(
+        "Format that the checkpoint to convert must have. Default: any.", None
     )
-    to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option(
-        "Kind of the checkpoint to write."
-    )
-    dry_run: bool = option("Only show what would be written.", False)
+    to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option("Format to write.")
+    dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
         if not (self.output_checkpoint or self.dry_run):
@@ -94,20 +89,20 @@ def run(options: ConversionOptions) -> LoadReport:
     """Converts a checkpoint, reads back what was written and compares the models.
 
     Returns:
-        what was read of the checkpoint and what was left.
+        What was read from the checkpoint and what was ignored.
 
     Raises:
-        InputError: the checkpoint or the config is not what the options say, the other kind cannot
-            hold the model, or there is an output of this name.
+        InputError: the checkpoint or the config does not match the options, the output format has no
+            such model, or the output exists already.
     """
     files.check_addresses(to_json_dict(options))
     target, output = TARGETS[options.to], options.output_checkpoint
     found = _find_companions(options)
     model, report = load_model(found.config, options.init_checkpoint)
-    if options.from_ not in (None, report.kind_name):
+    if options.from_ not in (None, report.format_name):
         raise InputError(
-            f"--from={options.from_}: {report.prefix} is a checkpoint of {report.kind_name} "
-            f"({report.kind})"
+            f"--from={options.from_}: {report.prefix} has the format {report.format_name} "
+            f"({report.format})"
         )
     config = getattr(model, "encoder", model).config
     head = _head_of(model, report, options.init_checkpoint)
@@ -115,25 +110,28 @@ def run(options: ConversionOptions) -> LoadReport:
     if output:
         target.check(output, companions)
     part = target.part_of(model)
-    _print_table(part, report, target.layout_of(part))
+    _print_table(part, report, target.layout)
     print(report.summary())
-    if left := variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys():
-        print(f"there is no place there for {', '.join(sorted(left))}")
+    if (
+        unwritten := variables_by_path(model.weights).keys()
+        - variables_by_path(part.weights).keys()
+    ):
+        print(f"not written, as {options.to} has no place for them: {', '.join(sorted(unwritten))}")
     if companions.config != config:
-        print(f"there the config has num_hidden_groups {companions.config.num_hidden_groups}")
+        print(f"num_hidden_groups in the written config: {companions.config.num_hidden_groups}")
     if options.dry_run:
         return report
     with target.write(output, part, companions) as written:
         difference = _check_written(part, written, output)
-    print(f"wrote {output}; read back, its outputs differ by {difference:.1e} at most")
+    print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
 
 
 def _find_companions(options: ConversionOptions) -> Companions:
-    """Returns the config, and the tokenizer where there is a vocabulary: as flags, or as files beside.
+    """Returns the config and the tokenizer, if any, from the flags or from next to the checkpoint.
 
     Raises:
-        InputError: there is no config, or the vocabulary has another size than it says.
+        InputError: there is no config, or its vocabulary size is not that of the vocabulary.
     """
     path, config_name = options.init_checkpoint, CONFIG_FILE
     if is_folder(path):
@@ -149,14 +147,14 @@ def _find_companions(options: ConversionOptions) -> Companions:
         vocab_file = trained.get("vocab_file") or _file_in(folder, WORDPIECE_FILE)
     if not config_file:
         raise FlagError(
-            f"expected --albert_config_file; there is no {config_name} beside "
+            f"expected --albert_config_file; there is no {config_name} next to "
             f"--init_checkpoint={path}"
         )
     config = read_config(config_file)
     if not (spm_model_file or vocab_file):
         return Companions(config)
-    said = (options.do_lower_case, trained.get("do_lower_case"), _lower_case_there(folder), True)
-    lower_case = next(value for value in said if value is not None)
+    candidates = (options.do_lower_case, trained.get("do_lower_case"), _lower_case_in(folder), True)
+    lower_case = next(value for value in candidates if value is not None)
     tokenizer = load_tokenizer(spm_model_file, vocab_file, lower_case)
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(
@@ -167,10 +165,10 @@ def _find_companions(options: ConversionOptions) -> Companions:
 
 
 def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMetadata | None:
-    """Returns what the outputs of a classifier mean, where that is known.
+    """Returns the label metadata of a classifier, if known.
 
     Raises:
-        InputError: what is noted beside the checkpoint is of another number of classes.
+        InputError: the label metadata next to the checkpoint has another number of classes.
     """
     if not isinstance(model, AlbertClassifier):
         return None
@@ -178,15 +176,13 @@ def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMe
         if (len(head.labels) or 1) != model.num_classes:
             raise InputError(
                 f"{checkpoint}: its head has {model.num_classes} outputs; {LABEL_METADATA_FILE} "
-                f"beside it has {len(head.labels)} labels"
+                f"next to it has {len(head.labels)} labels"
             )
         return head
     if report.problem_type == "multi_label_classification":
-        print(
-            "note: the problem type multi_label_classification is not kept; ours has no such task"
-        )
+        print("note: dropped the problem type multi_label_classification, which no task here has")
         return None
-    theirs = report.kind_name == "hugging_face"
+    theirs = report.format_name == "hugging_face"
     # To `transformers`, a single output without a problem type is a regression.
     if theirs and (report.problem_type == "regression" or model.num_classes == 1):
         return LabelMetadata(OWN_TASK.name, "regression", (), pairs=True)
@@ -196,13 +192,13 @@ def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMe
 
 
 def _file_in(folder: str, name: str) -> str | None:
-    """Returns the path of a file that is in a folder; None where it is not."""
+    """Returns the path of a file in a folder; None if it does not exist."""
     path = os.path.join(folder, name)
     return path if tf.io.gfile.exists(path) else None
 
 
-def _lower_case_there(folder: str) -> bool | None:
-    """Returns whether the tokenizer of a Hugging Face folder lower-cases; None where it says nothing."""
+def _lower_case_in(folder: str) -> bool | None:
+    """Returns whether the tokenizer of a Hugging Face folder lower-cases; None if it does not say."""
     path = _file_in(folder, TOKENIZER_CONFIG_FILE)
     values = files.read_json(path) if path else {}
     lower_case = values.get("do_lower_case") if isinstance(values, dict) else None
@@ -210,7 +206,7 @@ def _lower_case_there(folder: str) -> bool | None:
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:
-    """Prints of each variable the name that it was read from, the name it is written to, the shape."""
+    """Prints for each variable the name it was read from, the name it is written to, and the shape."""
     read = dict(report.read)
     rows = [("read from", "written to", "shape")]
     for path, variable in variables_by_path(model.weights).items():
@@ -224,23 +220,23 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
 
 
 def _check_written(model: keras.Model, written: keras.Model | LoadedEncoder, output: str) -> float:
-    """Returns the largest difference of any output between a model and what was written of it.
+    """Returns the largest difference of any output between a model and its written form.
 
     Raises:
-        InputError: they differ by more than rounding, or are no numbers.
+        InputError: they differ by more than rounding, or an output is NaN.
     """
     for ours, theirs in zip(model.weights, written.weights, strict=True):
         if not np.array_equal(ours, theirs, equal_nan=True):
             raise InputError(
-                f"{output}: not written: '{ours.path}' would read back as other values"
+                f"{output}: not written: '{ours.path}' would be read back with other values"
             )
     inputs = _random_inputs(model)
     expected, received = model(inputs), written(inputs)
     if isinstance(received, dict):
-        # A SavedModel does not give everything.
+        # A SavedModel does not return everything.
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
-    # np.max, and not max, which a NaN passes by.
+    # np.max keeps a NaN, max may not.
     difference = float(np.max([np.abs(np.subtract(*pair)).max() for pair in pairs]))
     if not difference <= _TOLERANCE:
         raise InputError(f"{output}: not written: its outputs would differ by {difference}")
@@ -248,9 +244,9 @@ def _check_written(model: keras.Model, written: keras.Model | LoadedEncoder, out
 
 
 def _random_inputs(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns ids, (B, S) = (2, 16) where there are so many positions, and one masked position.
+    """Returns ids of shape (2, 16), or (2, 3, 16) with choices, and one masked position per row.
 
-    For multiple choice (B, C, S) = (2, 3, 16).
+    Models with fewer than 16 positions get shorter rows.
     """
     config = getattr(model, "encoder", model).config
     rng = np.random.default_rng(0)

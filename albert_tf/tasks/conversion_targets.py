@@ -1,7 +1,6 @@
-"""What a conversion writes: the checkpoint, its config and its vocabulary, all of them or nothing.
+"""The output formats of a conversion: the checkpoint, its config and its vocabulary.
 
-Everything lies in one place whose name ends in `.incomplete` while it is read back and checked, and gets
-its own name after that.
+They are written under names that end in `.incomplete`, read back and checked, and then renamed together.
 """
 
 import contextlib
@@ -32,8 +31,8 @@ from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE, LabelMetadata
-from albert_tf.tokenization import AlbertTokenizer, Tokenizer
-from albert_tf.tokenization.hugging_face import (
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,
     hugging_face_files,
     vocabulary_name,
@@ -47,19 +46,19 @@ _PROBLEM_TYPES: Mapping[TaskKind, ProblemType] = {
 }
 
 
-def _everything(model: keras.Model) -> keras.Model:
-    """Returns what of a model there is a place for."""
+def _whole(model: keras.Model) -> keras.Model:
+    """Returns the part of a model that a format has a place for: all of it."""
     return model
 
 
 @dataclasses.dataclass(frozen=True)
 class Companions:
-    """What goes along with a model's weights.
+    """What accompanies a model's weights.
 
     Attributes:
-        config: of the encoder.
-        tokenizer: of its vocabulary, where there is one.
-        head: what a classifier's outputs mean, where that is known.
+        config: config of the encoder.
+        tokenizer: its tokenizer, if there is a vocabulary.
+        head: label metadata of a classifier, if known.
     """
 
     config: AlbertConfig
@@ -69,22 +68,22 @@ class Companions:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointTarget:
-    """A kind whose checkpoints are files with one prefix, beside which config and vocabulary lie.
+    """A format whose checkpoints are files with one prefix, next to config and vocabulary.
 
     Attributes:
-        config_there: makes of our config the one that goes with it.
-        layout_of: how it holds the variables of a model.
+        config_there: maps our config to the one that accompanies the checkpoint.
+        layout: how the format stores variables.
         save: writes a model's weights.
     """
 
     config_there: Callable[[AlbertConfig], AlbertConfig]
-    layout_of: Callable[[keras.Model], Layout]
+    layout: Layout
     save: Callable[[keras.Model, str], None]
 
-    part_of = staticmethod(_everything)
+    part_of = staticmethod(_whole)
 
     def check(self, output: str, companions: Companions) -> None:
-        """Raises an `InputError` where what is there belongs to another model."""
+        """Raises an `InputError` if existing files belong to another model."""
         for path in checkpoint_paths(output):
             if tf.io.gfile.exists(path):
                 raise _exists_already(output)
@@ -92,7 +91,7 @@ class CheckpointTarget:
             path = os.path.join(os.path.dirname(output), name)
             if not tf.io.gfile.exists(path) or files.read_bytes(path) == content:
                 continue
-            # Of a config the keys can be others, and mean the same.
+            # Two configs may differ in their keys and mean the same.
             if name != CONFIG_FILE or read_config(path) != companions.config:
                 raise _of_another_model(path)
 
@@ -100,12 +99,12 @@ class CheckpointTarget:
     def write(
         self, output: str, model: keras.Model, companions: Companions
     ) -> Iterator[keras.Model]:
-        """Writes a model, yields what its next user gets, and names the files when that was fine."""
+        """Writes a model, yields it as read back, and renames the files on success."""
         beside = os.path.dirname(output)
         contents = {
             name: content
             for name, content in _contents(companions).items()
-            # `check` has made sure that those that exist are this model's.
+            # `check` made sure that existing ones are this model's.
             if not tf.io.gfile.exists(os.path.join(beside, name))
         }
         paths = [*(os.path.join(beside, name) for name in contents), *checkpoint_paths(output)]
@@ -115,24 +114,21 @@ class CheckpointTarget:
                 files.write_bytes(os.path.join(folder, name), content)
             prefix = os.path.join(folder, os.path.basename(output))
             self.save(model, prefix)
-            # The original has one name for the heads of two of our models, so the model has to be said.
+            # The original has one name for the heads of two of our models, so the checkpoint cannot tell.
             written = type(model).from_config(model.get_config())
             load_checkpoint(written, prefix).check_complete()
             yield written
 
 
 class HuggingFaceTarget:
-    """Hugging Face's folders, which hold config, labels, vocabulary and tokenizer."""
+    """Hugging Face's folders with config, labels, vocabulary and tokenizer."""
 
     config_there = staticmethod(hugging_face.config_there)
-    part_of = staticmethod(_everything)
-
-    def layout_of(self, model: keras.Model) -> Layout:
-        """Returns how it holds the variables of a model."""
-        return hugging_face.stored_with_heads
+    layout = staticmethod(hugging_face.stored_with_heads)
+    part_of = staticmethod(_whole)
 
     def check(self, output: str, companions: Companions) -> None:
-        """Raises an `InputError` where something is there, be it a file or a folder that is not empty."""
+        """Raises an `InputError` if the output exists, unless it is an empty folder."""
         if tf.io.gfile.isdir(output):
             if tf.io.gfile.listdir(output):
                 raise _exists_already(output)
@@ -143,7 +139,7 @@ class HuggingFaceTarget:
     def write(
         self, output: str, model: keras.Model, companions: Companions
     ) -> Iterator[keras.Model]:
-        """Writes a model, yields what its next user gets, and names the folder when that was fine."""
+        """Writes a model, yields it as read back, and renames the folder on success."""
         config, tokenizer, head = companions.config, companions.tokenizer, companions.head
         labels, problem_type, tokenizer_files = (), None, {}
         if head:
@@ -158,7 +154,7 @@ class HuggingFaceTarget:
 
 
 def _tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """Returns the tokenizer's files; of one that has no such form, the vocabulary alone."""
+    """Returns the tokenizer's files, or only the vocabulary if Hugging Face has no such tokenizer."""
     try:
         contents = hugging_face_files(tokenizer, max_length)
     except InputError as error:
@@ -169,18 +165,13 @@ def _tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
 
 
 class SavedModelTarget:
-    """Reusable SavedModels in version folders, which hold config and vocabulary."""
+    """Reusable SavedModels in version folders with config and vocabulary."""
 
-    def config_there(self, config: AlbertConfig) -> AlbertConfig:
-        """Returns the config that goes with it."""
-        return config
-
-    def layout_of(self, model: keras.Model) -> Layout:
-        """Returns how it holds the variables of a model: by their paths."""
-        return stored_by_path
+    config_there = staticmethod(lambda config: config)
+    layout = staticmethod(stored_by_path)
 
     def part_of(self, model: keras.Model) -> AlbertEncoder | AlbertPretrainer:
-        """Returns the encoder of a model, with the masked-LM head where it has one."""
+        """Returns the encoder of a model, with its masked-LM head if it has one."""
         if not isinstance(model, AlbertPretrainer):
             return getattr(model, "encoder", model)
         part = AlbertPretrainer(model.encoder, sentence_head=False)
@@ -188,7 +179,7 @@ class SavedModelTarget:
         return part
 
     def check(self, output: str, companions: Companions) -> None:
-        """Lets everything pass: a new version stands beside those that are there."""
+        """Accepts everything: a new version does not touch existing ones."""
 
     @contextlib.contextmanager
     def write(
@@ -197,27 +188,24 @@ class SavedModelTarget:
         model: AlbertEncoder | AlbertPretrainer,
         companions: Companions,
     ) -> Iterator["LoadedEncoder"]:
-        """Writes a model, yields what its next user gets, and names the folders when that was fine."""
+        """Writes a model, yields it as read back, and renames the folders on success."""
         tokenizer = companions.tokenizer
         paths = reusable.next_version(tokenizer, output)
-        if not isinstance(tokenizer, AlbertTokenizer):
-            which = (
-                "a WordPiece vocabulary has no form in a graph" if tokenizer else "no vocabulary"
-            )
-            print(f"{which}: the encoder goes without a preprocessor")
+        if tokenizer is None:
+            print("no vocabulary, therefore no preprocessor next to the encoder")
         with reusable.write_reusable(model, tokenizer, paths) as incomplete:
             yield LoadedEncoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
 
 
 class LoadedEncoder:
-    """A reusable SavedModel, to be compared with the model that it was made of.
+    """A reusable SavedModel, for comparison with the model that it was made of.
 
     Args:
         path: its folder.
         masked_lm: whether it was made of an `AlbertPretrainer`.
 
     Attributes:
-        weights: in the model's order.
+        weights: its weights in the model's order.
     """
 
     def __init__(self, path: str, masked_lm: bool):
@@ -226,7 +214,7 @@ class LoadedEncoder:
         self.weights = (self._loaded.mlm if masked_lm else self._loaded).trainable_variables
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict:
-        """Maps the model's inputs to those of its outputs that there are."""
+        """Maps the model's inputs to the outputs that it has."""
         ids = {
             "input_word_ids": tf.constant(inputs["input_ids"]),
             "input_mask": tf.ones_like(inputs["input_ids"]),
@@ -242,19 +230,15 @@ class LoadedEncoder:
 
 
 TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
-    "tf1": CheckpointTarget(
-        tf1.config_there, lambda model: tf1.stored_as_original, save_tf1_checkpoint
-    ),
-    "albert_tf": CheckpointTarget(
-        lambda config: config, lambda model: stored_by_path, save_checkpoint
-    ),
+    "tf1": CheckpointTarget(tf1.config_there, tf1.stored_as_original, save_tf1_checkpoint),
+    "albert_tf": CheckpointTarget(lambda config: config, stored_by_path, save_checkpoint),
     "hugging_face": HuggingFaceTarget(),
     "saved_model": SavedModelTarget(),
 }
 
 
 def _contents(companions: Companions) -> dict[str, bytes]:
-    """Returns the files that lie beside a checkpoint, by name."""
+    """Returns the files next to a checkpoint, name -> content."""
     contents = {CONFIG_FILE: files.to_json(companions.config.to_dict()).encode()}
     if tokenizer := companions.tokenizer:
         name = vocabulary_name(tokenizer)
@@ -269,4 +253,4 @@ def _exists_already(output: str) -> InputError:
 
 
 def _of_another_model(path: str) -> InputError:
-    return InputError(f"--{_FLAG}: '{path}' is another model's; name another folder")
+    return InputError(f"--{_FLAG}: '{path}' belongs to another model; name another folder")

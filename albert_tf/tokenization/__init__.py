@@ -1,7 +1,7 @@
-"""Text to ids and back: SentencePiece and WordPiece vocabularies, and training of the former.
+"""Tokenizers with SentencePiece and WordPiece vocabularies, and training of the former.
 
-The tokenizer as TensorFlow operations is `albert_tf.tokenization.in_graph`; it is not imported here,
-because tensorflow_text takes seconds to import and only an export needs it.
+`albert_tf.tokenization.in_graph` has the tokenizers as TensorFlow operations. It is not imported here:
+tensorflow_text takes seconds to import, and only an export needs it.
 """
 
 from albert_tf.tokenization.interface import Tokenizer

@@ -1,7 +1,7 @@
-"""Which characters SentencePiece has no piece for, and which ones it may drop.
+"""Finds the characters that SentencePiece has no piece for, and those that it may drop.
 
 Both follow from the pieces and from SentencePiece's own normalisation, a table of replacements in each
-model. The tokenizer in the graph uses them to shorten texts without changing their ids.
+model. The tokenizer in a graph uses them to shorten texts without changing their ids.
 """
 
 import functools
@@ -12,18 +12,17 @@ import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.tokenization.normalization import normalize_text
-
-_WORD_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
+from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
 
 
 class CharacterClasses(NamedTuple):
     """Classes of the characters of normalised text.
 
     Attributes:
-        known: every character that may become part of a piece, or that SentencePiece may drop. All others
-            are unknown: a run of them is one unknown piece, whatever its length and neighbours. None for
-            a model that spells unknown characters in bytes.
-        blank: every character that SentencePiece may drop or take for white space.
+        known: the characters that may become part of a piece, or that SentencePiece may drop. A run of
+            other characters is one unknown piece, whatever its length and neighbours. None for a model
+            that spells unknown characters in bytes.
+        blank: the characters that SentencePiece may drop or treat as white space.
         words_are_apart: whether each word with a character that is not blank has a piece of its own, and
             its pieces do not depend on the words after it.
     """
@@ -48,8 +47,8 @@ def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterC
     }
     pieces = [piece.piece for piece in model.pieces]
     blank = {char for old, new in replacements.items() if not new.strip() for char in old}
-    known = {" ", _WORD_MARK, *blank, *"".join(pieces)}
-    # A character that can combine with others into a known one is known, too.
+    known = {" ", WORD_MARK, *blank, *"".join(pieces)}
+    # A character that can combine with others into a known one counts as known.
     size = 0
     while len(known) > size:
         size = len(known)
@@ -58,26 +57,26 @@ def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterC
                 known.update(old)
     return CharacterClasses(
         known=None if model.trainer_spec.byte_fallback else frozenset(known),
-        blank=frozenset({" ", _WORD_MARK, *blank}),
-        words_are_apart=_WORD_MARK in pieces
-        and not any(" " in piece or _WORD_MARK in piece[1:] for piece in pieces),
+        blank=frozenset({" ", WORD_MARK, *blank}),
+        words_are_apart=WORD_MARK in pieces
+        and not any(" " in piece or WORD_MARK in piece[1:] for piece in pieces),
     )
 
 
 def _occurs(text: str, lower_case: bool) -> bool:
-    """Whether normalised text may contain a text; it may begin or end with a space there."""
+    """Returns whether normalised text may contain a text, with or without spaces around it."""
     compact = text.replace(" ", "")
     return normalize_text(compact, lower_case) == compact
 
 
 @functools.cache
 def _read_replacements(charsmap: bytes) -> Mapping[str, str]:
-    """Reads SentencePiece's table: what each text is replaced with, where the longest match wins.
+    """Returns SentencePiece's table of replacements, old text -> new text; the longest match wins.
 
-    The table is the size of a trie in bytes, the trie, and the new texts, each with a NUL after it. The
-    trie is a double array of Darts-clone (https://github.com/s-yata/darts-clone). Its units are 32 bits:
-    the byte that leads there, whether a key ends there, and where the units of the following bytes are.
-    A key's value is the offset of its new text.
+    The table consists of the size of a trie in bytes, the trie, and the new texts, each with a final NUL.
+    The trie is a double array of Darts-clone (https://github.com/s-yata/darts-clone). A unit has 32 bits:
+    the byte that leads to it, whether a key ends there, and where the units of the following bytes are. A
+    key's value is the offset of its new text.
     """
     if not charsmap:
         return {}

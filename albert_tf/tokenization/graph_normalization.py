@@ -1,14 +1,14 @@
-"""`normalize_text` as TensorFlow operations that remember where each character comes from.
+"""Normalisation of text as TensorFlow operations, with the same result as in Python.
 
-TensorFlow's own `tf.strings.lower` would make "ı" of "I" under a Turkish locale and stop at a NUL, and
-its NFKD and lower-casing follow other versions of Unicode. So what becomes of a character is a table made
-by Python; only the lower case of sigma depends on its neighbours.
+TensorFlow's own `tf.strings.lower` would turn "I" into "ı" under a Turkish locale and stop at a NUL, and
+its NFKD and lower-casing follow other versions of Unicode. So tables made by Python say what each
+character becomes. Only the lower case of sigma depends on its neighbours.
 """
 
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,27 +16,59 @@ import tensorflow as tf
 
 from albert_tf.tokenization.character_classes import CharacterClasses
 from albert_tf.tokenization.normalization import normalize_text
-from albert_tf.tokenization.replacements import Replacements
 
 # The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
-_SIGMA, _LOWER_SIGMA, _FINAL_SIGMA = "Σ", "σ", "ς"
+SIGMA, _LOWER_SIGMA, _FINAL_SIGMA = "Σ", "σ", "ς"
 
 # Longer runs of unknown characters are shortened to this many: TensorFlow Text takes time that grows with
 # the square of their number.
 _MAX_UNKNOWN_RUN = 256
 
+# In a table of replacements: the number stays as it is.
+_ITSELF = -1
+
+
+class Replacements:
+    """Replaces some numbers with sequences of numbers, which may be empty.
+
+    The entries of the table are the numbers of all sequences, in the order of what they replace, and a
+    last one for every number that stays.
+
+    Args:
+        table: number -> the numbers that replace it.
+    """
+
+    def __init__(self, table: Mapping[int, Sequence[int]]):
+        rows = [*sorted(table.items()), (np.iinfo(np.int32).max, [_ITSELF])]
+        self._numbers = np.array([number for number, _ in rows], np.int32)
+        self._values = np.concatenate([row for _, row in rows]).astype(np.int32)
+        self._row_lengths = np.array([len(row) for _, row in rows], np.int64)
+
+    def find(self, numbers: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the indices of the entries that replace each of int32 (n,), int64 (n, None)."""
+        row = tf.searchsorted(self._numbers, numbers)
+        row = tf.where(tf.gather(self._numbers, row) == numbers, row, len(self._numbers) - 1)
+        entries = tf.range(len(self._values), dtype=tf.int64)
+        table = tf.RaggedTensor.from_row_lengths(entries, self._row_lengths, validate=False)
+        return tf.gather(table, row)
+
+    def replace(self, numbers: tf.Tensor, entries: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns what replaces each number, int32 (n, None), given `entries` from `find(numbers)`."""
+        values = tf.gather(self._values, entries.values)
+        kept = tf.gather(numbers, entries.value_rowids())
+        return entries.with_values(tf.where(values == _ITSELF, kept, values))
+
 
 class NormalizedCharacters(NamedTuple):
-    """Normalised lines, and the n characters of all of them with their origin in the original lines.
+    """Normalised lines, and the origin of their n characters in the original lines.
 
     Attributes:
         text: string (B,).
-        starts: int64 (n,), the original character that each comes from.
-        ends: int64 (n,), where the next one's begins: characters that are dropped belong to those
-            before.
-        text_ends: int64 (B,), where the white space that ends a line begins.
-        row_limits: int64 (B,), in all lines up to each one, how many characters there are.
-        byte_limits: int64 (n,), in UTF-8, how many bytes up to each character.
+        starts: int64 (n,), the original character that each one comes from.
+        ends: int64 (n,), where the next one's origin begins: dropped characters belong to the one before.
+        text_ends: int64 (B,), where trailing white space begins.
+        row_limits: int64 (B,), number of characters up to the end of each line.
+        byte_limits: int64 (n,), number of bytes in UTF-8 up to the end of each character.
     """
 
     text: tf.Tensor
@@ -47,11 +79,7 @@ class NormalizedCharacters(NamedTuple):
     byte_limits: tf.Tensor
 
     def index_of_byte(self, offsets: tf.RaggedTensor) -> tf.Tensor:
-        """Returns the index, int64 (m,), of the character that begins at each byte.
-
-        Args:
-            offsets: bytes in each line, (B, None), m in all.
-        """
+        """Returns the indices, int64 (m,), of the characters at byte offsets (B, None) of the lines."""
         row_starts = tf.pad(self.row_limits, [[1, 0]])[:-1]
         bytes_before = tf.gather(tf.pad(self.byte_limits, [[1, 0]]), row_starts)
         global_offsets = tf.cast(offsets.values, tf.int64) + tf.gather(
@@ -61,19 +89,19 @@ class NormalizedCharacters(NamedTuple):
 
 
 class GraphNormalizer:
-    """Normalises lines of text.
+    """Applies `normalize_text` to lines of text.
 
     Args:
-        lower_case: whether letters become lower-case.
-        classes: of the characters of normalised text.
+        lower_case: whether to lower-case letters.
+        classes: classes of the characters of normalised text.
     """
 
     def __init__(self, lower_case: bool, classes: CharacterClasses):
         self._lower_case = lower_case
-        self._white_space = _code_points(filter(str.isspace, _characters()))
+        self._white_space = _code_points(filter(str.isspace, characters_of_unicode()))
         replacements = _normalized_characters(lower_case)
         self._characters = Replacements(replacements)
-        self._final_sigma = _final_sigma()
+        self._final_sigma = final_sigma_pattern()
         self._known = None if classes.known is None else _code_points(classes.known)
         # Characters that may leave nothing, or white space, at the end of a word.
         blank = {ord(char) for char in classes.blank}
@@ -84,17 +112,17 @@ class GraphNormalizer:
             ),
             np.int32,
         )
-        # Characters with a space inside: words end there, too.
+        # Characters with a space inside also end a word.
         self._phrases = np.array(
             sorted(old for old, new in replacements.items() if _is_phrase(new, blank)), np.int32
         )
         self._words_are_apart = classes.words_are_apart
 
     def __call__(self, text: tf.Tensor, max_pieces: int | None = None) -> NormalizedCharacters:
-        """Normalises UTF-8 text, string (B,).
+        """Normalises UTF-8 text.
 
-        Two things are left out, which do not change the pieces that count: most of a long run of unknown
-        characters and, with `max_pieces`, the end of a long line.
+        Most of a long run of unknown characters is dropped, and so is, with `max_pieces`, the end of a
+        long line. Neither changes the pieces that count.
 
         Args:
             text: lines, string (B,).
@@ -115,7 +143,7 @@ class GraphNormalizer:
             self._characters.replace(original.values, entries)
         ).merge_dims(1, 2)
         if self._lower_case:
-            characters = self._lower_sigmas(characters)
+            characters = lower_sigmas(characters, self._final_sigma)
 
         is_dropped = entries.row_lengths() == 0
         starts = tf.ragged.boolean_mask(positions, positions.with_values(~is_dropped))
@@ -149,49 +177,86 @@ class GraphNormalizer:
         ends_word = before_space & ~_is_one_of(original.values, self._blank)
         ends_word |= _is_one_of(original.values, self._phrases)
         counts = tf.cumsum(tf.cast(ends_word, tf.int32), exclusive=True)
-        # A line may begin at the end of all, where there is no count.
+        # An empty last line begins after the last count.
         of_lines = tf.gather(tf.pad(counts, [[0, 1]]), original.row_starts())
         return counts - tf.gather(of_lines, original.value_rowids()) < max_pieces
-
-    def _lower_sigmas(self, characters: tf.RaggedTensor) -> tf.RaggedTensor:
-        def lower_sigmas() -> tf.Tensor:
-            text = tf.strings.unicode_encode(characters, "UTF-8")
-            text = tf.strings.regex_replace(text, self._final_sigma, rf"\1{_FINAL_SIGMA}\2")
-            text = tf.strings.regex_replace(text, _SIGMA, _LOWER_SIGMA)
-            return tf.strings.unicode_decode(text, "UTF-8").values
-
-        # The pattern has all letters of Unicode in it, and nearly no text has this one.
-        has_sigma = tf.reduce_any(characters.values == ord(_SIGMA))
-        return characters.with_values(
-            tf.cond(has_sigma, lower_sigmas, lambda: tf.identity(characters.values))
-        )
 
     def _shorten_unknown_runs(self, characters: tf.RaggedTensor) -> tf.Tensor:
         """Finds the characters that stay, bool (n,): of a long run its beginning and its last one."""
         is_first = tf.ragged.range(characters.row_lengths()).values == 0
         ends_run = is_first | _is_one_of(characters.values, self._known)
-        # A character is left out where no run ends from so many characters before it to the next one.
+        # A character is dropped if no run ends from so many characters before it to the next one.
         counts = tf.cumsum(tf.cast(ends_run, tf.int32))
         before = tf.pad(counts, [[_MAX_UNKNOWN_RUN, 0]])[: tf.size(counts)]
         after = tf.pad(counts, [[0, 1]], constant_values=-1)[1:]
         return before != after
 
 
+def lower_sigmas(characters: tf.RaggedTensor, final_sigma: str) -> tf.RaggedTensor:
+    """Lower-cases the sigmas of lines, int32 (B, None), given a `final_sigma_pattern`."""
+
+    def lower() -> tf.Tensor:
+        text = tf.strings.unicode_encode(characters, "UTF-8")
+        text = tf.strings.regex_replace(text, final_sigma, rf"\1{_FINAL_SIGMA}\2")
+        text = tf.strings.regex_replace(text, SIGMA, _LOWER_SIGMA)
+        return tf.strings.unicode_decode(text, "UTF-8").values
+
+    # The pattern lists all letters of Unicode, and hardly any text has this one.
+    has_sigma = tf.reduce_any(characters.values == ord(SIGMA))
+    return characters.with_values(tf.cond(has_sigma, lower, lambda: tf.identity(characters.values)))
+
+
+@functools.cache
+def final_sigma_pattern(dropped: frozenset[str] = frozenset()) -> str:
+    """Returns a pattern for a sigma that ends a word.
+
+    Such a sigma follows a cased letter and does not precede one; characters such as an apostrophe do not
+    count (the Unicode standard, section 3.13). Python's own lower-casing tells the classes.
+
+    Args:
+        dropped: characters that are dropped before letters are lower-cased; they do not count either.
+    """
+
+    def is_final_after(before: str) -> bool:
+        return (before + SIGMA).lower().endswith(_FINAL_SIGMA)
+
+    def is_cased(char: str) -> bool:
+        return is_final_after("1" + char)
+
+    def is_skipped(char: str) -> bool:
+        return char in dropped or (is_final_after("A" + char) and not is_cased(char))
+
+    cased, skipped = character_class(is_cased), character_class(is_skipped)
+    other = f"[^{cased[1:-1]}{skipped[1:-1]}]"
+    return f"({cased}{skipped}*){SIGMA}({skipped}*(?:{other}|$))"
+
+
+def character_class(belongs: Callable[[str], bool]) -> str:
+    """Returns a character class of RE2 with exactly the characters that belong."""
+    members = "".join("x" if belongs(char) else " " for char in characters_of_unicode())
+    runs = re.finditer("x+", members)
+    return "[" + "".join(rf"\x{{{run.start():x}}}-\x{{{run.end() - 1:x}}}" for run in runs) + "]"
+
+
+def characters_of_unicode() -> Iterator[str]:
+    """Yields every character, assigned or not."""
+    return map(chr, range(sys.maxunicode + 1))
+
+
 def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
-    """Returns which of the values, int32 (n,), are among the members, ascending; bool (n,)."""
+    """Returns which of the values, int32 (n,), are among the ascending members; bool (n,)."""
     nearest = tf.searchsorted(members, values)
     return tf.gather(np.append(members, np.int32(-1)), nearest) == values
 
 
 def _collapse_spaces(is_space: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Finds the characters that stay where white space is trimmed and each run of it is one space.
+    """Trims white space and reduces each run of it to one space.
 
     Args:
         is_space: bool (B, None), which characters are white space.
 
     Returns:
-        bool (B, None), whether a character stays, and int64 (B,), where the white space that ends a line
-        begins.
+        bool (B, None), whether a character stays, and int64 (B,), where trailing white space begins.
     """
     rows = is_space.value_rowids()
     positions = tf.ragged.range(is_space.row_lengths()).values
@@ -199,27 +264,27 @@ def _collapse_spaces(is_space: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Ten
     text_ends = tf.math.unsorted_segment_max(
         tf.where(is_space.values, tf.zeros_like(positions), positions + 1), rows, is_space.nrows()
     )
-    # A line without characters has the least number there is.
+    # The maximum of an empty line is the least number there is.
     text_ends = tf.maximum(text_ends, tf.zeros_like(text_ends))
     kept = ~is_space.values | (~after_space & (positions < tf.gather(text_ends, rows)))
     return is_space.with_values(kept), text_ends
 
 
 def _ends(starts: tf.RaggedTensor, text_ends: tf.Tensor) -> tf.Tensor:
-    """Returns the start that follows each start, int64 (n,); of the last of a line, the text's end."""
+    """Returns the start that follows each start, int64 (n,); the text's end after the last of a line."""
     rows = starts.value_rowids()
     is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)[: tf.size(rows)]
     following = tf.pad(starts.values[1:], [[0, 1]])[: tf.size(rows)]
     return tf.where(is_last, tf.gather(text_ends, rows), following)
 
 
-# Both go through all of Unicode, which takes a second.
+# It looks at all of Unicode, which takes a second.
 @functools.cache
 def _normalized_characters(lower_case: bool) -> dict[int, list[int]]:
-    """What becomes of each character alone; only the lower case of sigma depends on its neighbours."""
+    """Returns what each character that changes becomes; a capital sigma stays."""
     return {
         ord(char): [ord(part) for part in normalized]
-        for char in _characters()
+        for char in characters_of_unicode()
         if (normalized := _normalize_alone(char, lower_case)) != char
     }
 
@@ -229,38 +294,8 @@ def _normalize_alone(char: str, lower_case: bool) -> str:
         return " "
     normalized = normalize_text(char, lower_case=False)
     if lower_case:
-        normalized = _SIGMA.join(part.lower() for part in normalized.split(_SIGMA))
+        normalized = SIGMA.join(part.lower() for part in normalized.split(SIGMA))
     return normalized
-
-
-@functools.cache
-def _final_sigma() -> str:
-    """A pattern for a sigma that ends a word.
-
-    That is one after a cased letter and not before one, where characters such as an apostrophe do not
-    count (the Unicode standard, section 3.13). Python's own lower-casing tells which characters are
-    which.
-    """
-
-    def is_final_after(before: str) -> bool:
-        return (before + _SIGMA).lower().endswith(_FINAL_SIGMA)
-
-    def is_cased(char: str) -> bool:
-        return is_final_after("1" + char)
-
-    def is_skipped(char: str) -> bool:
-        return is_final_after("A" + char) and not is_cased(char)
-
-    cased, skipped = _character_class(is_cased), _character_class(is_skipped)
-    other = f"[^{cased[1:-1]}{skipped[1:-1]}]"
-    return f"({cased}{skipped}*){_SIGMA}({skipped}*(?:{other}|$))"
-
-
-def _character_class(belongs: Callable[[str], bool]) -> str:
-    """Returns a character class of RE2 with exactly the characters that belong."""
-    members = "".join(char if belongs(char) else "\0" for char in _characters())
-    runs = (run.group() for run in re.finditer("[^\0]+", members))
-    return "[" + "".join(rf"\x{{{ord(run[0]):x}}}-\x{{{ord(run[-1]):x}}}" for run in runs) + "]"
 
 
 def _is_phrase(characters: list[int], blank: set[int]) -> bool:
@@ -271,7 +306,3 @@ def _is_phrase(characters: list[int], blank: set[int]) -> bool:
 
 def _code_points(characters: Iterable[str]) -> np.ndarray:
     return np.array(sorted(map(ord, characters)), np.int32)
-
-
-def _characters() -> Iterator[str]:
-    return map(chr, range(sys.maxunicode + 1))

@@ -1,19 +1,70 @@
-"""The SentencePiece tokenizer as TensorFlow operations, for a SavedModel that takes raw text.
+"""The tokenizers as TensorFlow operations, for SavedModels that take raw text.
 
-It gives the ids and offsets that `AlbertTokenizer` gives, whatever the Unicode version and locale of the
-machine that serves the model: the tables come from the Python that exports it.
+They return the ids of the Python tokenizers, whatever the Unicode version and locale of the machine that
+serves the model: all tables come from the Python that exports it.
 """
 
-from typing import NamedTuple
+import functools
+import unicodedata
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from albert_tf.errors import InputError
 from albert_tf.tokenization.character_classes import classify_characters
-from albert_tf.tokenization.graph_normalization import GraphNormalizer, NormalizedCharacters
-from albert_tf.tokenization.replacements import Replacements
+from albert_tf.tokenization.graph_normalization import (
+    GraphNormalizer,
+    NormalizedCharacters,
+    Replacements,
+    character_class,
+    characters_of_unicode,
+    final_sigma_pattern,
+    lower_sigmas,
+)
+from albert_tf.tokenization.interface import WORDPIECE, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.tokenization.wordpiece_tokenizer import (
+    CONTINUATION_MARK,
+    MAX_WORD_LENGTH,
+    WordPieceTokenizer,
+    is_accent,
+    is_dropped,
+    is_word,
+)
+
+_MAX_BYTES_PER_CHARACTER = 4
+
+
+class GraphTokenizer(Protocol):
+    """A tokenizer inside a graph.
+
+    Malformed UTF-8 becomes U+FFFD, as when Python decodes a file with `errors="replace"`.
+    """
+
+    def __call__(self, text: tf.Tensor, max_ids: int | None = None) -> tf.RaggedTensor:
+        """Returns the ids of lines of text.
+
+        Args:
+            text: lines of UTF-8 text, string (B,).
+            max_ids: maximum number of ids per line; None for all. With it, most of a long line is
+                skipped early.
+
+        Returns:
+            int32 (B, None).
+        """
+
+
+def make_graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
+    """Returns the tokenizer as TensorFlow operations.
+
+    Raises:
+        InputError: TensorFlow Text cannot use the vocabulary.
+    """
+    if isinstance(tokenizer, AlbertTokenizer):
+        return GraphAlbertTokenizer(tokenizer)
+    return GraphWordPieceTokenizer(tokenizer)
 
 
 class TokensWithOffsets(NamedTuple):
@@ -30,14 +81,12 @@ class TokensWithOffsets(NamedTuple):
     ends: tf.RaggedTensor
 
 
-class GraphTokenizer(tf.Module):
-    """Turns lines of text into ids, inside a graph.
+class GraphAlbertTokenizer(tf.Module):
+    """Returns the ids and offsets of an `AlbertTokenizer`; see `GraphTokenizer` for the interface.
 
-    Malformed UTF-8 becomes U+FFFD, as it does when Python decodes a file with `errors="replace"`.
-
-    One difference is left: where two ways to split are equally probable up to rounding, the SentencePiece
-    inside tensorflow_text can choose another one than the Python package. How often it did is in
-    docs/fidelity.md.
+    One difference is left: if two ways to split are equally probable up to rounding, the SentencePiece
+    inside tensorflow_text may choose another one than the Python package. docs/fidelity.md says how often
+    it did.
 
     Args:
         tokenizer: the tokenizer to follow.
@@ -52,7 +101,7 @@ class GraphTokenizer(tf.Module):
         )
         self._digit_commas = Replacements(tokenizer.digit_comma_splits)
         tails = [tails for _, tails in sorted(tokenizer.digit_comma_tails.items())]
-        # Of each entry of the table the characters after it, and those after the one before it.
+        # For each entry of the table, the characters after it and those after the entry before it.
         self._tails = np.array([tail for row in tails for tail in row] + [0], np.int64)
         whole = np.iinfo(np.int32).max
         self._tails_before = np.array(
@@ -60,18 +109,12 @@ class GraphTokenizer(tf.Module):
         )
 
     def __call__(self, text: tf.Tensor, max_ids: int | None = None) -> tf.RaggedTensor:
-        """Returns the ids, int32 (B, None), of lines of UTF-8 text, string (B,).
-
-        Args:
-            text: the lines.
-            max_ids: number of ids of each line to return at most; None for all. With it, the words of a
-                long line that cannot matter are neither normalised nor split.
-        """
+        """Returns the ids of lines of text, int32 (B, None)."""
         ids = self._split(self._normalize(text, max_pieces=max_ids)).ids
         return ids if max_ids is None else ids[:, :max_ids]
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """Returns ids and offsets; see `AlbertTokenizer.encode_with_offsets` for what these are.
+        """Returns ids and offsets; `AlbertTokenizer.encode_with_offsets` says what these are.
 
         Offsets count characters (code points), each malformed part of the UTF-8 as one.
 
@@ -115,3 +158,118 @@ def _original_offsets(
     )
     ends = tf.where(afters > firsts, tf.gather(tf.pad(characters.ends, [[1, 0]]), afters), starts)
     return ids.with_values(starts), ids.with_values(ends)
+
+
+class GraphWordPieceTokenizer(tf.Module):
+    """Returns the ids of a `WordPieceTokenizer`; see `GraphTokenizer` for the interface.
+
+    `tf_text.FastBertTokenizer` does the same job, but 5 % of real lines in five languages get other ids
+    from it: it folds case (ß becomes ss, ς becomes σ) and splits words at some control characters. So
+    Python's tables split text into words, and only the words go to TensorFlow Text.
+
+    Args:
+        tokenizer: the tokenizer to follow.
+
+    Raises:
+        InputError: TensorFlow Text cannot use the vocabulary.
+    """
+
+    def __init__(self, tokenizer: WordPieceTokenizer):
+        super().__init__()
+        self._lower_case = tokenizer.lower_case
+        self._final_sigma = final_sigma_pattern(_dropped_characters())
+        self._characters = Replacements(_clean_characters(tokenizer.lower_case))
+        self._words = _word_pattern()
+        try:
+            self._wordpiece = tf_text.FastWordpieceTokenizer(
+                vocab=tokenizer.pieces,
+                suffix_indicator=CONTINUATION_MARK,
+                max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER,
+                token_out_type=tf.int32,
+                unknown_token=WORDPIECE.unk,
+                no_pretokenization=True,
+            )
+        except RuntimeError as error:
+            raise InputError(
+                f"{tokenizer.vocabulary_file}: TensorFlow Text cannot use this vocabulary: {error}"
+            ) from error
+
+    def __call__(self, text: tf.Tensor, max_ids: int | None = None) -> tf.RaggedTensor:
+        """Returns the ids of lines of text, int32 (B, None)."""
+        words = self._split(text)[:, :max_ids]
+        # The limit of the op counts bytes; the vocabulary cannot spell a word beyond it.
+        is_long = tf.strings.length(words.values, "UTF8_CHAR") > MAX_WORD_LENGTH
+        unknown = "a" * (MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER + 1)
+        words = words.with_values(tf.where(is_long, unknown, words.values))
+        return self._wordpiece.tokenize(words).merge_dims(1, 2)[:, :max_ids]
+
+    def _split(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Splits lines as `split_words` does, string (B, None)."""
+        characters = tf.strings.unicode_decode(text, "UTF-8")
+        if self._lower_case:
+            characters = lower_sigmas(characters, self._final_sigma)
+        entries = self._characters.find(characters.values)
+        replaced = self._characters.replace(characters.values, entries)
+        characters = characters.with_values(replaced).merge_dims(1, 2)
+        if self._lower_case:
+            characters = _in_canonical_order(characters)
+        spaced = tf.strings.regex_replace(
+            tf.strings.unicode_encode(characters, "UTF-8"), self._words, r" \1 "
+        )
+        return tf.strings.split(spaced)
+
+
+@functools.cache
+def _dropped_characters() -> frozenset[str]:
+    return frozenset(filter(is_dropped, characters_of_unicode()))
+
+
+@functools.cache
+def _word_pattern() -> str:
+    return f"({character_class(is_word)})"
+
+
+@functools.cache
+def _clean_characters(lower_case: bool) -> dict[int, list[int]]:
+    """Returns what each character that changes becomes, but for a capital sigma."""
+    return {
+        ord(char): [ord(part) for part in cleaned]
+        for char in characters_of_unicode()
+        if (cleaned := _clean(char, lower_case)) != char
+    }
+
+
+def _clean(char: str, lower_case: bool) -> str:
+    if is_dropped(char):
+        return ""
+    if lower_case:
+        decomposed = unicodedata.normalize("NFD", char.lower())
+        char = "".join(part for part in decomposed if not is_accent(part))
+    return " " if char.isspace() else char
+
+
+@functools.cache
+def _marks() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the combining marks that are no accents, and their classes, int32 (m,) each."""
+    marks = [char for char in characters_of_unicode() if unicodedata.combining(char)]
+    marks = [char for char in marks if not is_accent(char)]
+    return (
+        np.array([ord(char) for char in marks], np.int32),
+        np.array([unicodedata.combining(char) for char in marks], np.int64),
+    )
+
+
+def _in_canonical_order(characters: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Sorts each run of combining marks by their classes, as NFD does."""
+    marks, classes = _marks()
+    values = characters.values
+    place = tf.minimum(tf.searchsorted(marks, values), len(marks) - 1)
+    is_mark = tf.gather(marks, place) == values
+
+    def sort() -> tf.Tensor:
+        runs = tf.cumsum(tf.cast(~is_mark, tf.int64)) + characters.value_rowids()
+        keys = 256 * runs + tf.where(is_mark, tf.gather(classes, place), 0)
+        return tf.gather(values, tf.argsort(keys, stable=True))
+
+    sorted_values = tf.cond(tf.reduce_any(is_mark), sort, lambda: tf.identity(values))
+    return characters.with_values(sorted_values)

@@ -1,33 +1,35 @@
-"""What every tokenizer offers, so that the rest of the package need not know which one it holds."""
+"""What every tokenizer offers, so that the rest of the package need not know which one it has."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
+
+from albert_tf.errors import InputError
 
 
 class Tokenizer(Protocol):
     """Splits text into pieces of a vocabulary, and numbers them.
 
-    Text is normalised by the tokenizer itself. It never yields a special piece other than the unknown
-    one: `[MASK]` written in a text is split like any other word. A tokenizer can be pickled.
+    A tokenizer normalises text itself and can be pickled. Text never becomes a special piece other than
+    the unknown one: `[MASK]` in a text is split like any other word.
 
     Attributes:
-        file_name: what a copy of the vocabulary is called.
+        file_name: name of a copy of the vocabulary.
         vocabulary_file: the file that the vocabulary was read from.
-        vocabulary_sha256: SHA-256 of that file as it was read, in hexadecimal. Two vocabularies with the
-            same one give the same ids, for the same `lower_case`.
+        vocabulary_sha256: hexadecimal SHA-256 of that file as it was read. Vocabularies with equal sums
+            and equal `lower_case` give equal ids.
         lower_case: whether text is lower-cased before it is split.
         pieces: the V pieces; a piece's index is its id.
-        pad_id: id of the piece that fills a sequence up.
-        unk_id: id of everything that the vocabulary has no piece for.
-        cls_id: id of the piece that opens a sequence.
-        sep_id: id of the piece that closes a segment.
-        mask_id: id of the piece shown in place of a masked one.
+        pad_id: id of the padding piece.
+        unk_id: id of the piece for everything that the vocabulary cannot spell.
+        cls_id: id of the piece at the start of a sequence.
+        sep_id: id of the piece at the end of a segment.
+        mask_id: id of the piece that replaces a masked one.
         word_start: bool (V,), True where a piece begins a word. Whole-word masking joins every other
             piece to the one before it.
-        ordinary_ids: int32, ascending, at most (V,): the ids of pieces that stand for text, which a
-            masked piece may be replaced with at random. No special, control or unknown piece.
+        ordinary_ids: int32, ascending: ids of the pieces that stand for text, which may replace a masked
+            piece at random. No special, control or unknown piece.
     """
 
     file_name: ClassVar[str]
@@ -58,8 +60,38 @@ class Tokenizer(Protocol):
 
         Args:
             texts: the texts.
-            num_threads: threads to share them at most, where the tokenizer can; -1: all cores.
+            num_threads: maximum number of threads, if the tokenizer uses any; -1 for all cores.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids, as far as normalisation kept it; control pieces give none."""
+        """Returns the text of ids, as far as normalisation kept it, without control pieces."""
+
+
+class SpecialPieces(NamedTuple):
+    """The pieces that stand for no text; in ALBERT's published vocabulary they have the ids 0 to 4."""
+
+    pad: str
+    unk: str
+    cls: str
+    sep: str
+    mask: str
+
+
+SENTENCEPIECE = SpecialPieces("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+WORDPIECE = SpecialPieces("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def find_special_ids(
+    pieces: Sequence[str], names: SpecialPieces, vocabulary_file: str
+) -> tuple[int, int, int, int, int]:
+    """Returns the ids of the special pieces, in the order of `SpecialPieces`.
+
+    Raises:
+        InputError: the vocabulary lacks one of them.
+    """
+    for name in names:
+        if name not in pieces:
+            raise InputError(
+                f"{vocabulary_file}: the vocabulary has no piece '{name}'; it needs {', '.join(names)}"
+            )
+    return tuple(pieces.index(name) for name in names)

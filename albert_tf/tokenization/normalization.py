@@ -1,14 +1,14 @@
-"""What happens to text before SentencePiece sees it.
+"""Normalises text for SentencePiece.
 
-ALBERT's vocabularies were trained on text without accents, and the published ones on lower-case text.
-What is not normalised in the same way turns into unknown pieces.
+ALBERT's vocabularies were trained on text without accents, the published ones on lower-case text. Text
+that is not normalised in the same way becomes unknown pieces.
 """
 
 import re
 import unicodedata
 
-# A Python string can hold half a surrogate pair (JSON spells one "\ud800"). It is no character and
-# has no UTF-8 form; it becomes what decoding makes of malformed bytes.
+# A Python string can contain half a surrogate pair (in JSON "\ud800"), which has no UTF-8 form. It is
+# replaced as malformed bytes are.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT_CHARACTER = "\ufffd"
 
@@ -17,15 +17,15 @@ def normalize_text(text: str, lower_case: bool) -> str:
     """Normalises text as `preprocess_text` of the original ALBERT does.
 
     White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
-    combining marks dropped, also where case is kept; then letters become lower-case.
+    combining marks dropped, even if case is kept; then letters become lower-case.
 
     Args:
         text: any text.
-        lower_case: whether the vocabulary is one of lower-case text.
+        lower_case: whether the vocabulary was trained on lower-case text.
 
     Returns:
-        The normalised text. A decomposition can bring new spaces in ("¨" is a space and a mark);
-        SentencePiece collapses those itself.
+        The normalised text. A decomposition can add spaces ("¨" is a space and a mark); SentencePiece
+        collapses those itself.
     """
     text = " ".join(text.split())
     if not text.isascii():
@@ -34,10 +34,10 @@ def normalize_text(text: str, lower_case: bool) -> str:
 
 
 def original_spans(text: str) -> list[tuple[int, int]]:
-    """Finds where the characters of a normalised text come from.
+    """Finds the origin of the characters of a normalised text.
 
-    A combining mark, which is dropped, belongs to the character before it. The space for a run of white
-    space comes from all of the run.
+    A dropped combining mark belongs to the character before it. A space comes from the whole run of white
+    space that it replaces.
 
     Args:
         text: any text.
@@ -47,7 +47,7 @@ def original_spans(text: str) -> list[tuple[int, int]]:
         first original character and the one after the last.
     """
     words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
-    # Original characters that something is left of, and how many characters that is.
+    # Original characters that leave something, and the number of characters that they leave.
     kept: list[tuple[int, int]] = []
     for number, (start, end) in enumerate(words):
         if number:

@@ -1,6 +1,6 @@
-"""ALBERT's own tokenizer: a SentencePiece vocabulary, and one rule on top of it.
+"""ALBERT's own tokenizer: a SentencePiece vocabulary, and one additional rule.
 
-The rule: a piece such as `2010,`, digits with a comma, is split into its digits and the comma.
+The rule splits a piece that ends in a digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from sentencepiece import sentencepiece_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.tokenization.interface import SENTENCEPIECE, find_special_ids
 from albert_tf.tokenization.normalization import normalize_text, original_spans
-from albert_tf.tokenization.special_pieces import SENTENCEPIECE, find_special_ids
 
 WordStartRule = Literal["original", "sentencepiece"]
 
 WORD_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 
-# The punctuation that the original's whole-word masking knows. It leaves out ' < = >, so a piece that
-# holds one of those starts a word.
+# The punctuation that the original's whole-word masking knows. It lacks ' < = >, so a piece with one of
+# these begins a word.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _ENGLISH = _PUNCTUATION.union(string.ascii_letters)
 
@@ -33,19 +33,19 @@ _Item = TypeVar("_Item", int, str)
 class AlbertTokenizer:
     """Splits text with a SentencePiece model; see `Tokenizer` for the interface.
 
-    NUL and other characters that the model does not know become the unknown piece; in `tokenize` they
-    keep their surface.
+    NUL and other characters that the model does not know become the unknown piece; `tokenize` returns
+    them as they are.
 
     Args:
         model_file: a SentencePiece model with the pieces `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, `[MASK]`.
         lower_case: whether the model was trained on lower-case text.
-        word_start_rule: which pieces begin a word, for masks of whole words. `original` follows the
-            original, which knows only English: a piece with anything but ASCII letters and punctuation
-            begins a word, wherever it is. With `sentencepiece` only a word mark does.
+        word_start_rule: which pieces begin a word, for whole-word masking. `original` follows the
+            original, which knows only English: every piece with anything but ASCII letters and
+            punctuation begins a word. With `sentencepiece` only a word mark does.
 
     Attributes:
-        digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids it becomes.
-        digit_comma_tails: the same id -> how many characters of the piece come after each of those.
+        digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids that replace it.
+        digit_comma_tails: the same id -> number of characters of the piece after each of these.
 
     Raises:
         InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
@@ -94,11 +94,11 @@ class AlbertTokenizer:
 
     @property
     def serialized_model(self) -> bytes:
-        """The SentencePiece model, as its file holds it."""
+        """The SentencePiece model, as in its file."""
         return self._processor.serialized_model_proto()
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns the pieces of a text; an unknown one is the text that it stands for."""
+        """Returns the pieces of a text; an unknown piece is returned as the text that it stands for."""
         pieces = self._split(normalize_text(text, self.lower_case))
         return _replace(pieces, self._digit_comma_pieces)
 
@@ -121,16 +121,16 @@ class AlbertTokenizer:
 
         Returns:
             The ids, and for each one the first character of `text` that it stands for and the one after
-            the last. A piece with a word mark begins at the white space before the word, if there is
-            any. A combining mark, which normalisation drops, belongs to the character before it. So
-            `text[start:end]`, stripped, is what was written.
+            its last. A piece with a word mark begins at the white space before the word, if any. A
+            combining mark, which normalisation drops, belongs to the character before it. So
+            `text[start:end]`, stripped, is the original spelling.
         """
         origins = original_spans(text)
         ids, spans = [], []
         for id_, first, after in self._encode_with_places(normalize_text(text, self.lower_case)):
             new_ids = self.digit_comma_splits.get(id_, (id_,))
             for new_id, tail in zip(new_ids, self.digit_comma_tails.get(id_, (0,)), strict=True):
-                # Nothing is left for some where the text is shorter than the piece.
+                # If the text is shorter than the piece, some ids get nothing.
                 end = max(first, after - tail)
                 ids.append(new_id)
                 spans.append(_join(origins, first, end))
@@ -138,7 +138,7 @@ class AlbertTokenizer:
         return ids, spans
 
     def _encode_with_places(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Yields for each piece of a normalised text its id, its first character and the one after."""
+        """Yields the id, the first character and the end of each piece of a normalised text."""
         encoded = sentencepiece_pb2.SentencePieceText.FromString(
             self._processor.encode(text, out_type="serialized_proto")
         )
@@ -148,7 +148,7 @@ class AlbertTokenizer:
             yield piece.id, index_of_byte[piece.begin], index_of_byte[piece.end]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids; control pieces give none, the unknown piece gives ⁇."""
+        """Returns the text of ids, without control pieces; the unknown piece becomes ⁇."""
         return self._processor.decode([int(id_) for id_ in ids])
 
     def _split(self, text: str) -> list[str]:
@@ -162,7 +162,7 @@ class AlbertTokenizer:
 
 
 def is_sentencepiece_model(path: str) -> bool:
-    """Returns whether a file is there and holds a SentencePiece model, with any special pieces."""
+    """Returns whether a file exists and is a SentencePiece model, with any special pieces."""
     try:
         _load_processor(files.read_bytes(path), path)
     except InputError:
@@ -194,7 +194,7 @@ def _has_word_mark(piece: str) -> bool:
 
 
 def _starts_word_in_original(piece: str) -> bool:
-    """The original's rule; it takes a piece of a foreign script, or a number, for a whole word."""
+    """The original's rule; it treats a piece of a foreign script, or a number, as a whole word."""
     return (
         _has_word_mark(piece)
         or piece.startswith("<")
@@ -211,22 +211,22 @@ def _ends_in_digit_comma(piece: str) -> bool:
 
 
 def _without_comma(piece: str) -> str:
-    """The text that takes the piece's place before its comma.
+    """Returns the text of a piece before its comma.
 
-    SentencePiece puts a word mark before it. The original means to take that mark off inside a word,
-    but compares bytes with text and so keeps it; it is kept here for the ids to agree.
+    SentencePiece puts a word mark before it. The original means to remove this mark inside a word, but
+    compares bytes with text and so keeps it. We keep it, too, for equal ids.
     """
     return piece[:-1].replace(WORD_MARK, "")
 
 
 def _tails(pieces: list[str]) -> list[int]:
-    """Returns how many characters come after each of some pieces; a word mark is none."""
+    """Returns the number of characters after each of some pieces, not counting word marks."""
     lengths = [len(piece.replace(WORD_MARK, "")) for piece in pieces]
     return [sum(lengths[index + 1 :]) for index in range(len(pieces))]
 
 
 def _join(spans: list[tuple[int, int]], first: int, after: int) -> tuple[int, int]:
-    """Returns the span of several characters; of none, the empty one before the next character."""
+    """Returns the span of several characters, or the empty span before the next one."""
     if first < after:
         return spans[first][0], spans[after - 1][1]
     place = spans[first][0] if first < len(spans) else spans[-1][1]

@@ -1,4 +1,4 @@
-"""Training of a SentencePiece vocabulary with the settings of ALBERT's published ones."""
+"""Trains a SentencePiece vocabulary with the settings of ALBERT's published ones."""
 
 import io
 import random
@@ -10,15 +10,15 @@ import sentencepiece
 from albert_tf import gfile
 from albert_tf.errors import InputError
 from albert_tf.files import write_atomically, write_text
+from albert_tf.tokenization.interface import SENTENCEPIECE
 from albert_tf.tokenization.normalization import normalize_text
-from albert_tf.tokenization.special_pieces import SENTENCEPIECE
 
-# SentencePiece leaves out sentences of more than 4192 bytes without a word, and its time explodes
-# with the length of a word. So longer lines come in parts; a character has at most 4 bytes.
+# SentencePiece silently skips sentences of more than 4192 bytes, and its time explodes with the length
+# of a word. So longer lines are split; a character has at most 4 bytes.
 _MAX_SENTENCE_CHARACTERS = 4192 // 4
 
-# The trainer specification inside the published `30k-clean.model`. The number of threads has a say in
-# the order of sums, so it is theirs and not this machine's.
+# The trainer specification inside the published `30k-clean.model`. The number of threads influences the
+# order of sums, so it is theirs and not this machine's.
 _PUBLISHED_SETTINGS = {
     "model_type": "unigram",
     "character_coverage": 0.99995,
@@ -36,7 +36,7 @@ _PUBLISHED_SETTINGS = {
 _SILENT = 5  # above the level of every message of SentencePiece's C++ code
 
 _NO_TEXT = "the input holds no text to train a vocabulary from; expected at least one sentence"
-# A message of the trainer -> what it means to a user. Its numbers fill the gaps.
+# Pattern of the trainer's message -> the message for the user, with the numbers in it.
 _TRAINER_ERRORS = {
     r"vocab_size\(\)\) > \(0\)()": "--vocab_size={size}: expected a positive number",
     r"Vocabulary size too high .* value <= (\d+)": (
@@ -58,21 +58,22 @@ def train_vocabulary(
 ) -> None:
     """Trains a unigram vocabulary and writes it as a SentencePiece model.
 
-    Beside the model it writes `vocab_file_of(model_file)`, a piece and its log probability in each
-    line. The same sentences in the same order give the same two files.
+    Next to the model it writes `vocab_file_of(model_file)`, one piece and its log probability per line.
+    The same sentences in the same order give the same two files.
 
     Args:
-        sentences: text, normalised here.
-        model_file: where to write the model, `<prefix>.model` by habit.
-        vocab_size: number of pieces, V, with the 5 special and 8 fixed ones.
-        lower_case: whether to lower-case the text; the tokenizer has to be loaded with the same value.
-        max_sentences: of more sentences so many are drawn, by a fixed seed. They are held in memory;
-            the published vocabulary was trained on ten million.
+        sentences: text, which is normalised here.
+        model_file: the file to write, by convention `<prefix>.model`.
+        vocab_size: number of pieces, V, including the 5 special and 8 fixed ones.
+        lower_case: whether to lower-case the text; the tokenizer must be loaded with the same value.
+        max_sentences: maximum number of sentences to train on, held in memory. They are drawn with a
+            fixed seed. The published vocabulary was trained on ten million.
 
     Raises:
-        InputError: there is no text, it cannot give `vocab_size` pieces, or a file cannot be written.
+        InputError: there is no text, or it does not yield `vocab_size` pieces.
+        StoppedError: a file cannot be written.
     """
-    # Drawn here, because SentencePiece's own draw differs from run to run.
+    # SentencePiece's own sampling differs from run to run.
     sample = _draw(_normalized_parts(sentences, lower_case), max_sentences)
     if not sample:
         raise InputError(_NO_TEXT)
@@ -93,7 +94,7 @@ def train_vocabulary(
 
 
 def vocab_file_of(model_file: str) -> str:
-    """Returns the name of the list of pieces that is written beside a model."""
+    """Returns the name of the list of pieces next to a model."""
     return model_file.removesuffix(".model") + ".vocab"
 
 
@@ -105,7 +106,7 @@ def _normalized_parts(sentences: Iterable[str], lower_case: bool) -> Iterator[st
 
 
 def _draw(sentences: Iterable[str], size: int) -> list[str]:
-    """Reservoir sampling: each sentence has the same chance, and only `size` are held."""
+    """Draws `size` sentences with equal probabilities, by reservoir sampling."""
     rng = random.Random(0)
     drawn: list[str] = []
     for seen, sentence in enumerate(sentences, start=1):
@@ -129,7 +130,7 @@ def _write(model: bytes, model_file: str) -> None:
         f"{processor.id_to_piece(id_)}\t{processor.get_score(id_):g}\n"
         for id_ in range(processor.vocab_size())
     )
-    # The list is written while the model has no name yet: where the model is, both are complete.
+    # The list is written before the model is renamed: if the model exists, both are complete.
     with write_atomically(model_file) as incomplete:
         with gfile.GFile(incomplete, "wb") as file:
             file.write(model)

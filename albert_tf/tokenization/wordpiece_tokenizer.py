@@ -1,17 +1,34 @@
-"""BERT's tokenizer, which ALBERT's Chinese models use: words, then the longest pieces that fit."""
+"""BERT's tokenizer, which ALBERT's Chinese models use: words, then the longest pieces that fit.
+
+Words end at white space and punctuation, and every Chinese character is a word, as in BERT's
+`BasicTokenizer`.
+"""
 
 import hashlib
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from albert_tf import files
-from albert_tf.tokenization.basic_tokenization import split_words
-from albert_tf.tokenization.special_pieces import WORDPIECE, find_special_ids
+from albert_tf.tokenization.interface import WORDPIECE, find_special_ids
 
 CONTINUATION_MARK = "##"
-# A longer word is an unknown piece (the original's `max_input_chars_per_word`).
+# A longer word becomes the unknown piece (the original's `max_input_chars_per_word`).
 MAX_WORD_LENGTH = 200
+
+# Blocks of CJK ideographs. Hangul and the Japanese syllabaries are elsewhere and split like alphabets.
+_CHINESE_BLOCKS = (
+    range(0x3400, 0x4DC0),
+    range(0x4E00, 0xA000),
+    range(0xF900, 0xFB00),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B820, 0x2CEB0),
+    range(0x2F800, 0x2FA20),
+)
+_REPLACEMENT_CHARACTER = "\ufffd"
 
 
 class WordPieceTokenizer:
@@ -20,10 +37,10 @@ class WordPieceTokenizer:
     NUL and other control characters are dropped.
 
     Args:
-        vocab_file: a text file with a piece in each line, among them `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`
-            and `[MASK]`. Only the first field of a line counts, a blank line is the piece " ", and a
-            piece that stands there again has no second id, so later ids are not line numbers.
-        lower_case: whether text is lower-cased and stripped of accents.
+        vocab_file: text file with one piece per line, including `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and
+            `[MASK]`. Only the first field of a line counts and a blank line is the piece " ". A repeated
+            piece gets no second id, so later ids differ from line numbers.
+        lower_case: whether to lower-case text and strip its accents.
 
     Raises:
         InputError: the file cannot be read, is not UTF-8 or lacks a special piece.
@@ -64,7 +81,7 @@ class WordPieceTokenizer:
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the words of ids with spaces between them; control pieces give none."""
+        """Returns the words of ids with spaces between them, without control pieces."""
         silent = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
         words = " ".join(self.pieces[id_] for id_ in ids if id_ not in silent)
         return words.replace(f" {CONTINUATION_MARK}", "")
@@ -86,6 +103,67 @@ class WordPieceTokenizer:
         mark = CONTINUATION_MARK if start else ""
         candidates = (mark + word[start:end] for end in range(len(word), start, -1))
         return next((piece for piece in candidates if piece in self._ids), None)
+
+
+def split_words(text: str, lower_case: bool) -> list[str]:
+    """Splits text into words, punctuation marks and Chinese characters.
+
+    Args:
+        text: any text.
+        lower_case: whether to lower-case it and strip its accents.
+    """
+    text = text.translate(_CLEANED)
+    if lower_case:
+        text = unicodedata.normalize("NFD", text.lower()).translate(_WITHOUT_ACCENTS)
+    return text.translate(_APART).split()
+
+
+def is_control(char: str) -> bool:
+    """Returns whether a character is dropped as a control or format character (Cc, Cf)."""
+    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
+
+
+def is_punctuation(char: str) -> bool:
+    """Returns whether a character is of category P or an ASCII symbol such as `$`."""
+    ascii_symbol = "!" <= char <= "~" and not char.isalnum()
+    return ascii_symbol or unicodedata.category(char).startswith("P")
+
+
+def is_chinese(char: str) -> bool:
+    """Returns whether a character is a CJK ideograph."""
+    return any(ord(char) in block for block in _CHINESE_BLOCKS)
+
+
+def is_dropped(char: str) -> bool:
+    """Returns whether a character is dropped before anything else happens to the text."""
+    return char == _REPLACEMENT_CHARACTER or is_control(char)
+
+
+def is_accent(char: str) -> bool:
+    """Returns whether a character of decomposed text is dropped as an accent."""
+    return unicodedata.category(char) == "Mn"
+
+
+def is_word(char: str) -> bool:
+    """Returns whether a character is always a word of its own."""
+    return is_punctuation(char) or is_chinese(char)
+
+
+class _CharacterMap(dict):
+    """A table for `str.translate` that calls a function once for each character it meets."""
+
+    def __init__(self, function: Callable[[str], str]):
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, code_point: int) -> str:
+        self[code_point] = self._function(chr(code_point))
+        return self[code_point]
+
+
+_CLEANED = _CharacterMap(lambda char: "" if is_dropped(char) else char)
+_WITHOUT_ACCENTS = _CharacterMap(lambda char: "" if is_accent(char) else char)
+_APART = _CharacterMap(lambda char: f" {char} " if is_word(char) else char)
 
 
 def _number_pieces(content: bytes, vocab_file: str) -> dict[str, int]:

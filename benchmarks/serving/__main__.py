@@ -115,7 +115,7 @@ def write_folder(
     from albert_tf.export import export_classifier
     from albert_tf.models import AlbertClassifier, AlbertEncoder
     from albert_tf.tokenization import AlbertTokenizer
-    from albert_tf.tokenization.hugging_face import hugging_face_files
+    from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 
     def make_model(precision: str) -> AlbertClassifier:
         policy = KERAS_POLICIES[precision]

@@ -80,7 +80,7 @@ def test_folder_there_and_back(tmp_path, architecture):
     folder = write_folder(tmp_path / "theirs", architecture, tensors)
     model, report = load(folder)
     assert type(model) is MODELS[architecture]
-    assert report.left == report.optimizer == report.kept == ()
+    assert report.unexpected == report.optimizer == report.missing == ()
     assert len(report.read) == len(model.weights) == len(tensors)
 
     inputs = inputs_for(architecture)
@@ -142,7 +142,7 @@ def test_classifier_starts_from_a_masked_lm_without_pooler(tmp_path):
     classifier = AlbertClassifier(AlbertEncoder(config, seed=1), num_classes=2)
     before = classifier.encoder.pooler.get_weights()[0]
     report = load_checkpoint(classifier.encoder, folder)
-    assert report.kept == (
+    assert report.missing == (
         "albert_encoder/pooler/dense/kernel",
         "albert_encoder/pooler/dense/bias",
     )
@@ -152,7 +152,7 @@ def test_classifier_starts_from_a_masked_lm_without_pooler(tmp_path):
         classifier.encoder.embedding.word_embeddings,
         read(folder)["albert.embeddings.word_embeddings.weight"],
     )
-    assert set(report.left) == set(ARCHITECTURES["AlbertForMaskedLM"][1])
+    assert set(report.unexpected) == set(ARCHITECTURES["AlbertForMaskedLM"][1])
 
 
 def test_half_a_pooler_is_refused(tmp_path):
@@ -175,7 +175,7 @@ def test_masked_lm_of_the_published_folders_has_a_pooler_and_copies(tmp_path):
     folder = write_folder(tmp_path / "theirs", "AlbertForMaskedLM", {**tensors, **copies})
     model, report = load(folder)
     assert model.encoder.with_pooler
-    assert report.left == ()
+    assert report.unexpected == ()
     save_hugging_face(model, str(tmp_path / "back"))
     check_same_tensors(read(tmp_path / "back"), tensors)
 
@@ -203,7 +203,7 @@ def test_model_without_projection_there_and_back(tmp_path):
             load(str(changed))
 
 
-def test_layers_of_their_own_become_groups(tmp_path):
+def test_unshared_layers_become_groups(tmp_path):
     encoder = AlbertEncoder(tiny_config(sharing="none"), seed=1)
     save_hugging_face(encoder, str(tmp_path / "theirs"))
     assert json.loads((tmp_path / "theirs" / "config.json").read_text())["num_hidden_groups"] == 5
@@ -224,7 +224,7 @@ def test_layers_of_their_own_become_groups(tmp_path):
         ),
         (
             {"num_hidden_layers": 22, "num_hidden_groups": 22},
-            "layer 15 is of group 15 in a Hugging Face model and of group 14 in",
+            "layer 15 belongs to group 15 in a Hugging Face model and to group 14 in",
         ),
     ],
 )
@@ -282,7 +282,10 @@ def test_architectures_that_we_do_not_have(tmp_path):
             load(folder)
         # Its encoder is like any other's.
         encoder = AlbertEncoder(read_config(f"{folder}/config.json"))
-        assert load_checkpoint(encoder, folder).left == ("qa_outputs.bias", "qa_outputs.weight")
+        assert load_checkpoint(encoder, folder).unexpected == (
+            "qa_outputs.bias",
+            "qa_outputs.weight",
+        )
 
 
 def test_missing_tensors_are_named(tmp_path):

@@ -86,7 +86,7 @@ def test_there_and_back(preset):
         ({"num_attention_heads": 5}, "hidden_size 48 is not a multiple of num_attention_heads 5"),
         (
             {"num_hidden_layers": 23, "num_hidden_groups": 23},
-            "23 layers in 23 groups: layer .* is of group .* in a Hugging Face model",
+            "23 layers in 23 groups: layer .* belongs to group .* in a Hugging Face model",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_other_types_are_refused(tmp_path):
         FolderReader(folder)
 
 
-def test_copies_that_are_none_are_refused(tmp_path):
+def test_refuses_copies_that_differ(tmp_path):
     tensors = random_tensors("AlbertForMaskedLM")
     tensors["predictions.decoder.bias"] = tensors["predictions.bias"] + 1
     folder = write_folder(tmp_path / "theirs", "AlbertForMaskedLM", tensors)
@@ -92,7 +92,7 @@ def test_folder_without_weights_is_refused(tmp_path):
     assert is_folder(str(folder))
     with pytest.raises(InputError, match=r"theirs: holds .* expected model.safetensors$"):
         FolderReader(str(folder))
-    # Where somebody put their config beside a checkpoint of TensorFlow, that is what is meant.
+    # Next to a checkpoint of TensorFlow, their config describes that checkpoint.
     (folder / "model.ckpt-best.index").write_bytes(b"")
     assert not is_folder(str(folder))
 
@@ -102,7 +102,9 @@ def test_pickle_is_never_read(tmp_path):
     pickle.write_bytes(b"whatever it holds")
     for path in (tmp_path, pickle):
         assert is_folder(str(path))
-        with pytest.raises(InputError, match=r"pytorch_model.bin, a pickle, could run") as error:
+        with pytest.raises(
+            InputError, match=r"pytorch_model.bin is a pickle, which can run"
+        ) as error:
             FolderReader(str(path))
         assert "\n" not in str(error.value)
 
@@ -166,7 +168,7 @@ def test_index_names_no_file_outside_of_its_folder(tmp_path, file):
         FolderReader(str(folder))
 
 
-def test_index_that_lists_what_is_not_there(tmp_path):
+def test_refuses_an_index_with_missing_tensors(tmp_path):
     tensors = random_tensors("AlbertForMaskedLM")
     folder = write_shards(tmp_path / "a", tensors, more="model-00001-of-00002.safetensors")
     with pytest.raises(InputError, match=r"index.json: lists 'more' in .*, which does not hold it"):
@@ -178,7 +180,7 @@ def test_index_that_lists_what_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": {}}', '{"weight_map": ["a"]}'])
-def test_index_that_is_none(tmp_path, content):
+def test_refuses_another_json_file_as_index(tmp_path, content):
     folder = write_shards(tmp_path / "shards", random_tensors("AlbertForMaskedLM"))
     (folder / "model.safetensors.index.json").write_text(content)
     with pytest.raises(InputError, match=r"index.json: expected an object with a 'weight_map'"):

@@ -62,9 +62,15 @@ WITH_HEADS = {
 }
 
 
-@pytest.mark.parametrize("save_as", [save_checkpoint, save_tf1_checkpoint, save_hugging_face])
-@pytest.mark.parametrize("kind", WITH_HEADS)
-def test_heads_that_a_checkpoint_lacks_start_anew(tmp_path, save_as, kind):
+@pytest.mark.parametrize(
+    ("save_as", "kind"),
+    [
+        *((save_checkpoint, kind) for kind in WITH_HEADS),
+        (save_tf1_checkpoint, "classifier"),
+        (save_hugging_face, "span labeler"),
+    ],
+)
+def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
     encoder = AlbertEncoder(tiny_config(), seed=1)
     save_as(encoder, str(tmp_path / "theirs"))
     model = WITH_HEADS[kind](AlbertEncoder(tiny_config(), seed=2))
@@ -74,27 +80,29 @@ def test_heads_that_a_checkpoint_lacks_start_anew(tmp_path, save_as, kind):
         if not path.startswith("albert_encoder/")
     }
     report = load_checkpoint(model, str(tmp_path / "theirs"))
-    assert set(report.kept) == set(of_heads)
-    assert report.left == ()
+    assert set(report.missing) == set(of_heads)
+    assert report.unexpected == ()
     variables = variables_by_path(model.weights)
     for path, value in of_heads.items():
         np.testing.assert_array_equal(variables[path], value)
     for ours, theirs in zip(model.encoder.weights, encoder.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert f"start anew: {report.kept[0]}" in report.summary()
-    with pytest.raises(InputError, match=rf"theirs.* \(.*\): lacks {report.kept[0]}, .*training"):
+    assert f"missing, initialised randomly: {report.missing[0]}" in report.summary()
+    with pytest.raises(
+        InputError, match=rf"theirs.* \(.*\): lacks {report.missing[0]}, .*training"
+    ):
         report.check_complete()
     assert load_checkpoint(model.encoder, str(tmp_path / "theirs")).check_complete() is None
 
 
 @pytest.mark.parametrize("save_as", [save_checkpoint, save_tf1_checkpoint, save_hugging_face])
-def test_one_of_two_heads_starts_anew(tmp_path, save_as):
+def test_one_of_two_heads_is_initialised_randomly(tmp_path, save_as):
     save_as(
         AlbertPretrainer(AlbertEncoder(tiny_config()), sentence_head=False), str(tmp_path / "c")
     )
     model = AlbertPretrainer(AlbertEncoder(tiny_config()))
     report = load_checkpoint(model, str(tmp_path / "c"))
-    assert report.kept == (
+    assert report.missing == (
         "albert_pretrainer/sentence_order_head/dense/kernel",
         "albert_pretrainer/sentence_order_head/dense/bias",
     )
@@ -119,7 +127,7 @@ def test_head_of_another_shape_is_refused(tmp_path):
 def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
     with pytest.raises(InputError, match="the folder holds no checkpoint"):
         load_checkpoint(pretrainer, str(tmp_path))
-    with pytest.raises(InputError, match="there is no checkpoint of this name"):
+    with pytest.raises(InputError, match="there is no such checkpoint"):
         load_checkpoint(pretrainer, str(tmp_path / "ckpt-3"))
 
 
@@ -127,7 +135,7 @@ def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
 def test_a_file_of_a_checkpoint_means_the_checkpoint(tmp_path, pretrainer, end):
     prefix = save(pretrainer, tmp_path)
     assert load_checkpoint(pretrainer, prefix + end).prefix == prefix
-    with pytest.raises(InputError, match="ckpt-3: there is no checkpoint of this name"):
+    with pytest.raises(InputError, match="ckpt-3: there is no such checkpoint"):
         load_checkpoint(pretrainer, str(tmp_path / "ckpt-3") + end)
 
 
@@ -145,7 +153,7 @@ def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
 def test_checkpoint_of_others_is_refused(tmp_path, pretrainer):
     prefix = tf.train.Checkpoint(step=tf.Variable(1)).write(str(tmp_path / "other"))
     with pytest.raises(
-        InputError, match=r"expected .* kinds: albert_tf; TF Hub; TensorFlow 1.*; Hugging Face; "
+        InputError, match=r"expected .* formats: albert_tf; TF Hub; TensorFlow 1.*; Hugging Face; "
     ):
         load_checkpoint(pretrainer, prefix)
 
@@ -158,12 +166,14 @@ def test_report_counts_what_was_read_and_left(tmp_path, pretrainer):
     report = load_checkpoint(AlbertEncoder(pretrainer.encoder.config), prefix)
     assert report.prefix == prefix
     assert {path for path, _ in report.read} == {w.path for w in pretrainer.encoder.weights}
-    assert set(report.left) == {
+    assert set(report.unexpected) == {
         w.path for w in pretrainer.weights if w.path.startswith("albert_pretrainer/")
     }
     assert {v.path for v in optimizer.variables} < set(report.optimizer)
     assert "\n" not in report.summary()
-    assert f"read {len(report.read)} variables from {prefix} (albert_tf); left" in report.summary()
+    assert (
+        f"read {len(report.read)} variables from {prefix} (albert_tf); ignored" in report.summary()
+    )
     assert "albert_pretrainer/masked_lm_head/output_bias" in report.summary()
 
 
@@ -202,7 +212,7 @@ def test_a_model_is_made_with_the_heads_that_are_there(tmp_path, save_as):
         save_as(model, prefix)
         made, report = load_model(encoder.config, prefix)
         assert type(made) is type(model)
-        assert report.left == ()
+        assert report.unexpected == ()
         for ours, theirs in zip(made.weights, model.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
@@ -212,7 +222,7 @@ def test_multiple_choice_is_made_from_our_checkpoint(tmp_path):
     save_checkpoint(model, str(tmp_path / "ckpt"))
     made, report = load_model(model.encoder.config, str(tmp_path / "ckpt"))
     assert isinstance(made, AlbertMultipleChoice)
-    assert report.left == ()
+    assert report.unexpected == ()
     for ours, theirs in zip(made.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -220,7 +230,7 @@ def test_multiple_choice_is_made_from_our_checkpoint(tmp_path):
 def test_encoder_without_pooler_leaves_the_pooler(tmp_path, pretrainer):
     prefix = save(pretrainer, tmp_path)
     encoder = AlbertEncoder(pretrainer.encoder.config, with_pooler=False)
-    assert "albert_encoder/pooler/dense/bias" in load_checkpoint(encoder, prefix).left
+    assert "albert_encoder/pooler/dense/bias" in load_checkpoint(encoder, prefix).unexpected
 
 
 def test_missing_pooler_is_an_error_where_every_model_has_one(tmp_path):
@@ -234,16 +244,16 @@ def test_keras_file_is_read_like_a_checkpoint(tmp_path, pretrainer):
     path = str(tmp_path / "model.keras")
     pretrainer.save(path)
     encoder = AlbertEncoder(pretrainer.encoder.config, seed=3)
-    assert load_checkpoint(encoder, path).kind_name == "albert_tf"
+    assert load_checkpoint(encoder, path).format_name == "albert_tf"
     again, report = load_model(pretrainer.encoder.config, path)
     assert type(again) is type(pretrainer)
-    assert report.left == report.kept == ()
+    assert report.unexpected == report.missing == ()
     for model, expected in ((encoder, pretrainer.encoder), (again, pretrainer)):
         for received, wanted in zip(model.weights, expected.weights, strict=True):
             np.testing.assert_array_equal(received, wanted)
 
 
-def test_keras_file_that_is_none(tmp_path, pretrainer):
+def test_refuses_a_damaged_keras_file(tmp_path, pretrainer):
     path = tmp_path / "model.keras"
     with pytest.raises(InputError, match=r"^.*model\.keras: there is no such file$"):
         load_checkpoint(pretrainer, str(path))

@@ -101,7 +101,7 @@ def with_slots(tensors):
     return tensors | slots | {"global_step": np.int64(1234)}
 
 
-def test_pretrainer_reads_the_originals_names_and_leaves_its_slots(tmp_path):
+def test_pretrainer_reads_the_originals_weights_without_slots(tmp_path):
     tensors = original_tensors()
     prefix = write(tmp_path / "model.ckpt-best", with_slots(tensors))
     model = AlbertPretrainer(AlbertEncoder(tiny_config()))
@@ -109,7 +109,7 @@ def test_pretrainer_reads_the_originals_names_and_leaves_its_slots(tmp_path):
 
     assert report.prefix == prefix
     assert {str(stored) for _, stored in report.read} == set(tensors) - {"global_step"}
-    assert report.left == ()
+    assert report.unexpected == ()
     assert len(report.optimizer) == 2 * len(report.read) + 1
     values = {variable.path: np.asarray(variable) for variable in model.weights}
     np.testing.assert_array_equal(
@@ -122,8 +122,8 @@ def test_pretrainer_reads_the_originals_names_and_leaves_its_slots(tmp_path):
     )
 
     encoder_alone = load_checkpoint(AlbertEncoder(tiny_config()), prefix)
-    assert set(encoder_alone.left) == {name for name in tensors if name.startswith("cls/")}
-    assert "left 65 of its optimizer and 7 others: cls/predictions" in encoder_alone.summary()
+    assert set(encoder_alone.unexpected) == {name for name in tensors if name.startswith("cls/")}
+    assert "ignored 65 of its optimizer and 7 others: cls/predictions" in encoder_alone.summary()
 
 
 def test_there_and_back_gives_the_same_bytes(tmp_path):
@@ -265,7 +265,7 @@ def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
     prefix = write(tmp_path / "albert_model.ckpt", tensors)
     model = AlbertPretrainer(AlbertEncoder(tiny_config(embedding_size=48)))
     report = load_checkpoint(model, prefix)
-    assert report.left == report.optimizer == ()
+    assert report.unexpected == report.optimizer == ()
     factors = [tensors[f"bert/embeddings/word_embeddings{end}"] for end in ("", "_2")]
     np.testing.assert_allclose(
         model.encoder.embedding.word_embeddings, factors[0] @ factors[1], rtol=1e-5, atol=1e-5
@@ -283,7 +283,7 @@ def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
 def test_brightmarts_config_is_taken_as_it_was_published(tmp_path):
     prefix = write(tmp_path / "albert_model.ckpt", brightmart_tensors())
     model, report = load_model(tiny_config(embedding_size=16), prefix)
-    assert report.left == report.kept == ()
+    assert report.unexpected == report.missing == ()
     assert model.encoder.config == tiny_config(embedding_size=48)
     expected = AlbertPretrainer(AlbertEncoder(tiny_config(embedding_size=48)))
     load_checkpoint(expected, prefix)
@@ -335,7 +335,7 @@ def test_reference_checkpoints_come_back_byte_for_byte(tmp_path, name):
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     model, report = load_model(config, str(folder / "ckpt_plain"))
     assert isinstance(model, AlbertPretrainer)
-    assert report.left == ()
+    assert report.unexpected == ()
     assert report.optimizer == ("global_step",)
     save_tf1_checkpoint(model, str(tmp_path / "back"))
     there, back = read(folder / "ckpt_plain" / "model.ckpt-best"), read(tmp_path / "back")
@@ -350,7 +350,7 @@ def test_reference_checkpoint_with_slots_has_the_same_weights():
     plain, _ = load_model(config, str(folder / "ckpt_plain"))
     model, report = load_model(config, str(folder / "ckpt_slots"))
     assert len(report.optimizer) == 2 * len(report.read) + 1
-    assert report.left == ()
+    assert report.unexpected == ()
     for ours, theirs in zip(model.weights, plain.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -364,6 +364,6 @@ def test_reference_classifier_gives_its_logits(tmp_path):
     config = AlbertConfig.from_json_file(str(config_file))
     model, report = load_model(config, write(tmp_path / "model.ckpt-best", variables))
     assert isinstance(model, AlbertClassifier)
-    assert report.left == report.optimizer == ()
+    assert report.unexpected == report.optimizer == ()
     inputs = {name: golden[name] for name in ("input_ids", "input_mask", "segment_ids")}
     np.testing.assert_allclose(model(inputs), golden["logits"], rtol=0, atol=2e-5)

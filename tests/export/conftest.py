@@ -1,5 +1,7 @@
 """One tiny classifier in its exported forms, for all tests of this folder."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from albert_tf.export import export_classifier
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.export.cpp_client import Client
+from tests.export.kinds import export, make_model
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE, WORDS
 from tests.helpers import tiny_config
 
@@ -22,18 +25,28 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model():
-    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2), seed=1)
+    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1), seed=1)
     return AlbertClassifier(encoder, num_classes=3, seed=2)
 
 
-@pytest.fixture(scope="session", params=[True, False], ids=["pairs", "single"])
-def exported(request, tmp_path_factory, model, tokenizer):
-    """Whether the text model takes pairs, and the folders of both models."""
-    export_dir = tmp_path_factory.mktemp("exported")
-    paths = export_classifier(
-        model, LABELS, tokenizer, str(export_dir), MAX_SEQ_LENGTH, pairs=request.param
-    )
-    return request.param, paths
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory, model, tokenizer):
+    """The folders of the ids model and of the text model, which takes pairs."""
+    export_dir = str(tmp_path_factory.mktemp("exported"))
+    return export_classifier(model, LABELS, tokenizer, export_dir, MAX_SEQ_LENGTH, pairs=True)
+
+
+@pytest.fixture(scope="session")
+def exported_kind(tmp_path_factory, tokenizer):
+    """A function from a kind of model to the model and the folders of its SavedModels."""
+
+    @functools.cache
+    def model_and_paths(kind):
+        model = make_model(kind)
+        folder = str(tmp_path_factory.mktemp(kind))
+        return model, export(kind, model, tokenizer, folder, "saved_model")
+
+    return model_and_paths
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ TEXTS = [
 ]
 
 
-def expected_of_texts(model, tokenizer, pairs):
+def expected_of_texts(model, tokenizer, pairs=True):
     """What the Python road from text to probabilities gives, text by text."""
     examples = [Example("", a or "x", b if pairs else None) for a, b in TEXTS]
     features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)

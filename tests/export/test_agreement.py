@@ -7,71 +7,11 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import encode_choices
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
-from albert_tf.data.squad.conventions import AnswerConfig
-from albert_tf.export import (
-    ExportDetails,
-    export_classifier,
-    export_multiple_choice,
-    export_question_answering,
-    export_regressor,
-)
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertConditionalSpanLabeler,
-    AlbertEncoder,
-    AlbertMultipleChoice,
-    AlbertSpanLabeler,
-)
 from tests.export.cpp_client import lines_of_ids, needs_compiler
+from tests.export.kinds import KINDS, MAX_QA_LENGTH, WITHOUT_TFLITE, export
 from tests.export.runtimes import run_examples, run_in_session, run_loaded, serialize
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
-from tests.helpers import random_inputs, tiny_config
-
-RULE = AnswerConfig(
-    max_seq_length=MAX_SEQ_LENGTH,
-    doc_stride=5,
-    max_query_length=7,
-    n_best_size=5,
-    max_answer_length=4,
-    null_threshold=None,
-)
-MAX_QA_LENGTH = 9
-KINDS = ["classifier", "regressor", "multiple_choice", "simple_spans", "conditional_spans"]
-# What the file for phones cannot be of.
-WITHOUT_TFLITE = {"multiple_choice"}
-
-
-def make_model(kind):
-    # Wide starting values, so that texts differ in their answers.
-    config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2, initializer_range=0.1)
-    encoder = AlbertEncoder(config, seed=1)
-    return {
-        "classifier": lambda: AlbertClassifier(encoder, len(LABELS), seed=2),
-        "regressor": lambda: AlbertClassifier(encoder, 1, seed=2),
-        "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
-        "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
-        "conditional_spans": lambda: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
-    }[kind]()
-
-
-def export(kind, model, tokenizer, export_dir, form):
-    details = ExportDetails(form=form)
-    length = MAX_SEQ_LENGTH
-    return {
-        "classifier": lambda: export_classifier(
-            model, LABELS, tokenizer, export_dir, length, True, details
-        ),
-        "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
-        "multiple_choice": lambda: export_multiple_choice(
-            model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
-        ),
-        "simple_spans": lambda: export_question_answering(
-            model, tokenizer, export_dir, RULE, details
-        ),
-        "conditional_spans": lambda: export_question_answering(
-            model, tokenizer, export_dir, RULE, details
-        ),
-    }[kind]()
+from tests.helpers import random_inputs
 
 
 def make_inputs(kind):
@@ -119,10 +59,9 @@ def assert_equal(received, expected):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_python_runtimes(kind, tokenizer, tmp_path):
-    model, inputs = make_model(kind), make_inputs(kind)
+def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
+    (model, paths), inputs = exported_kind(kind), make_inputs(kind)
     expected = expected_of(kind, model, inputs)
-    paths = export(kind, model, tokenizer, str(tmp_path), "saved_model")
     assert_equal(run_loaded(paths["ids"], inputs), expected)
     assert_equal(run_in_session(paths["ids"], inputs), expected)
     received = run_examples(paths["ids"], serialize(inputs, [None] * len(inputs["input_ids"])))
@@ -135,9 +74,8 @@ def test_python_runtimes(kind, tokenizer, tmp_path):
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
-def test_cpp_runtime(kind, tokenizer, client, tmp_path):
-    model = make_model(kind)
-    paths = export(kind, model, tokenizer, str(tmp_path), "saved_model")
+def test_cpp_runtime(kind, exported_kind, tokenizer, client):
+    model, paths = exported_kind(kind)
     if kind == "multiple_choice":
         questions = [("the old man", "who _", "cat", "dog", "sea"), ("a", "b", "c", "d", "e")]
         examples = [Example("", a, q, None, options) for a, q, *options in questions]

@@ -14,7 +14,7 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 @pytest.fixture(scope="module")
 def loaded(exported):
-    return {form: tf.saved_model.load(path) for form, path in exported[1].items()}
+    return {form: tf.saved_model.load(path) for form, path in exported.items()}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def changed(name, value):
         changed("input_mask", -1),
     ],
 )
-def test_values_that_the_model_does_not_know_are_refused(answer, inputs):
+def test_refuses_values_out_of_range(answer, inputs):
     received = [
         name
         for name, value in random_inputs(vocab_size=VOCAB_SIZE).items()
@@ -50,12 +50,12 @@ def test_values_that_the_model_does_not_know_are_refused(answer, inputs):
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         answer(**{name: tf.constant(value) for name, value in inputs.items()})
     greatest = {"input_ids": VOCAB_SIZE - 1, "input_mask": 1, "segment_ids": SEGMENTS - 1}[name]
-    assert f"expected {name} from 0 to {greatest}; received least and gr" in info.value.message
+    assert f"expected {name} from 0 to {greatest}; received minimum and m" in info.value.message
     assert f"[{inputs[name].min()}] [{inputs[name].max()}]" in info.value.message
 
 
 @pytest.mark.parametrize("length", [0, POSITIONS + 1])
-def test_texts_of_a_length_that_the_model_does_not_know_are_refused(answer, length):
+def test_refuses_empty_and_too_long_texts(answer, length):
     inputs = random_inputs(length=length, vocab_size=VOCAB_SIZE)
     message = rf"expected 1 to {POSITIONS} input_ids per text; received:\] \[{length}\]"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -64,7 +64,7 @@ def test_texts_of_a_length_that_the_model_does_not_know_are_refused(answer, leng
 
 @pytest.mark.parametrize("shape", [(), (4,), (1, 2, 4), (0, 2, 4)])
 @pytest.mark.parametrize("names", [INPUTS[1:2], INPUTS])
-def test_ids_of_another_rank_are_refused(answer, names, shape):
+def test_refuses_ids_of_another_rank(answer, names, shape):
     shapes = {name: shape if name in names else (2, 4) for name in INPUTS}
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         answer(**{name: tf.ones(shapes[name], tf.int32) for name in INPUTS})
@@ -78,7 +78,7 @@ def test_ids_of_another_rank_are_refused(answer, names, shape):
 @pytest.mark.parametrize(
     ("form", "signature"), [("text", "serving_default"), ("ids", "serving_examples")]
 )
-def test_strings_of_another_rank_are_refused(loaded, form, signature, shape):
+def test_refuses_strings_of_another_rank(loaded, form, signature, shape):
     predict = loaded[form].signatures[signature]
     _, inputs = predict.structured_input_signature
     received = " ".join(map(str, shape))
@@ -91,17 +91,16 @@ def test_strings_of_another_rank_are_refused(loaded, form, signature, shape):
 
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("shape", [(1, 8), (2, 4), (4, 4), (2, 1), (1, 1)])
-def test_inputs_of_several_shapes_are_refused(answer, name, shape):
+def test_refuses_inputs_of_different_shapes(answer, name, shape):
     inputs = {name: np.ones((2, 8), np.int32) for name in random_inputs()}
     inputs[name] = np.ones(shape, np.int32)
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match="expected one shape; received"
-    ) as info:
+    message = "expected one shape of input_ids, input_mask, segment_ids; received"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message) as info:
         answer(**{name: tf.constant(value) for name, value in inputs.items()})
     assert f"[{shape[0]} {shape[1]}]" in info.value.message
 
 
-def test_the_greatest_ids_and_the_longest_text_are_answered(answer):
+def test_accepts_the_greatest_id_and_the_longest_text(answer):
     inputs = changed("input_ids", VOCAB_SIZE - 1)
     longest = random_inputs(length=POSITIONS, vocab_size=VOCAB_SIZE)
     for accepted in (inputs, longest):

@@ -13,39 +13,35 @@ pytestmark = [pytest.mark.slow, needs_compiler]
 
 def test_ids_model_gives_the_models_numbers(client, exported, model):
     inputs = random_inputs(vocab_size=VOCAB_SIZE)
-    answers = client.answers(exported[1]["ids"], lines_of_ids(inputs))
+    answers = client.answers(exported["ids"], lines_of_ids(inputs))
     logits = model(inputs).numpy()
     np.testing.assert_allclose([row["logits"] for row in answers], logits, rtol=0, atol=1e-5)
     assert [row["label"] for row in answers] == [LABELS[index] for index in logits.argmax(axis=1)]
 
 
 def test_text_model_gives_the_models_numbers(client, exported, model, tokenizer):
-    pairs, paths = exported
-    lines = ["\t".join(texts if pairs else texts[:1]).encode() for texts in TEXTS]
+    lines = ["\t".join(texts).encode() for texts in TEXTS]
     # More than one batch of the client's.
-    answers = client.answers(paths["text"], lines * 20)
+    answers = client.answers(exported["text"], lines * 20)
     assert len(answers) == 20 * len(TEXTS)
-    expected = np.tile(expected_of_texts(model, tokenizer, pairs), (20, 1))
+    expected = np.tile(expected_of_texts(model, tokenizer), (20, 1))
     probabilities = [row["probabilities"] for row in answers]
     np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-5)
 
 
 def test_other_bytes_than_text_are_answered(client, exported):
-    pairs, paths = exported
     texts = [b"\xff\xfe", b"a\x00b", b"", b"wow " * 250_000, "🙂‍↔️ שלום".encode(), b"\xed\xa0\x80"]
-    lines = [b"\t".join([text, text]) if pairs else text for text in texts]
-    answers = client.answers(paths["text"], lines)
+    lines = [b"\t".join([text, text]) for text in texts]
+    answers = client.answers(exported["text"], lines)
     probabilities = np.array([row["probabilities"] for row in answers], np.float32)
     np.testing.assert_allclose(probabilities.sum(axis=1), np.ones(len(texts)), rtol=1e-6)
 
 
 def test_mistakes_are_one_line(client, exported):
-    pairs, paths = exported
-    columns = "2: text_a, text_b" if pairs else "1: text_a"
-    received = f"INVALID_ARGUMENT: received 3 columns; expected {columns}"
-    assert client.error(paths["text"], [b"a\tb\tc"], client.operators) == received
+    received = "INVALID_ARGUMENT: received 3 columns; expected 2: text_a, text_b"
+    assert client.error(exported["text"], [b"a\tb\tc"], client.operators) == received
     received = "INVALID_ARGUMENT: received 'cat'; expected a token id"
-    assert client.error(paths["ids"], [b"2 cat"]) == received
+    assert client.error(exported["ids"], [b"2 cat"]) == received
     assert client.error("/nowhere", [b"2"]).startswith("NOT_FOUND: Could not find SavedModel")
 
 
@@ -58,5 +54,5 @@ def test_model_without_the_signature(client, tmp_path):
 
 
 def test_text_model_without_its_operators(client, exported):
-    error = client.error(exported[1]["text"], [b"cat"])
+    error = client.error(exported["text"], [b"cat"])
     assert error.startswith("NOT_FOUND: Op type not registered 'SentencepieceOp'")

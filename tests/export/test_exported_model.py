@@ -37,7 +37,7 @@ def test_truncated_variables(tmp_path, name, size):
     assert "\n" not in str(info.value)
 
 
-def test_saved_model_of_others(tmp_path):
+def test_refuses_a_saved_model_of_others(tmp_path):
     save_module(tmp_path)
-    with pytest.raises(InputError, match="was not exported by this package"):
+    with pytest.raises(InputError, match="is not a model that this package exported"):
         ExportedModel(str(tmp_path), dict)

@@ -8,7 +8,7 @@ from tests.helpers import random_inputs
 
 
 def test_ids_model_is_a_layer_of_a_keras_app(exported, model):
-    layer = keras.layers.TFSMLayer(exported[1]["ids"], call_endpoint="predict")
+    layer = keras.layers.TFSMLayer(exported["ids"], call_endpoint="predict")
     inputs = random_inputs(vocab_size=VOCAB_SIZE)
     tensors = {name: keras.Input((None,), dtype="int32", name=name) for name in inputs}
     ids = tensors["input_ids"]

@@ -13,7 +13,7 @@ openvino = pytest.importorskip("openvino", reason="needs openvino; `make test-pa
 def converted(exported, tmp_path_factory):
     """The ids model through OpenVINO's own files."""
     path = str(tmp_path_factory.mktemp("openvino") / "model.xml")
-    openvino.save_model(openvino.convert_model(exported[1]["ids"]), path, compress_to_fp16=False)
+    openvino.save_model(openvino.convert_model(exported["ids"]), path, compress_to_fp16=False)
     return openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
 

@@ -1,5 +1,3 @@
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,15 +7,12 @@ from hypothesis import strategies as st
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
-from albert_tf.export import export_multiple_choice, export_regressor
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertMultipleChoice
+from tests.export.kinds import MAX_QA_LENGTH
 from tests.export.runtimes import run_loaded
-from tests.export.samples import VOCAB_SIZE, WORDS
+from tests.export.samples import LABELS, MAX_SEQ_LENGTH, WORDS
 from tests.export.strategies import SHORT_TEXTS
-from tests.helpers import random_inputs, tiny_config
+from tests.helpers import random_inputs
 
-LABELS = ("A", "B", "C")
-MAX_SEQ_LENGTH, MAX_QA_LENGTH = 27, 13
 QUESTIONS = [
     ("The old man and the SEA.", "Who _ over the _ ?", ("cat", "the old DOG", "hat")),
     (" ".join(WORDS * 4), "Where?", ("sea, times,", "hat", "9,999")),
@@ -29,32 +24,16 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2), seed=1)
-
-
-@pytest.fixture(scope="module")
-def choices(tmp_path_factory, tokenizer, encoder):
+def choices(exported_kind):
     """A multiple choice model, and the folders of its exported forms."""
-    model = AlbertMultipleChoice(encoder, seed=2)
-    folder = str(tmp_path_factory.mktemp("choices"))
-    return model, export_multiple_choice(
-        model, LABELS, tokenizer, folder, MAX_SEQ_LENGTH, MAX_QA_LENGTH
-    )
-
-
-def predict(path, **inputs):
-    return run_loaded(path, inputs)
+    return exported_kind("multiple_choice")
 
 
 def test_multiple_choice_in_text_form_gives_the_models_numbers(choices, tokenizer):
     model, paths = choices
-    outputs = predict(
-        paths["text"],
-        article=[article for article, _, _ in QUESTIONS],
-        question=[question for _, question, _ in QUESTIONS],
-        options=[options for _, _, options in QUESTIONS],
-    )
+    articles, questions, options = zip(*QUESTIONS, strict=True)
+    inputs = {"article": articles, "question": questions, "options": options}
+    outputs = run_loaded(paths["text"], inputs)
     examples = [Example("", a, q, None, options) for a, q, options in QUESTIONS]
     features = encode_choices(examples, LABELS, tokenizer, MAX_SEQ_LENGTH, MAX_QA_LENGTH)
     for row in range(len(QUESTIONS)):
@@ -62,17 +41,6 @@ def test_multiple_choice_in_text_form_gives_the_models_numbers(choices, tokenize
         np.testing.assert_allclose(outputs["logits"][row], logits, rtol=0, atol=1e-5)
         assert outputs["label"][row].decode() == LABELS[logits.argmax()]
     np.testing.assert_allclose(outputs["probabilities"].sum(axis=1), 1, rtol=1e-6)
-    assert pathlib.Path(paths["text"], "assets", "labels.txt").read_text() == "A\nB\nC\n"
-
-
-def test_multiple_choice_in_ids_gives_the_models_numbers(choices):
-    model, paths = choices
-    inputs = {
-        name: ids.reshape(4, 3, 11)
-        for name, ids in random_inputs(12, vocab_size=VOCAB_SIZE).items()
-    }
-    outputs = predict(paths["ids"], **inputs)
-    np.testing.assert_allclose(outputs["logits"], model(inputs), rtol=0, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +69,7 @@ def test_any_bytes_are_answered(choose, rows):
     assert outputs["label"].shape == (len(rows),)
 
 
-def test_many_questions_are_answered_as_few(choose):
+def test_answers_do_not_depend_on_the_number_of_questions(choose):
     few = [list(column) for column in zip(*QUESTIONS, strict=True)]
     expected = np.tile(choose(*few)["logits"], (9, 1))
     outputs = choose(*(column * 9 for column in few))
@@ -109,9 +77,9 @@ def test_many_questions_are_answered_as_few(choose):
 
 
 @pytest.mark.parametrize("counts", [(0, 0, 0), (2, 1, 2), (1, 1, 2), (2, 2, 1)])
-def test_questions_without_an_article_or_options_are_refused(choose, counts):
+def test_refuses_unequal_numbers_of_articles_questions_and_options(choose, counts):
     articles, questions, options = counts
-    message = "received of article, question, options:"
+    message = "equally many of article, question, options; received:"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         choose(["cat"] * articles, ["who?"] * questions, [["a", "b", "c"]] * options)
 
@@ -125,7 +93,7 @@ def test_questions_without_an_article_or_options_are_refused(choose, counts):
         ({"options": [["a", "b"]]}, r"options of shape \[\?, 3\]; received:\] \[1 2\]"),
     ],
 )
-def test_questions_of_another_shape_are_refused(loaded, changes, message):
+def test_refuses_questions_of_another_shape(loaded, changes, message):
     inputs = {"article": ["cat"], "question": ["who?"], "options": [["a", "b", "c"]], **changes}
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         loaded["text"].signatures["serving_default"](
@@ -134,7 +102,7 @@ def test_questions_of_another_shape_are_refused(loaded, changes, message):
 
 
 @pytest.mark.parametrize("shape", [(2, 8), (2, 5, 8), (1, 2, 3, 8)])
-def test_ids_of_other_choices_are_refused(loaded, shape):
+def test_refuses_ids_of_another_number_of_choices(loaded, shape):
     inputs = {name: tf.ones(shape, tf.int32) for name in random_inputs()}
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"\w+ of shape \[\?, 3, \?\]; received"
@@ -142,15 +110,14 @@ def test_ids_of_other_choices_are_refused(loaded, shape):
         loaded["ids"].signatures["serving_default"](**inputs)
 
 
-@pytest.mark.parametrize("pairs", [True, False])
-def test_regressor_gives_a_score(tmp_path, tokenizer, encoder, pairs):
-    model = AlbertClassifier(encoder, num_classes=1, seed=2)
-    paths = export_regressor(model, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs)
-    texts = {"text_a": ["the cat", "Über"], "text_b": ["old man", "hat"]}
-    outputs = predict(paths["text"], **(texts if pairs else {"text_a": texts["text_a"]}))
+def test_regressor_gives_a_score(exported_kind, tokenizer):
+    model, paths = exported_kind("regressor")
+    pairs = [("the cat", "old man"), ("Über", "hat")]
+    texts_a, texts_b = zip(*pairs, strict=True)
+    outputs = run_loaded(paths["text"], {"text_a": texts_a, "text_b": texts_b})
     assert set(outputs) == {"score"}
-    for row, text_a in enumerate(texts["text_a"]):
-        example = Example("", text_a, texts["text_b"][row] if pairs else None)
-        features = encode_examples([example], (), tokenizer, MAX_SEQ_LENGTH)
-        expected = model(make_batch(features, np.array([0]))).numpy()[0, 0]
+    examples = [Example("", text_a, text_b) for text_a, text_b in pairs]
+    features = encode_examples(examples, (), tokenizer, MAX_SEQ_LENGTH)
+    for row in range(len(pairs)):
+        expected = model(make_batch(features, np.array([row]))).numpy()[0, 0]
         np.testing.assert_allclose(outputs["score"][row], expected, rtol=0, atol=1e-5)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import pathlib
@@ -10,19 +11,10 @@ from hypothesis import strategies as st
 
 from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export import export_question_answering
-from albert_tf.models import AlbertConditionalSpanLabeler, AlbertEncoder, AlbertSpanLabeler
+from tests.export.kinds import ANSWERS
 from tests.export.runtimes import run_in_session
-from tests.export.samples import VOCAB_SIZE, WORDS
+from tests.export.samples import WORDS
 from tests.export.strategies import SHORT_TEXTS
-from tests.helpers import random_inputs, tiny_config
-
-RULE = AnswerConfig(23, 5, 7, 20, 4, None)
-HEADS = {"simple": AlbertSpanLabeler, "conditional": AlbertConditionalSpanLabeler}
-
-
-def make_model(head):
-    config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1, initializer_range=0.3)
-    return HEADS[head](AlbertEncoder(config, with_pooler=False, seed=1), seed=2)
 
 
 def load(path):
@@ -30,11 +22,9 @@ def load(path):
 
 
 @pytest.fixture(scope="module")
-def answer(tokenizer, tmp_path_factory):
+def answer(exported_kind):
     """The text model of a simple head."""
-    folder = str(tmp_path_factory.mktemp("simple"))
-    paths = export_question_answering(make_model("simple"), tokenizer, folder, RULE)
-    return load(paths["text"])
+    return load(exported_kind("simple_spans")[1]["text"])
 
 
 def ask(answer, *pairs):
@@ -43,10 +33,9 @@ def ask(answer, *pairs):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_answers_in_tensorflow_servings_loader(head, tokenizer, tmp_path):
-    model = make_model(head)
-    paths = export_question_answering(model, tokenizer, str(tmp_path), RULE)
+@pytest.mark.parametrize("kind", ["simple_spans", "conditional_spans"])
+def test_answers_in_tensorflow_servings_loader(kind, exported_kind):
+    _, paths = exported_kind(kind)
     pairs = [
         ("Who ran?", " ".join(WORDS * 9)),
         ("", "  Über the\u2003hat "),
@@ -65,24 +54,17 @@ def test_answers_in_tensorflow_servings_loader(head, tokenizer, tmp_path):
     assert received["answer"][0]
     assert not any(received["answer"][2:])
 
-    inputs = {
-        name: tf.constant(value) for name, value in random_inputs(vocab_size=VOCAB_SIZE).items()
-    }
-    outputs = load(paths["ids"])(**inputs)
-    for name, value in model(inputs).items():
-        np.testing.assert_allclose(outputs[name], value, atol=1e-5)
-
 
 @pytest.mark.parametrize("name", ["question", "context"])
 @pytest.mark.parametrize("text", ["cat", [["cat"]]])
-def test_texts_of_another_shape_are_refused(answer, name, text):
+def test_refuses_texts_of_another_shape(answer, name, text):
     inputs = {"question": ["cat"], "context": ["a cat"], name: text}
     message = rf"expected {name} of shape \[\?\]; received"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         answer(**{key: tf.constant(value) for key, value in inputs.items()})
 
 
-def test_one_question_is_answered_as_among_others(answer):
+def test_answers_do_not_depend_on_the_batch(answer):
     rng = np.random.default_rng(5)
     pairs = [("who?", " ".join(rng.choice(WORDS, length))) for length in (3, 300, 17, 0, 41)]
     together = ask(answer, *pairs)
@@ -95,15 +77,14 @@ def test_one_question_is_answered_as_among_others(answer):
                 assert alone[name][0] == values[row]
 
 
-def test_threshold_decides_what_is_unanswered(tokenizer, tmp_path):
-    model = make_model("conditional")
+def test_threshold_decides_what_is_unanswered(exported_kind, tokenizer, tmp_path):
+    model, paths = exported_kind("conditional_spans")
     pairs = [("who?", "the man ran over " * count) for count in range(1, 8)]
-    paths = export_question_answering(model, tokenizer, str(tmp_path), RULE)
     outputs = ask(load(paths["text"]), *pairs)
     low, high = np.sort(outputs["null_score"])[[2, 3]]
     threshold = float(low + high) / 2
-    rule = AnswerConfig(23, 5, 7, 20, 4, threshold)
-    paths = export_question_answering(model, tokenizer, str(tmp_path), rule)
+    config = dataclasses.replace(ANSWERS, null_threshold=threshold)
+    paths = export_question_answering(model, tokenizer, str(tmp_path), config)
     with_threshold = ask(load(paths["text"]), *pairs)
     kept = outputs["null_score"] <= threshold
     np.testing.assert_array_equal(with_threshold["answer"], np.where(kept, outputs["answer"], b""))
@@ -111,7 +92,7 @@ def test_threshold_decides_what_is_unanswered(tokenizer, tmp_path):
     np.testing.assert_array_equal(with_threshold["score"], outputs["score"])
     for path in paths.values():
         saved = json.loads(pathlib.Path(path, "assets", "answer_rule.json").read_text())
-        assert AnswerConfig(**saved) == rule
+        assert AnswerConfig(**saved) == config
 
 
 def assert_answered(answer, *pairs):
@@ -123,7 +104,7 @@ def assert_answered(answer, *pairs):
     assert np.isfinite(outputs["score"]).all()
 
 
-def test_other_bytes_than_text(answer):
+def test_answers_malformed_texts(answer):
     strange = [b"\xff\xfe", b"a\x00b", b"", "🙂‍↔️".encode(), b"the \xff cat"]
     assert_answered(answer, *zip(strange[::-1], strange, strict=True))
 
@@ -140,17 +121,19 @@ def test_long_contexts_of_thousands_of_windows(answer):
 
 
 @pytest.mark.parametrize(("questions", "contexts"), [(0, 0), (2, 1), (1, 2)])
-def test_questions_without_a_context_are_refused(answer, questions, contexts):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="received of question, context:"):
+def test_refuses_unequal_numbers_of_questions_and_contexts(answer, questions, contexts):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="equally many of question, context; received:"
+    ):
         answer(
             question=tf.constant(["who?"] * questions, tf.string),
             context=tf.constant(["the cat"] * contexts, tf.string),
         )
 
 
-def test_each_weight_is_written_once(tokenizer, tmp_path):
-    model = make_model("conditional")
-    for path in export_question_answering(model, tokenizer, str(tmp_path), RULE).values():
+def test_each_weight_is_written_once(exported_kind):
+    model, paths = exported_kind("conditional_spans")
+    for path in paths.values():
         variables = tf.train.list_variables(os.path.join(path, "variables", "variables"))
         assert sum("VARIABLE_VALUE" in name for name, _ in variables) == len(model.weights)
         data = pathlib.Path(path, "variables", "variables.data-00000-of-00001").stat().st_size

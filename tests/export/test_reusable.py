@@ -159,12 +159,12 @@ def test_a_few_steps_of_training(paths):
             "expected input_word_ids from 0 to 39999",
         ),
         ({"input_mask": np.full((3, 3), 2)}, "expected input_mask from 0 to 1; received"),
-        ({"masked_lm_positions": np.zeros((1, 3))}, "a row of masked_lm_positions for each text"),
-        ({"masked_lm_positions": np.full((3, 3), 3)}, "expected masked_lm_positions from 0 to be"),
-        ({"masked_lm_positions": np.full((3, 3), -1)}, "expected masked_lm_positions from 0 to be"),
+        ({"masked_lm_positions": np.zeros((1, 3))}, "one row of masked_lm_positions per text"),
+        ({"masked_lm_positions": np.full((3, 3), 3)}, "expected masked_lm_positions below the l"),
+        ({"masked_lm_positions": np.full((3, 3), -1)}, "expected masked_lm_positions below the l"),
     ],
 )
-def test_ids_and_positions_that_are_none_are_refused(encoder, changes, message):
+def test_refuses_ids_and_positions_out_of_range(encoder, changes, message):
     names = (*INPUTS.values(), "masked_lm_positions")
     inputs = {name: np.zeros((3, 3)) for name in names} | changes
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -172,7 +172,7 @@ def test_ids_and_positions_that_are_none_are_refused(encoder, changes, message):
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3)])
-def test_inputs_of_another_rank_are_refused(encoder, preprocessor, shape):
+def test_refuses_inputs_of_another_rank(encoder, preprocessor, shape):
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"input\w+ of shape \[\?, \?\]; received"
     ):
@@ -192,7 +192,7 @@ def test_each_weight_is_written_once(paths, pretrainer):
     assert 1 <= variables.stat().st_size / (4 * parameters) <= 1.01
 
 
-def test_config_and_vocabulary_go_along(paths, encoder, pretrainer, tokenizer):
+def test_assets_are_config_and_vocabulary(paths, encoder, pretrainer, tokenizer):
     assets = pathlib.Path(paths["encoder"], "assets")
     config = json.loads((assets / "albert_config.json").read_text())
     assert config == pretrainer.encoder.config.to_dict()
@@ -253,7 +253,7 @@ def test_special_tokens(preprocessor, tokenizer):
 
 
 @pytest.mark.parametrize("seq_length", [2, 65])
-def test_length_that_the_encoder_cannot_take_is_refused(preprocessor, seq_length):
+def test_refuses_a_length_that_the_encoder_lacks(preprocessor, seq_length):
     ids = preprocessor.tokenize(["the cat"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected seq_length from 3 to 64"):
         preprocessor.bert_pack_inputs([ids, ids], seq_length=seq_length)
@@ -310,8 +310,12 @@ def test_wordpiece_vocabulary_and_encoder_without_heads(tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
     model = AlbertEncoder(tiny_config(num_hidden_layers=1), with_pooler=False, seed=1)
-    paths = export_reusable(model, WordPieceTokenizer(str(vocabulary)), str(tmp_path))
-    assert paths == {"encoder": str(tmp_path / "encoder" / "1")}
+    tokenizer = WordPieceTokenizer(str(vocabulary))
+    paths = export_reusable(model, tokenizer, str(tmp_path))
+    preprocessor = tf.saved_model.load(paths["preprocessor"])
+    texts = [text for pair in TEXTS for text in pair if text]
+    expected = features(tokenizer, [(text, None) for text in texts], 64)
+    assert_same_inputs(preprocessor(tf.constant(texts)), expected)
     encoder = tf.saved_model.load(paths["encoder"])
     assert not hasattr(encoder, "mlm")
     assert encoder.vocab_file.asset_path.numpy().endswith(b"assets/vocab.txt")
@@ -321,7 +325,7 @@ def test_wordpiece_vocabulary_and_encoder_without_heads(tmp_path):
     assert_close(outputs["default"], expected[:, 0])
 
 
-def test_neither_appears_unless_both_can_be_written(tmp_path, tokenizer, monkeypatch):
+def test_both_folders_appear_or_none(tmp_path, tokenizer, monkeypatch):
     def save(module, path, **arguments):
         if "preprocessor" in path:
             raise OSError("No space left on device")

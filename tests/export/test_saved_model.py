@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export import export_classifier
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
+from albert_tf.tokenization import AlbertTokenizer
 from tests.export.runtimes import run_in_session, run_loaded
 from tests.export.samples import (
     LABELS,
@@ -23,17 +23,15 @@ from tests.export.samples import (
 from tests.helpers import random_inputs, tiny_config
 
 
-def text_inputs(pairs):
-    inputs = {"text_a": [a for a, _ in TEXTS]}
-    if pairs:
-        inputs["text_b"] = [b for _, b in TEXTS]
-    return inputs
+def text_inputs():
+    texts_a, texts_b = zip(*TEXTS, strict=True)
+    return {"text_a": texts_a, "text_b": texts_b}
 
 
 @pytest.mark.parametrize("run", [run_loaded, run_in_session])
 def test_ids_model_gives_the_models_numbers(exported, model, run):
     inputs = random_inputs(vocab_size=50)
-    outputs = run(exported[1]["ids"], inputs)
+    outputs = run(exported["ids"], inputs)
     logits = model(inputs).numpy()
     np.testing.assert_allclose(outputs["logits"], logits, rtol=0, atol=1e-5)
     np.testing.assert_allclose(outputs["probabilities"].sum(axis=1), 1.0, rtol=1e-6)
@@ -43,38 +41,44 @@ def test_ids_model_gives_the_models_numbers(exported, model, run):
 
 @pytest.mark.parametrize("run", [run_loaded, run_in_session])
 def test_text_model_gives_the_models_numbers(exported, model, tokenizer, run):
-    pairs, paths = exported
-    outputs = run(paths["text"], text_inputs(pairs))
-    expected = expected_of_texts(model, tokenizer, pairs)
+    outputs = run(exported["text"], text_inputs())
+    expected = expected_of_texts(model, tokenizer)
+    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
+
+
+def test_text_model_of_single_texts_gives_the_models_numbers(model, tokenizer, tmp_path):
+    paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=False)
+    outputs = run_loaded(paths["text"], {"text_a": text_inputs()["text_a"]})
+    expected = expected_of_texts(model, tokenizer, pairs=False)
     np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
 def test_text_model_computes_no_padding(tokenizer, tmp_path):
-    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=2), seed=1)
+    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1), seed=1)
     model = AlbertClassifier(encoder, num_classes=3, seed=2)
     table = encoder.embedding.word_embeddings
     # What is computed of padding becomes a part of every answer.
     table.assign(np.where(np.arange(VOCAB_SIZE)[:, None] == tokenizer.pad_id, np.nan, table))
     paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=True)
-    outputs = run_loaded(paths["text"], text_inputs(pairs=True))
+    outputs = run_loaded(paths["text"], text_inputs())
     assert np.isfinite(outputs["probabilities"]).all()
 
 
-def test_labels_go_along_as_a_file(exported):
-    for path in exported[1].values():
+def test_assets_have_the_labels(exported):
+    for path in exported.values():
         labels = pathlib.Path(path, "assets", "labels.txt").read_text().splitlines()
         assert tuple(labels) == LABELS
 
 
-def test_the_server_may_batch_texts_alone(exported):
-    paths = {name: pathlib.Path(path) for name, path in exported[1].items()}
+def test_only_the_text_model_has_batching_parameters(exported):
+    paths = {name: pathlib.Path(path) for name, path in exported.items()}
     parameters = (paths["text"] / "batching_params.pbtxt").read_text()
     assert "max_execution_batch_size { value: 32 }" in parameters
     assert not (paths["ids"] / "batching_params.pbtxt").exists()
 
 
 def test_each_weight_is_written_once(exported, model):
-    for path in exported[1].values():
+    for path in exported.values():
         variables = tf.train.list_variables(os.path.join(path, "variables", "variables"))
         shapes = [shape for name, shape in variables if "VARIABLE_VALUE" in name]
         assert len(shapes) == len(model.weights)
@@ -86,7 +90,7 @@ def test_each_weight_is_written_once(exported, model):
 def test_ids_model_needs_tensorflow_alone(exported):
     program = (
         "import sys, tensorflow as tf\n"
-        f"model = tf.saved_model.load({exported[1]['ids']!r})\n"
+        f"model = tf.saved_model.load({exported['ids']!r})\n"
         "ids = tf.ones((1, 5), tf.int32)\n"
         "classify = model.signatures['serving_default']\n"
         "print(classify(input_ids=ids, input_mask=ids, segment_ids=0 * ids)['label'][0].numpy())\n"
@@ -100,30 +104,25 @@ def test_ids_model_needs_tensorflow_alone(exported):
     assert modules == "set()"
 
 
-def test_text_model_of_other_bytes_than_text(exported):
-    pairs, paths = exported
+def test_text_model_answers_any_bytes(exported):
     strange = [b"\xff\xfe", b"a\x00b", b"", " ".join(WORDS * 2000).encode(), "🙂‍↔️".encode()]
-    inputs = {"text_a": strange}
-    if pairs:
-        inputs["text_b"] = strange[::-1]
-    assert np.isfinite(run_loaded(paths["text"], inputs)["probabilities"]).all()
+    inputs = {"text_a": strange, "text_b": strange[::-1]}
+    assert np.isfinite(run_loaded(exported["text"], inputs)["probabilities"]).all()
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (3, 1), (1, 3)])
-def test_texts_without_rows_or_partners_are_refused(exported, counts):
-    pairs, paths = exported
-    inputs = {"text_a": tf.constant(["cat"] * counts[0], tf.string)}
-    if pairs:
-        inputs["text_b"] = tf.constant(["dog"] * counts[1], tf.string)
-    elif counts[0]:
-        pytest.skip("needs pairs")
-    signature = tf.saved_model.load(paths["text"]).signatures["serving_default"]
+def test_refuses_empty_and_unequal_batches(exported, counts):
+    inputs = {
+        "text_a": tf.constant(["cat"] * counts[0], tf.string),
+        "text_b": tf.constant(["dog"] * counts[1], tf.string),
+    }
+    signature = tf.saved_model.load(exported["text"]).signatures["serving_default"]
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         signature(**inputs)
-    assert f"as many of each; received of {', '.join(inputs)}:" in info.value.message
+    assert f"equally many of {', '.join(inputs)}; received:" in info.value.message
 
 
-def test_vocabulary_that_changes_before_the_export_is_refused(tmp_path, model, tokenizer):
+def test_refuses_a_vocabulary_that_changed_since_it_was_read(tmp_path, model, tokenizer):
     copy = tmp_path / "copy.model"
     copy.write_bytes(tokenizer.serialized_model)
     changed = AlbertTokenizer(str(copy))
@@ -132,7 +131,7 @@ def test_vocabulary_that_changes_before_the_export_is_refused(tmp_path, model, t
         export_classifier(model, LABELS, changed, str(tmp_path), MAX_SEQ_LENGTH, pairs=False)
 
 
-def test_versions_count_up_and_nothing_is_overwritten(tmp_path, model, tokenizer):
+def test_each_export_is_a_new_version(tmp_path, model, tokenizer):
     (tmp_path / "ids" / "9").mkdir(parents=True)
     (tmp_path / "ids" / "notes").mkdir()
     first = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
@@ -142,7 +141,7 @@ def test_versions_count_up_and_nothing_is_overwritten(tmp_path, model, tokenizer
     assert sorted(path.name for path in (tmp_path / "text").iterdir()) == ["10", "11"]
 
 
-def test_neither_form_appears_unless_both_can_be_written(tmp_path, model, tokenizer, monkeypatch):
+def test_both_forms_appear_or_none(tmp_path, model, tokenizer, monkeypatch):
     save = tf.saved_model.save
 
     def fail_at_text(module, path, **arguments):
@@ -156,15 +155,7 @@ def test_neither_form_appears_unless_both_can_be_written(tmp_path, model, tokeni
     assert list((tmp_path / "ids").iterdir()) == list((tmp_path / "text").iterdir()) == []
 
 
-def test_wordpiece_vocabulary_exports_ids_alone(tmp_path, model):
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    tokenizer = WordPieceTokenizer(str(vocabulary))
-    paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
-    assert set(paths) == {"ids"}
-
-
-def test_folder_that_cannot_be_made_is_named(tmp_path, model, tokenizer):
+def test_names_a_folder_that_cannot_be_made(tmp_path, model, tokenizer):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make the folder"):
         export_classifier(

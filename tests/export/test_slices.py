@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.export.slices import SEQUENCES_OF_A_SLICE, map_slices
+from albert_tf.export.ids_model import SEQUENCES_PER_SLICE, map_slices
 
 
 def in_slices(function, *shape):
@@ -34,15 +34,15 @@ def sizes(given):
     return tf.fill([count], count)
 
 
-def test_a_slice_is_no_larger_than_it_may_be():
-    assert SEQUENCES_OF_A_SLICE == 32
+def test_slices_have_at_most_32_sequences():
+    assert SEQUENCES_PER_SLICE == 32
     assert in_slices(sizes, 70, 3).numpy().tolist() == [32] * 64 + [6] * 6
     assert in_slices(sizes, 20, 5, 3).numpy().tolist() == [6] * 18 + [2] * 2
     assert in_slices(sizes, 2, 40, 3).numpy().tolist() == [1, 1]
     assert in_slices(sizes, 3, 0, 3).numpy().tolist() == [3] * 3
 
 
-def test_shapes_that_are_known_stay_known():
+def test_static_shapes_are_kept():
     spec = tf.TensorSpec((None, 7), tf.int32)
     run = tf.function(lambda x: map_slices(lambda given: given["x"][:, :4], {"x": x}))
     assert run.get_concrete_function(spec).structured_outputs.shape.as_list() == [None, 4]

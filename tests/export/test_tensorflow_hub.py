@@ -18,7 +18,7 @@ tf_keras = pytest.importorskip("tf_keras", reason="needs tf_keras: make test-hub
 
 @pytest.fixture(scope="module")
 def model():
-    config = tiny_config(vocab_size=50, num_hidden_layers=2, hidden_dropout_prob=0.1)
+    config = tiny_config(vocab_size=50, num_hidden_layers=1, hidden_dropout_prob=0.1)
     return AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
 
 

@@ -10,7 +10,7 @@ from ai_edge_litert.compiled_model import (
 from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.export.signatures import all_outputs, class_outputs, score_outputs
+from albert_tf.export.ids_model import all_outputs, class_outputs, score_outputs
 from albert_tf.export.tflite import write_tflite
 from albert_tf.models import (
     AlbertClassifier,
@@ -28,7 +28,7 @@ SIZES = {
     "embedding_size": 64,
     "hidden_size": 128,
     "intermediate_size": 1024,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "max_position_embeddings": 16,
 }
 BYTES = {"float32": 4, "float16": 2, "int8": 1}
@@ -207,9 +207,9 @@ def test_model_of_mixed_precision_becomes_float32(tmp_path):
 @pytest.mark.parametrize(
     ("weights", "length", "message"),
     [
-        ("int4", S, "received 'int4'; expected float32, float16 or int8"),
-        ("int8", 17, "received 17; expected 1 to 16, the model's positions"),
-        ("int8", 0, "received 0; expected 1 to 16"),
+        ("int4", S, "weights='int4': a .tflite file has float32, float16 or int8"),
+        ("int8", 17, "max_seq_length=17: expected 1 to 16, the model's positions"),
+        ("int8", 0, "max_seq_length=0: expected 1 to 16"),
     ],
 )
 def test_bad_input_is_refused(tmp_path, classifier, weights, length, message):

@@ -16,7 +16,7 @@ prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log
 
 @pytest.fixture(scope="module")
 def loaded(exported):
-    return {name: tf.saved_model.load(path) for name, path in exported[1].items()}
+    return {name: tf.saved_model.load(path) for name, path in exported.items()}
 
 
 def read(path):
@@ -30,7 +30,7 @@ def arrays(protos):
 
 @pytest.mark.parametrize("name", ["ids", "text"])
 def test_an_export_holds_requests_that_it_answers(exported, loaded, name):
-    logs = read(pathlib.Path(exported[1][name], warmup.WARMUP_FILE))
+    logs = read(pathlib.Path(exported[name], warmup.WARMUP_FILE))
     assert [len(arrays(log.response.outputs)["label"]) for log in logs] == [1, 8]
     signature = loaded[name].signatures["serving_default"]
     for log in logs:
@@ -61,7 +61,7 @@ def test_own_requests_make_the_round_trip(tmp_path, loaded):
         )
 
 
-def test_requests_that_the_model_does_not_answer(tmp_path, loaded):
+def test_refuses_requests_that_the_model_does_not_answer(tmp_path, loaded):
     signature = loaded["ids"].signatures["serving_default"]
 
     def refused(requests, message):
@@ -72,8 +72,8 @@ def test_requests_that_the_model_does_not_answer(tmp_path, loaded):
     refused([], "received 0 warm-up requests; expected 1 to 1000")
     refused([{"text_a": ["cat"]}], "of text_a; expected input_ids, input_mask, segment_ids")
     unknown = {**inputs, "input_ids": np.full_like(inputs["input_ids"], 50)}
-    refused([inputs, unknown], "not answered: .*from 0 to 49")
-    refused([{**inputs, "input_ids": [["cat"]]}], "a warm-up request is not answered")
+    refused([inputs, unknown], "does not answer a warm-up request: .*from 0 to 49")
+    refused([{**inputs, "input_ids": [["cat"]]}], "does not answer a warm-up request")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,15 +5,14 @@ import tempfile
 from collections.abc import Sequence
 
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from albert_tf.tokenization.basic_tokenization import (
+from albert_tf.tokenization.in_graph import make_graph_tokenizer
+from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.wordpiece_tokenizer import (
     is_chinese,
     is_control,
     is_punctuation,
-    is_whitespace,
     split_words,
 )
-from albert_tf.tokenization.in_graph import GraphTokenizer
-from albert_tf.tokenization.normalization import normalize_text
 from tests.parity.difference import Difference, count_unequal
 from tests.parity.original import read_json
 
@@ -58,7 +57,7 @@ def compare_graph(
 ) -> list[Difference]:
     """Compares the ids of the tokenizer in the graph; arguments as for `compare_sentencepiece`."""
     lines = read_lines(golden_dir)
-    ids = GraphTokenizer(tokenizer)([line["text"] for line in lines]).to_list()
+    ids = make_graph_tokenizer(tokenizer)([line["text"] for line in lines]).to_list()
     return [
         count_unequal("in the graph", f"ids, {key}", ids, [line[f"ids_{key}"] for line in lines])
     ]
@@ -107,10 +106,9 @@ def compare_wordpiece(golden_dir: pathlib.Path) -> list[Difference]:
 
 
 def compare_characters(golden_dir: pathlib.Path) -> list[Difference]:
-    """Compares which characters are white space, control, punctuation and Chinese."""
+    """Compares which characters are control, punctuation and Chinese."""
     golden = read_json(golden_dir / "tokenization" / "characters.json")
     kinds = {
-        "whitespace": is_whitespace,
         "control": is_control,
         "punctuation": is_punctuation,
         "chinese": is_chinese,

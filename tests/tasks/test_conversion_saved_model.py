@@ -43,11 +43,12 @@ def test_pretrainer_keeps_its_masked_lm_head(tmp_path, encoder, convert, capsys)
     out = tmp_path / "out"
     shown = capsys.readouterr().out.splitlines()
     assert shown[-3] == (
-        "there is no place there for albert_pretrainer/sentence_order_head/dense/bias, "
+        "not written, as saved_model has no place for them: "
+        "albert_pretrainer/sentence_order_head/dense/bias, "
         "albert_pretrainer/sentence_order_head/dense/kernel"
     )
-    assert shown[-2] == "no vocabulary: the encoder goes without a preprocessor"
-    assert shown[-1].startswith(f"wrote {out}; read back, its outputs differ by ")
+    assert shown[-2] == "no vocabulary, therefore no preprocessor next to the encoder"
+    assert shown[-1].startswith(f"wrote {out}; its outputs differ by at most ")
     loaded = tf.saved_model.load(str(out / "encoder" / "1"))
     assert len(loaded.mlm.trainable_variables) == len(encoder.weights) + 5
     ids = {"input_ids": np.array([[2, 9, 7, 3]], np.int32)}
@@ -85,9 +86,9 @@ def test_versions_and_what_goes_without_a_preprocessor(tmp_path, encoder, conver
     vocabulary.write_text("\n".join(words))
     convert(AlbertClassifier(encoder, num_classes=3), vocab_file=str(vocabulary))
     shown = capsys.readouterr().out
-    assert "a WordPiece vocabulary has no form in a graph: the encoder goes without a prep" in shown
-    assert "no place there for albert_classifier/head/dense/bias, albert_classifier/h" in shown
-    assert versions(tmp_path / "out") == {"encoder": ["1", "2"]}
+    assert shown.count("no vocabulary, therefore no preprocessor") == 1
+    assert "no place for them: albert_classifier/head/dense/bias, albert_classifier/h" in shown
+    assert versions(tmp_path / "out") == {"encoder": ["1", "2"], "preprocessor": ["2"]}
     assert (tmp_path / "out" / "encoder" / "1" / "fingerprint.pb").read_bytes() == before
     loaded = tf.saved_model.load(str(tmp_path / "out" / "encoder" / "2"))
     assert loaded.vocab_file.asset_path.numpy().endswith(b"vocab.txt")
@@ -107,4 +108,4 @@ def test_dry_run_writes_nothing(tmp_path, encoder, convert, capsys):
     assert not (tmp_path / "out").exists()
     shown = capsys.readouterr().out
     assert "albert_pretrainer/masked_lm_head/output_bias" in shown
-    assert "no place there for albert_pretrainer/sentence_order_head" in shown
+    assert "no place for them: albert_pretrainer/sentence_order_head" in shown

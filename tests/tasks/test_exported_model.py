@@ -64,9 +64,9 @@ def test_model_card_has_the_metrics_of_the_best_checkpoint(trained, exported):
     for part in (
         "serving_default",
         "serving_examples",
-        "| gives | `label` | string (?,) |",
+        "| output | `label` | string (?,) |",
         "Matrices are stored in float32.",
-        "With this folder as `--exported_model`",
+        "with this folder as `--exported_model`",
     ):
         assert part in card
 

@@ -104,7 +104,10 @@ def test_encoder_alone_starts_training_but_is_not_evaluated(data, tmp_path, caps
     save_hugging_face(encoder, str(tmp_path / "theirs"))
     start = {"init_checkpoint": str(tmp_path / "theirs"), "num_train_steps": 1}
     run(make_options(data, tmp_path / "run", **start))
-    assert "start anew: albert_pretrainer/masked_lm_head/" in capsys.readouterr().out
+    assert (
+        "missing, initialised randomly: albert_pretrainer/masked_lm_head/"
+        in capsys.readouterr().out
+    )
     with pytest.raises(
         InputError, match=r"^--init_checkpoint: .*theirs .*lacks albert_pretrainer/m"
     ):

@@ -8,7 +8,10 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from albert_tf.tokenization.hugging_face import check_hugging_face_files, hugging_face_files
+from albert_tf.tokenization.hugging_face_tokenizer import (
+    check_hugging_face_files,
+    hugging_face_files,
+)
 from tests.tokenization.conftest import make_sentences, train_model
 
 TEXTS = [
@@ -87,7 +90,7 @@ def test_class_of_combining_marks_is_that_of_python(small_tokenizer):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model_type": "bpe"}, "its model_type is BPE; tokenizer.json can only express UNIGRAM"),
+        ({"model_type": "bpe"}, "its model_type is BPE; tokenizer.json supports only UNIGRAM"),
         ({"add_dummy_prefix": False}, "its add_dummy_prefix is False; .* only express True"),
         ({"treat_whitespace_as_suffix": True}, "its treat_whitespace_as_suffix is True; "),
     ],

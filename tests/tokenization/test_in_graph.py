@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.character_classes import classify_characters
 from albert_tf.tokenization.graph_normalization import GraphNormalizer
-from albert_tf.tokenization.in_graph import GraphTokenizer
+from albert_tf.tokenization.in_graph import GraphAlbertTokenizer
 from tests.helpers import assert_agrees, shared_path
 from tests.parity.tokenization import compare_graph, read_lines
 from tests.tokenization.conftest import train_model
@@ -35,7 +35,7 @@ TEXTS = [
 
 def as_function(tokenizer: AlbertTokenizer) -> tf.types.experimental.PolymorphicFunction:
     return tf.function(
-        GraphTokenizer(tokenizer).tokenize_with_offsets,
+        GraphAlbertTokenizer(tokenizer).tokenize_with_offsets,
         input_signature=[tf.TensorSpec([None], tf.string)],
     )
 
@@ -81,8 +81,8 @@ def test_the_same_ids_and_offsets(small_tokenizer, graph_tokenize):
     assert ties == 0
 
 
-def test_called_it_gives_the_ids_alone(small_tokenizer):
-    ids = GraphTokenizer(small_tokenizer)(tf.constant(TEXTS))
+def test_call_returns_the_ids_only(small_tokenizer):
+    ids = GraphAlbertTokenizer(small_tokenizer)(tf.constant(TEXTS))
     assert ids.to_list() == small_tokenizer.encode_batch(TEXTS)
 
 
@@ -98,19 +98,19 @@ def test_no_lines(graph_tokenize):
     assert rows_of(graph_tokenize(tf.constant([], tf.string))) == []
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.lists(st.text(st.characters(codec="utf-8"))))
-def test_the_same_of_any_text(small_tokenizer, graph_tokenize, texts):
+def test_the_same_for_any_text(small_tokenizer, graph_tokenize, texts):
     assert_same(small_tokenizer, graph_tokenize, texts)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.lists(st.text("ab5½ﬁé\u0301\u0327¨ \u2003\x1c, 中", max_size=12), min_size=20))
 def test_the_same_where_offsets_move(small_tokenizer, graph_tokenize, texts):
     assert_same(small_tokenizer, graph_tokenize, texts)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.lists(st.text("aΣσς'.:1 \u00ad\u0345ʰ", max_size=9), min_size=20))
 def test_the_same_where_sigma_depends_on_its_neighbours(small_tokenizer, graph_tokenize, texts):
     assert_same(small_tokenizer, graph_tokenize, texts)
@@ -174,7 +174,7 @@ def any_tokenizer(request, small_tokenizer, tmp_path_factory):
 
 
 def test_long_texts(any_tokenizer):
-    graph_tokenizer = GraphTokenizer(any_tokenizer)
+    graph_tokenizer = GraphAlbertTokenizer(any_tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def tokenize(lines):
@@ -225,7 +225,7 @@ def test_every_character_that_normalisation_knows(small_tokenizer, graph_tokeniz
     assert_same(small_tokenizer, graph_tokenize, [f"ΑΣ{char}b{char} c" for char in known])
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.lists(st.binary()))
 @example([b"\xff\xfe the old", b"cut \xe4\xb8", b"half \xed\xa0\x80 pair", b"\xe4\xc2\xa0s"])
 def test_malformed_bytes(small_tokenizer, graph_tokenize, lines):
@@ -237,7 +237,7 @@ class TextModel(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        self.graph_tokenizer = GraphTokenizer(tokenizer)
+        self.graph_tokenizer = GraphAlbertTokenizer(tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def serve(self, text):
@@ -301,10 +301,13 @@ def test_offsets_of_the_golden_lines(official):
     assert ties == 0
 
 
-def test_the_same_ids_and_offsets_of_10_000_real_lines(official):
+@pytest.mark.parametrize(
+    "lines_per_file", [200, pytest.param(1600, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_the_same_ids_and_offsets_of_real_lines(official, lines_per_file):
     tokenizer, graph_tokenize = official
-    lines = [line for relative in REAL_TEXTS for line in read_real_lines(relative)]
-    assert len(lines) >= 10_000
+    lines = [line for path in REAL_TEXTS for line in read_real_lines(path)[:lines_per_file]]
+    assert len(lines) >= min(10_000, 8 * lines_per_file)
     ties = assert_same(tokenizer, graph_tokenize, lines)
     assert ties <= 1
 

@@ -59,7 +59,7 @@ def test_no_piece_with_digits_keeps_a_comma(small_tokenizer):
         "\u0301 the¨ ¨old",
     ],
 )
-def test_offsets_give_what_was_written(small_tokenizer, text):
+def test_offsets_return_the_original_spelling(small_tokenizer, text):
     ids, spans = small_tokenizer.encode_with_offsets(text)
     assert ids == small_tokenizer.encode(text)
     for piece, (start, end) in zip(small_tokenizer.tokenize(text), spans, strict=True):

@@ -66,7 +66,7 @@ def test_a_line_of_a_megabyte_counts(model_file):
     assert {"a", "b", "c", "d"} <= set(AlbertTokenizer(str(model_file)).pieces)
 
 
-def test_of_too_many_sentences_some_are_drawn_from_everywhere(tmp_path):
+def test_draws_from_all_sentences(tmp_path):
     sentences = [f"ab {'x' if i < 1000 else 'y'}" for i in range(2000)]
     for name in ("a", "b"):
         model_file = str(tmp_path / f"{name}.model")

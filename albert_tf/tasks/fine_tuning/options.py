@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from albert_tf.errors import FlagError
-from albert_tf.export import assets
-from albert_tf.export.writing import Form, Weights
+from albert_tf.export.exporting import Form, Weights
+from albert_tf.export.version_folders import assets_folder
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.recipes import Recipe
@@ -140,7 +140,7 @@ class FineTuningOptions(TrainingOptions):
     @property
     def model_dir(self) -> str:
         """The folder that describes the model: the trained folder, or an exported model's assets."""
-        return assets.folder(self.exported_model) if self.exported_model else self.output_dir
+        return assets_folder(self.exported_model) if self.exported_model else self.output_dir
 
     @property
     def model_flag(self) -> str:

@@ -37,7 +37,7 @@ from albert_tf.evaluation.squad_spans import (
 )
 from albert_tf.evaluation.squad_thresholds import with_margin
 from albert_tf.export import ExportDetails, export_question_answering
-from albert_tf.export.assets import json_asset
+from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 from albert_tf.options import to_json_dict

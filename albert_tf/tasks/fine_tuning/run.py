@@ -19,7 +19,7 @@ from albert_tf.conversion import load_checkpoint, stored_shape
 from albert_tf.data.pipeline import training_batches
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel
-from albert_tf.export.assets import json_asset
+from albert_tf.export.version_folders import json_asset
 from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (

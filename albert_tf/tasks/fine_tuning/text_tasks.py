@@ -22,7 +22,7 @@ from albert_tf.export import (
     export_multiple_choice,
     export_regressor,
 )
-from albert_tf.export.assets import json_asset
+from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.tasks.common import has_checkpoint

@@ -1,4 +1,4 @@
-"""Questions and passages to windows, in the graph, as `albert_tf.data.squad.windows` cuts them."""
+"""Cuts passages into windows in the graph, as `albert_tf.data.squad.windows` does in training."""
 
 from typing import NamedTuple
 
@@ -14,10 +14,10 @@ class GraphWindows(NamedTuple):
 
     Attributes:
         inputs: `input_ids`, `input_mask`, `segment_ids`, int32 (W, S).
-        examples: int64 (W,), which question each window is of; ascending.
+        examples: int64 (W,), the question of each window; ascending.
         token_starts: int64 (W, S), the first character of the passage that each token stands for.
-        token_ends: int64 (W, S), the character after the last; 0 where a token is none of the passage.
-        is_max_context: bool (W, S), whether no other window shows more of what is around a token.
+        token_ends: int64 (W, S), the character after its last; 0 for tokens outside the passage.
+        is_max_context: bool (W, S), whether no other window has more context around a token.
     """
 
     inputs: dict[str, tf.Tensor]
@@ -31,10 +31,10 @@ class _Cut(NamedTuple):
     """How the passages of B questions are cut, int64 (B,) each.
 
     Attributes:
-        lengths: tokens of each passage.
-        sizes: tokens of it in a window at most.
-        steps: tokens from the start of one window to that of the next.
-        counts: windows, at least 1.
+        lengths: number of tokens of each passage.
+        sizes: maximum number of them in a window.
+        steps: number of tokens between the starts of two windows.
+        counts: number of windows, at least 1.
     """
 
     lengths: tf.Tensor
@@ -52,11 +52,11 @@ def cut_windows(
 ) -> GraphWindows:
     """Cuts passages into windows `[CLS] question [SEP] part of the passage [SEP]`.
 
-    A passage without tokens has one window, without any of it.
+    A passage without tokens gets one window without any passage.
 
     Args:
         question_ids: int32 (B, None).
-        passage: of each question.
+        passage: the tokens of each question's passage.
         cls_id: id of [CLS].
         sep_id: id of [SEP].
         config: how to cut.
@@ -75,7 +75,7 @@ def cut_windows(
     positions = tf.range(tf.reduce_max(totals))  # (S,)
     is_passage = (positions >= first_lengths) & (positions < totals - 1)  # (W, S)
     passage_starts = tf.gather(passage.ids.row_starts(), examples) + begins
-    # Of the passages' tokens end to end, with one more after the last.
+    # Indices into the tokens of all passages and one more after the last.
     none = tf.size(passage.ids.values, tf.int64)
     tokens = tf.where(is_passage, passage_starts[:, None] + positions - first_lengths, none)
 
@@ -111,10 +111,7 @@ def _cut(lengths: tf.Tensor, sizes: tf.Tensor, doc_stride: int) -> _Cut:
 
 
 def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
-    """Finds for each token of the passages, end to end, the number of its best window, int64 (tokens,).
-
-    The rule is that of `albert_tf.data.squad.windows.find_max_context`.
-    """
+    """Returns the number of the window with most context around each token, int64 (tokens,)."""
     rows = passages.value_rowids()
     lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
     tokens = tf.ragged.range(cut.lengths).values[:, None]  # (tokens, 1)

@@ -1,12 +1,12 @@
-"""A tokenizer as the files that Hugging Face's `AutoTokenizer` reads: plain JSON, written without it.
+"""Writes a tokenizer as the JSON files that Hugging Face's `AutoTokenizer` reads, without that library.
 
 `tokenizer.json` describes a pipeline of the `tokenizers` library: normalizers that repeat ours and
 SentencePiece's own, and the same unigram or WordPiece model.
 
 Three differences are left. The name of a special piece in a text, such as `[SEP]`, is that piece there
-and ordinary text here. The library can choose another split where two are equally probable up to
-rounding. And where a SentencePiece model has pieces such as `0,` inside a word, ours puts a word mark
-before the digits, as the original does (see `AlbertTokenizer`), which the library cannot.
+and ordinary text here. The library may choose another split if two are equally probable up to rounding.
+And if a SentencePiece model has pieces such as `0,` inside a word, our tokenizer puts a word mark
+before the digits, as the original does (see `AlbertTokenizer`); the library cannot.
 """
 
 import base64
@@ -24,9 +24,8 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenization.interface import Tokenizer
+from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
-from albert_tf.tokenization.special_pieces import SENTENCEPIECE, WORDPIECE, SpecialPieces
 from albert_tf.tokenization.wordpiece_tokenizer import (
     CONTINUATION_MARK,
     MAX_WORD_LENGTH,
@@ -41,7 +40,7 @@ _TOKENIZER_FILE = "tokenizer.json"
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Lower than the score of any path of other pieces.
 _NEVER = -1e4
-# SentencePiece's score of user-defined pieces, whatever their score in the model.
+# SentencePiece's score of user-defined pieces, whatever the model says.
 _USER_DEFINED = -0.1
 
 _CHECKED_LINES, _PIECES_PER_LINE = 200, 20
@@ -50,19 +49,19 @@ _Json = dict[str, Any]
 
 
 def vocabulary_name(tokenizer: Tokenizer) -> str:
-    """Returns what the vocabulary's file is called in a Hugging Face folder."""
+    """Returns the name of the vocabulary's file in a Hugging Face folder."""
     return SENTENCEPIECE_FILE if isinstance(tokenizer, AlbertTokenizer) else WORDPIECE_FILE
 
 
 def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """Returns the tokenizer's files of a Hugging Face folder, by name.
+    """Returns the tokenizer's files of a Hugging Face folder, name -> content.
 
     Args:
         tokenizer: an `AlbertTokenizer` or a `WordPieceTokenizer`.
-        max_length: the longest sequence of the model that it belongs to.
+        max_length: number of positions of the model.
 
     Raises:
-        InputError: `tokenizers` has nothing like this SentencePiece model.
+        InputError: `tokenizers` has no such SentencePiece model.
     """
     if isinstance(tokenizer, AlbertTokenizer):
         names, pipeline = SENTENCEPIECE, _sentencepiece_pipeline(tokenizer)
@@ -77,7 +76,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
         "post_processor": _post_processor(tokenizer, names),
     }
     config = {
-        # Of an `AlbertTokenizer`, `transformers` would rebuild parts of the pipeline by itself.
+        # With an `AlbertTokenizer`, `transformers` would rebuild parts of the pipeline itself.
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "model_max_length": max_length,
@@ -95,14 +94,14 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
 
 
 def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -> str:
-    """Compares the ids of lines made of the vocabulary's pieces, where `tokenizers` is installed.
+    """Compares the ids of lines made of the vocabulary's pieces, if `tokenizers` is installed.
 
     Args:
-        contents: the files that `hugging_face_files` returned.
-        tokenizer: what they were made of.
+        contents: from `hugging_face_files`.
+        tokenizer: the tokenizer that they describe.
 
     Returns:
-        What was found, in one line.
+        The result, in one line.
     """
     if importlib.util.find_spec("tokenizers") is None:
         return f"{_TOKENIZER_FILE}: not checked, as the library tokenizers is not installed"
@@ -116,11 +115,11 @@ def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -
     received = [encoding.ids for encoding in theirs.encode_batch(lines, add_special_tokens=False)]
     pairs = zip(received, tokenizer.encode_batch(lines), strict=True)
     different = sum(received != expected for received, expected in pairs)
-    return f"{_TOKENIZER_FILE}: {different} of {len(lines)} lines get other ids by tokenizers"
+    return f"{_TOKENIZER_FILE}: {different} of {len(lines)} lines get other ids from tokenizers"
 
 
 def _added_tokens(tokenizer: Tokenizer, names: SpecialPieces) -> list[_Json]:
-    # The first `tokenizer.json` of ALBERT has a mask that takes the space before it along.
+    # As in ALBERT's first `tokenizer.json`, the mask includes the space before it.
     tokens = [
         {
             "id": tokenizer.pieces.index(name),
@@ -182,7 +181,7 @@ def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
 
 
 def _check_model(model: sentencepiece_model_pb2.ModelProto, model_file: str) -> None:
-    """Raises an `InputError` where a model asks for more than the settings of ALBERT's."""
+    """Raises an `InputError` if a model needs other settings than ALBERT's."""
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
     received = {
         "model_type": trainer.ModelType.Name(trainer.model_type),
@@ -196,8 +195,7 @@ def _check_model(model: sentencepiece_model_pb2.ModelProto, model_file: str) -> 
     for name, value in received.items():
         if value != expected[name]:
             raise InputError(
-                f"{model_file}: its {name} is {value}; {_TOKENIZER_FILE} can only express "
-                f"{expected[name]}"
+                f"{model_file}: its {name} is {value}; {_TOKENIZER_FILE} supports only {expected[name]}"
             )
 
 
@@ -210,7 +208,7 @@ def _score(piece: sentencepiece_model_pb2.ModelProto.SentencePiece) -> float:
 def _sentencepiece_normalizers(
     model: sentencepiece_model_pb2.ModelProto, lower_case: bool
 ) -> Iterable[_Json]:
-    """Yields what `normalize_text` and then SentencePiece do to a text."""
+    """Yields the normalizers of `normalize_text` and SentencePiece."""
     yield _spaces()
     yield {"type": "NFKD"}
     yield _replace(_class_of(char for char in _characters() if unicodedata.combining(char)), "")
@@ -242,7 +240,7 @@ def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
 
 
 def _wordpiece_normalizers(lower_case: bool) -> Iterable[_Json]:
-    """Yields what `split_words` does to a text, but for the splitting."""
+    """Yields the normalizers of `split_words`."""
     # The clean-up of their `BertNormalizer` drops unassigned characters, too.
     yield _replace(r"(?![\t\n\r])[\p{Cc}\p{Cf}\ufffd]", "")
     yield {
@@ -259,7 +257,7 @@ def _wordpiece_normalizers(lower_case: bool) -> Iterable[_Json]:
 
 
 def _lower_case() -> Iterable[_Json]:
-    """Yields what Python's `lower` does; the library's knows nothing of sigmas that end words."""
+    """Yields the normalizers of Python's `lower`; the library's does not know final sigmas."""
     cased = r"[\p{Lu}\p{Ll}\p{Lt}]"
     # Characters without an influence on case (the Unicode standard, section 3.13).
     skipped = r"[\p{Mn}\p{Me}\p{Cf}\p{Lm}\p{Sk}:.'·‘’‧․]*"
@@ -268,7 +266,7 @@ def _lower_case() -> Iterable[_Json]:
 
 
 def _spaces() -> _Json:
-    r"""Makes one space of each run of white space; to Python that is four characters more than `\s`."""
+    r"""Replaces each run of white space by a space; Python's has four characters more than `\s`."""
     return _replace(r"[\s\x1c-\x1f]+", " ")
 
 

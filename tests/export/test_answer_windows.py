@@ -7,7 +7,7 @@ import tensorflow as tf
 from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.windows import WindowMaker
-from albert_tf.export.windows import cut_windows
+from albert_tf.export.answer_windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer
 
@@ -71,7 +71,7 @@ def test_same_windows_as_in_training(config):
         np.testing.assert_array_equal(best[is_passage], window.token_is_max_context[is_passage])
 
 
-def test_empty_passages_have_a_window_without_any_of_it():
+def test_empty_passages_have_one_window():
     examples = [SquadExample("a", "who ?", ""), SquadExample("b", "", " ")]
     windows = in_graph(examples, WindowConfig(13, 5, 6))
     assert windows.inputs["input_ids"].numpy().tolist() == [

@@ -1,0 +1,232 @@
+"""Loads any checkpoint into a model."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from albert_tf import files
+from albert_tf.checkpoints.tensor_files import (
+    Stored,
+    TensorReader,
+    assign,
+    plain_name,
+    variables_by_path,
+)
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion.formats import CheckpointFormat, FormatName, open_checkpoint
+from albert_tf.conversion.hugging_face_config import (
+    HuggingFaceConfig,
+    ProblemType,
+    generic_labels,
+    is_hugging_face,
+)
+from albert_tf.conversion.hugging_face_reader import CONFIG_FILE, FolderReader, is_folder
+from albert_tf.errors import InputError, name_place
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadReport:
+    """What a model took from a checkpoint, and what it did not.
+
+    Attributes:
+        prefix: the checkpoint, or the folder.
+        format_name: name of the checkpoint's format.
+        format: the format in words.
+        read: for each variable that was read, its path and how the checkpoint stores it.
+        missing: paths of the variables that the checkpoint lacks and that keep their values.
+        unexpected: names of the weights in the checkpoint that the model has no place for.
+        optimizer: names of the optimizer's variables, the step and TensorFlow's own.
+        labels: names of a classifier's classes, if a Hugging Face folder names them.
+        problem_type: meaning of a classifier's outputs, if a Hugging Face folder says so.
+        sha256: sums of the files without a checksum of their own (safetensors), by name.
+    """
+
+    prefix: str
+    format_name: FormatName
+    format: str
+    read: tuple[tuple[str, Stored], ...]
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    optimizer: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    problem_type: ProblemType | None = None
+    sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def summary(self) -> str:
+        """Returns the report as one line."""
+        unexpected = f": {', '.join(self.unexpected)}" if self.unexpected else ""
+        missing = (
+            f"; missing, initialised randomly: {', '.join(self.missing)}" if self.missing else ""
+        )
+        sums = "".join(f"; SHA-256 of {name}: {value}" for name, value in self.sha256.items())
+        return (
+            f"read {len(self.read)} variables from {self.prefix} ({self.format}); ignored "
+            f"{len(self.optimizer)} of its optimizer and {len(self.unexpected)} others{unexpected}"
+            f"{missing}{sums}"
+        )
+
+    def check_complete(self) -> None:
+        """Raises an `InputError` if a part is missing, which makes sense only before training."""
+        if self.missing:
+            raise InputError(
+                f"{self.prefix} ({self.format}): lacks {', '.join(self.missing)}; without training they "
+                "would keep their random initial values"
+            )
+
+
+def read_config(path: str) -> AlbertConfig:
+    """Reads a config file, a published `albert_config.json` or a Hugging Face folder's `config.json`.
+
+    The key `model_type` tells them apart; they mean different functions by `gelu` (docs/fidelity.md).
+
+    Raises:
+        InputError: the file cannot be read or does not describe a model that we have.
+    """
+    if is_hugging_face(files.read_json(path)):
+        return HuggingFaceConfig.from_json_file(path).encoder
+    return AlbertConfig.from_json_file(path)
+
+
+def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
+    """Loads all weights of a model, or of a part such as its encoder, from a checkpoint.
+
+    Whatever else the checkpoint holds, such as other heads and the optimizer's variables, is ignored. A
+    weight of the encoder that the model has no place for is an error: the config would be wrong.
+
+    If the checkpoint holds nothing of a head, the head keeps its random initial values, and so does a
+    pooler, which some of Hugging Face's models lack. The report names them; call
+    `LoadReport.check_complete` if no training follows.
+
+    Args:
+        model: an encoder, or a model with one.
+        path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
+            (`.../ckpt-1000`, `.../model.ckpt-best`); a folder with such checkpoints, for its latest or
+            only one; a Hugging Face folder with safetensors; the folder of a SavedModel of TF Hub; or a
+            `.keras` file.
+
+    Returns:
+        What was read, what is missing and what was ignored.
+
+    Raises:
+        InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
+            a part of a head is missing or has another shape. The model is unchanged.
+    """
+    reader, found = open_checkpoint(path)
+    return _load(model, reader, found, _find_missing(model, reader, found))
+
+
+def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
+    """Makes the model that a checkpoint holds, with its heads, and loads it.
+
+    Args:
+        config: config of the encoder; brightmart's as it was published, with an E of its own.
+        path: as for `load_checkpoint`.
+
+    Returns:
+        One of the models of `albert_tf.models`, and what was read and ignored.
+
+    Raises:
+        InputError: as for `load_checkpoint`, and if anything of the model is missing.
+    """
+    reader, found = open_checkpoint(path)
+    model = found.make_model(found.config_here(config), reader, found.layout)
+    return model, _load(model, reader, found, missing=[])
+
+
+def stored_labels(path: str) -> tuple[str, ...]:
+    """Returns the names that a Hugging Face folder gives to a classifier's classes.
+
+    Args:
+        path: as for `load_checkpoint`.
+
+    Returns:
+        Nothing if it is no such folder, or has no names but `LABEL_0` and so on.
+
+    Raises:
+        InputError: its `config.json` cannot be read.
+    """
+    if not is_folder(path):
+        return ()
+    return _labels_in(HuggingFaceConfig.from_json_file(os.path.join(path, CONFIG_FILE)))
+
+
+def _labels_in(config: HuggingFaceConfig) -> tuple[str, ...]:
+    return () if config.labels == generic_labels(len(config.labels)) else config.labels
+
+
+def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
+    """Returns the shape of a variable in a checkpoint; None if it is not there.
+
+    Args:
+        path: as for `load_checkpoint`.
+        variable_path: the variable's path in our models.
+
+    Raises:
+        InputError: there is no checkpoint, or its format is unknown.
+    """
+    reader, found = open_checkpoint(path)
+    stored = found.layout(variable_path)
+    return tuple(reader.shape(stored)) if reader.holds(stored) else None
+
+
+def _find_missing(model: keras.Model, reader: TensorReader, found: CheckpointFormat) -> list[str]:
+    """Returns the paths of the parts that a checkpoint may lack and of which it holds nothing."""
+    encoder_paths = {weight.path for weight in getattr(model, "encoder", model).weights}
+    parts: dict[tuple[str, ...], list[str]] = {}
+    for path in variables_by_path(model.weights):
+        if path not in encoder_paths or found.may_lack(path):
+            part = tuple(path.split("/")[:2])  # the names of the model and the layer
+            parts.setdefault(part, []).append(path)
+    return [
+        path
+        for paths in parts.values()
+        if not any(reader.holds(found.layout(path)) for path in paths)
+        for path in paths
+    ]
+
+
+def _load(
+    model: keras.Model, reader: TensorReader, found: CheckpointFormat, missing: list[str]
+) -> LoadReport:
+    encoder = getattr(model, "encoder", model)
+    with name_place(f"{reader.prefix} ({found.description})"):
+        found.check(encoder.config, reader)
+    variables = variables_by_path(model.weights)
+    wanted = {path: variable for path, variable in variables.items() if path not in missing}
+    values = reader.read_all(wanted, found.layout)
+    report = _report(reader, found, {path: found.layout(path) for path in wanted}, missing)
+    for name in report.unexpected:
+        is_encoder = name.startswith((*found.encoder_prefixes, f"{encoder.name}/"))
+        if is_encoder and (encoder.with_pooler or "pooler" not in name):
+            raise InputError(
+                f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
+            )
+    assign(wanted, values)
+    return report
+
+
+def _report(
+    reader: TensorReader, found: CheckpointFormat, read: dict[str, Stored], missing: list[str]
+) -> LoadReport:
+    taken = {name for stored in read.values() for name in stored.names}
+    rest = sorted(name for name in reader.shapes if name not in taken)
+    details: dict[str, Any] = {}
+    if isinstance(reader, FolderReader):
+        details = {
+            "labels": _labels_in(reader.config),
+            "problem_type": reader.config.problem_type,
+            "sha256": reader.sha256,
+        }
+    return LoadReport(
+        prefix=reader.prefix,
+        format_name=found.name,
+        format=found.description,
+        read=tuple(read.items()),
+        missing=tuple(missing),
+        unexpected=tuple(plain_name(name) for name in rest if not found.is_no_weight(name)),
+        optimizer=tuple(plain_name(name) for name in rest if found.is_no_weight(name)),
+        **details,
+    )

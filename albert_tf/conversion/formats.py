@@ -1,0 +1,216 @@
+"""The checkpoint formats that can be read, told apart by what a checkpoint holds."""
+
+import dataclasses
+import os
+import zipfile
+from collections.abc import Callable
+from typing import Literal
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.checkpoints.tensor_files import (
+    VARIABLES,
+    CheckpointReader,
+    Layout,
+    TensorReader,
+    find_checkpoint,
+    plain_name,
+    stored_by_path,
+    variables_by_path,
+)
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import hugging_face, tf1, tf_hub
+from albert_tf.conversion.hugging_face_reader import (
+    FolderReader,
+    is_bare,
+    is_folder,
+    is_with_heads,
+)
+from albert_tf.errors import InputError
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
+
+FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub"]
+
+_KERAS_MODEL, _KERAS_WEIGHTS = ".keras", ".h5"
+# What Keras raises for damaged files.
+_KERAS_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
+
+
+def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
+    """Makes the model whose heads a checkpoint holds."""
+
+    def holds(path: str) -> bool:
+        return reader.holds(layout(path))
+
+    encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
+    if holds("albert_pretrainer/masked_lm_head/output_bias"):
+        sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
+        return AlbertPretrainer(encoder, sentence_head)
+    if holds("albert_classifier/head/dense/bias"):
+        (num_classes,) = reader.shape(layout("albert_classifier/head/dense/bias"))
+        return AlbertClassifier(encoder, num_classes)
+    if holds("albert_multiple_choice/head/dense/bias"):
+        return AlbertMultipleChoice(encoder)
+    if holds("albert_span_labeler/span_head/dense/bias"):
+        return AlbertSpanLabeler(encoder)
+    if holds("albert_conditional_span_labeler/conditional_span_head/start_logits/bias"):
+        return AlbertConditionalSpanLabeler(encoder)
+    return encoder
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointFormat:
+    """A checkpoint format.
+
+    Attributes:
+        name: its name; two formats are Hugging Face's.
+        description: its name in words.
+        recognises: whether a checkpoint has this format.
+        layout: maps a variable's path to how a checkpoint stores it.
+        config_here: maps the config that comes with a checkpoint to ours of the same model.
+        check: raises an `InputError` if a checkpoint cannot be a model of the config.
+        is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
+        encoder_prefixes: prefixes of the names of the encoder's weights.
+        may_lack: whether a path belongs to a part of the encoder that a checkpoint may lack.
+        make_model: makes the model that a checkpoint holds.
+    """
+
+    name: FormatName
+    description: str
+    recognises: Callable[[TensorReader], bool]
+    layout: Layout
+    config_here: Callable[[AlbertConfig], AlbertConfig] = lambda config: config
+    check: Callable[[AlbertConfig, TensorReader], object] = lambda config, reader: None
+    is_no_weight: Callable[[str], bool] = lambda name: False
+    encoder_prefixes: tuple[str, ...] = ()
+    may_lack: Callable[[str], bool] = lambda path: False
+    make_model: Callable[[AlbertConfig, TensorReader, Layout], keras.Model] = _make_model
+
+
+def _is_ours(reader: TensorReader) -> bool:
+    return any(name.startswith(f"{VARIABLES}/") for name in reader.shapes)
+
+
+def _is_no_weight_of_ours(name: str) -> bool:
+    """Keras joins the path of a slot's variable with `_`, so an optimizer's paths have two parts."""
+    return not name.startswith(f"{VARIABLES}/") or plain_name(name).count("/") == 1
+
+
+_FORMATS = (
+    CheckpointFormat(
+        "albert_tf", "albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours
+    ),
+    CheckpointFormat(
+        "tf_hub",
+        "TF Hub",
+        tf_hub.is_hub_encoder,
+        tf_hub.stored_in_hub,
+        check=tf_hub.check_hub_config,
+    ),
+    CheckpointFormat(
+        "brightmart",
+        "TensorFlow 1, brightmart's names",
+        tf1.is_brightmart,
+        tf1.stored_as_brightmart,
+        config_here=tf1.config_of_brightmart,
+        check=lambda config, reader: tf1.check_brightmart_config(config),
+        is_no_weight=tf1.is_no_weight,
+        encoder_prefixes=("bert/",),
+    ),
+    CheckpointFormat(
+        "tf1",
+        "TensorFlow 1, the original's names",
+        tf1.is_original,
+        tf1.stored_as_original,
+        check=lambda config, reader: tf1.check_config(config),
+        is_no_weight=tf1.is_no_weight,
+        encoder_prefixes=("bert/",),
+    ),
+    CheckpointFormat(
+        "hugging_face",
+        "Hugging Face",
+        is_with_heads,
+        hugging_face.stored_with_heads,
+        check=hugging_face.check_config,
+        encoder_prefixes=("albert.",),
+        may_lack=hugging_face.is_pooler,
+        make_model=hugging_face.make_model,
+    ),
+    CheckpointFormat(
+        "hugging_face",
+        "Hugging Face, AlbertModel",
+        is_bare,
+        hugging_face.stored_bare,
+        check=hugging_face.check_config,
+        encoder_prefixes=("embeddings.", "encoder.", "pooler."),
+        may_lack=hugging_face.is_pooler,
+        make_model=hugging_face.make_model,
+    ),
+)
+
+
+def open_checkpoint(path: str) -> tuple[TensorReader, CheckpointFormat]:
+    """Opens a checkpoint and recognises its format.
+
+    Raises:
+        InputError: there is no checkpoint, it is damaged, or its format is unknown.
+    """
+    reader = _open(path)
+    for one in _FORMATS:
+        if one.recognises(reader):
+            return reader, one
+    raise InputError(
+        f"{reader.prefix}: holds '{min(reader.shapes, default='nothing')}'; expected a checkpoint in "
+        f"one of these formats: {'; '.join(one.description for one in _FORMATS)}"
+    )
+
+
+def _open(path: str) -> TensorReader:
+    if path.endswith((_KERAS_MODEL, _KERAS_WEIGHTS)):
+        return KerasReader(path)
+    if tf.saved_model.contains_saved_model(path):
+        return CheckpointReader(os.path.join(path, "variables", "variables"), tf_hub.NamedVariables)
+    return FolderReader(path) if is_folder(path) else CheckpointReader(find_checkpoint(path))
+
+
+class KerasReader(TensorReader):
+    """Reads a `.keras` file, under the names that our checkpoints give its variables.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: there is no such file, it is damaged, or it holds weights without their model.
+    """
+
+    def __init__(self, path: str):
+        if not tf.io.gfile.exists(path):
+            raise InputError(f"{path}: there is no such file")
+        if path.endswith(_KERAS_WEIGHTS):
+            raise InputError(
+                f"{path}: does not say which model its weights belong to; make that model, call "
+                f"model.load_weights('{path}') and model.save('model{_KERAS_MODEL}'), and name that file"
+            )
+        try:
+            model = keras.models.load_model(path, compile=False)
+        except _KERAS_DAMAGES as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{path}: cannot be read as a model of Keras: {reason}") from error
+        self._variables = {
+            stored_by_path(variable_path).names[0]: variable
+            for variable_path, variable in variables_by_path(model.weights).items()
+        }
+        shapes = {name: tuple(variable.shape) for name, variable in self._variables.items()}
+        super().__init__(path, shapes)
+
+    def _get(self, name: str) -> np.ndarray:
+        return np.asarray(self._variables[name])

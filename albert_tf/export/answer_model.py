@@ -1,0 +1,259 @@
+"""The SavedModel that answers questions about passages: strings in, strings out.
+
+The answer is the one that `albert_tf.evaluation` finds. Every choice there has its counterpart here, also
+between equal scores: `tf.math.top_k` and `tf.argmax` return the first of equal ones.
+"""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.squad.conventions import (
+    NO_SPAN_LOG_PROB,
+    NO_WINDOW_SCORE,
+    PADDING_LOGIT,
+    AnswerConfig,
+)
+from albert_tf.errors import InputError
+from albert_tf.export.answer_windows import GraphWindows, cut_windows
+from albert_tf.export.checks import check_rows
+from albert_tf.export.ids_model import IdsModel
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.tokenization.in_graph import GraphAlbertTokenizer
+
+_WHITE_SPACE = np.array([c for c in range(sys.maxunicode + 1) if chr(c).isspace()], np.int32)
+_IMPOSSIBLE = np.float64("-inf")
+
+
+class AnswerTextModel(tf.Module):
+    """Maps questions and contexts to answers; needs TensorFlow Text's operators as well.
+
+    Args:
+        ids_model: made of an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler`.
+        tokenizer: the tokenizer that the model was trained with.
+        config: how to cut passages and choose answers.
+
+    Raises:
+        InputError: the vocabulary is WordPiece, whose tokens do not know their place in the text.
+    """
+
+    def __init__(self, ids_model: IdsModel, tokenizer: Tokenizer, config: AnswerConfig):
+        super().__init__()
+        if not isinstance(tokenizer, AlbertTokenizer):
+            raise InputError(
+                f"{tokenizer.vocabulary_file}: a WordPiece vocabulary cannot answer questions, as its "
+                "tokens have no offsets in the text; expected a SentencePiece model"
+            )
+        self.ids_model = ids_model
+        self.graph_tokenizer = GraphAlbertTokenizer(tokenizer)
+        self._config = config
+        self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
+        self.signature = self.predict.get_concrete_function(
+            question=tf.TensorSpec((None,), tf.string, "question"),
+            context=tf.TensorSpec((None,), tf.string, "context"),
+        )
+
+    @tf.function
+    def predict(self, question, context):
+        """Answers questions, string (B,), from contexts, string (B,), of any length.
+
+        Returns:
+            `answer`, string (B,), a part of the context without surrounding white space, empty if the
+            question is unanswered; `start` and `end`, int32 (B,), its first character in the context and
+            the one after its last, in code points as Python counts them, both 0 if it is empty; `score`,
+            float32 (B,), of the best span, whether it is the answer or not; `null_score`, float32 (B,),
+            which is compared with the threshold.
+        """
+        question, context = check_rows(question=question, context=context)
+        config = self._config
+        passage = self.graph_tokenizer.tokenize_with_offsets(context)
+        question_ids = self.graph_tokenizer(question, max_ids=config.max_query_length)
+        windows = cut_windows(question_ids, passage, config=config, **self._special_ids)
+        best = find_best_spans(
+            windows,
+            self.ids_model.predict_without_padding(**windows.inputs),
+            passage.ids.row_lengths(),
+            config,
+        )
+        threshold = math.inf if config.null_threshold is None else config.null_threshold
+        is_null = best.null_scores > tf.constant(threshold, tf.float64)
+        answer, start, end = _cut_out(
+            context,
+            tf.where(is_null, tf.zeros_like(best.starts), best.starts),
+            tf.where(is_null, tf.zeros_like(best.ends), best.ends),
+        )
+        return {
+            "answer": answer,
+            "start": start,
+            "end": end,
+            "score": tf.cast(best.scores, tf.float32),
+            "null_score": tf.cast(best.null_scores, tf.float32),
+        }
+
+
+def _cut_out(
+    context: tf.Tensor, start: tf.Tensor, end: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Cuts the characters from `start` to `end` - 1 out of texts, without surrounding white space.
+
+    Returns:
+        the texts, string (B,); their start and end, int32 (B,), both 0 if the text is empty.
+    """
+    characters = tf.strings.unicode_decode(context, "UTF-8")  # (B, None)
+    rows = characters.value_rowids()
+    positions = tf.ragged.range(characters.row_lengths()).values
+    is_space = tf.reduce_any(characters.values[:, None] == _WHITE_SPACE, axis=1)
+    is_inside = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
+    # Rows without such characters get the greatest number as the first and the least as the last.
+    seen = tf.boolean_mask(positions, is_inside & ~is_space)
+    seen_rows = tf.boolean_mask(rows, is_inside & ~is_space)
+    first = tf.math.unsorted_segment_min(seen, seen_rows, characters.nrows())
+    last = tf.math.unsorted_segment_max(seen, seen_rows, characters.nrows())
+    is_empty = first > last
+    start = tf.where(is_empty, tf.zeros_like(first), first)
+    end = tf.where(is_empty, tf.zeros_like(last), last + 1)
+    kept = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
+    answers = tf.ragged.boolean_mask(characters, characters.with_values(kept))
+    return (
+        tf.strings.unicode_encode(answers, "UTF-8"),
+        tf.cast(start, tf.int32),
+        tf.cast(end, tf.int32),
+    )
+
+
+class BestSpans(NamedTuple):
+    """The best span of each of B questions.
+
+    Attributes:
+        starts: int64 (B,), its first character in the passage; 0, as its end, if no span is valid.
+        ends: int64 (B,), the character after its last.
+        scores: float64 (B,), score of start and end; -2e6 if no span is valid.
+        null_scores: float64 (B,), how surely there is no answer, on the scale of `null_odds.json`.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    scores: tf.Tensor
+    null_scores: tf.Tensor
+
+
+class _Candidates(NamedTuple):
+    """What a head predicts for W windows: i starts and j ends for each of them, the best first.
+
+    Attributes:
+        starts: int32 (W, i), positions.
+        ends: int32 (W, i, j), positions.
+        start_scores: float32 (W, i).
+        end_scores: float32 (W, i, j).
+        null_scores: float64 (W,).
+        null_is_span: whether null scores are on the scale of a span's score.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    start_scores: tf.Tensor
+    end_scores: tf.Tensor
+    null_scores: tf.Tensor
+    null_is_span: bool
+
+
+def find_best_spans(
+    windows: GraphWindows,
+    outputs: Mapping[str, tf.Tensor],
+    passage_lengths: tf.Tensor,
+    config: AnswerConfig,
+) -> BestSpans:
+    """Finds the best span of each question over all of its windows.
+
+    Args:
+        windows: W windows of B questions.
+        outputs: what an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler` returns for them.
+        passage_lengths: int64 (B,), tokens of each passage.
+        config: how to choose.
+    """
+    if "cls_logits" in outputs:
+        candidates = _conditional(outputs)
+    else:
+        candidates = _simple(windows, outputs, config.n_best_size)
+    totals = _score(windows, candidates, config.max_answer_length)  # (W, i, j)
+    shape = tf.shape(totals, tf.int64)
+    totals = tf.reshape(totals, [shape[0], -1])
+    in_window = tf.argmax(totals, axis=1)  # (W,)
+    of_windows = tf.reduce_max(totals, axis=1)
+
+    # The first of the best windows of each question.
+    ragged = tf.RaggedTensor.from_value_rowids(
+        of_windows, windows.examples, nrows=tf.size(passage_lengths, tf.int64)
+    )
+    best = ragged.row_starts() + tf.argmax(ragged.to_tensor(_IMPOSSIBLE), axis=1)  # (B,)
+    in_window = tf.gather(in_window, best)
+    start = tf.gather(tf.gather(candidates.starts, best), in_window // shape[2], batch_dims=1)
+    ends = tf.reshape(candidates.ends, [shape[0], -1])
+    end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
+    scores = tf.gather(of_windows, best)
+    is_found = scores > _IMPOSSIBLE
+    scores = tf.where(is_found, scores, np.float64(2 * NO_SPAN_LOG_PROB))
+    lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
+    null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
+    first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
+    after = tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1)
+    return BestSpans(
+        starts=tf.where(is_found, first, tf.zeros_like(first)),
+        ends=tf.where(is_found, after, tf.zeros_like(after)),
+        scores=scores,
+        null_scores=null_scores - scores if candidates.null_is_span else null_scores,
+    )
+
+
+def _simple(
+    windows: GraphWindows, outputs: Mapping[str, tf.Tensor], n_best_size: int
+) -> _Candidates:
+    mask = windows.inputs["input_mask"] > 0
+    count = tf.minimum(n_best_size, tf.shape(mask)[1])
+    start_logits, end_logits = (
+        tf.where(mask, outputs[name], PADDING_LOGIT) for name in ("start_logits", "end_logits")
+    )
+    start_scores, starts = tf.math.top_k(start_logits, count)
+    end_scores, ends = tf.math.top_k(end_logits, count)
+    return _Candidates(
+        starts,
+        tf.repeat(ends[:, None], count, axis=1),
+        start_scores,
+        tf.repeat(end_scores[:, None], count, axis=1),
+        tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64),
+        null_is_span=True,
+    )
+
+
+def _conditional(outputs: Mapping[str, tf.Tensor]) -> _Candidates:
+    starts = outputs["start_top_index"]
+    beam = [
+        tf.shape(starts)[0],
+        starts.shape[1],
+        outputs["end_top_index"].shape[1] // starts.shape[1],
+    ]
+    return _Candidates(
+        starts,
+        tf.reshape(outputs["end_top_index"], beam),
+        outputs["start_top_log_probs"],
+        tf.reshape(outputs["end_top_log_probs"], beam),
+        tf.cast(outputs["cls_logits"], tf.float64),
+        null_is_span=False,
+    )
+
+
+def _score(windows: GraphWindows, candidates: _Candidates, max_answer_length: int) -> tf.Tensor:
+    """Returns the scores of the spans, float64 (W, i, j), impossible if a span is not valid."""
+    is_passage = windows.token_ends > 0  # (W, S)
+    may_start = tf.gather(is_passage & windows.is_max_context, candidates.starts, batch_dims=1)
+    may_end = tf.gather(is_passage, candidates.ends, batch_dims=1)
+    lengths = candidates.ends - candidates.starts[..., None] + 1
+    is_valid = may_start[..., None] & may_end & (lengths >= 1) & (lengths <= max_answer_length)
+    totals = tf.cast(candidates.start_scores, tf.float64)[..., None] + tf.cast(
+        candidates.end_scores, tf.float64
+    )
+    return tf.where(is_valid, totals, _IMPOSSIBLE)

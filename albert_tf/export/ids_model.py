@@ -1,0 +1,215 @@
+"""The SavedModel that maps ids to predictions.
+
+Its module tracks the raw variables of the model, not the model: TensorFlow Serving's loader does not
+restore variables that it only reaches through a Keras 3 model, and tracking both would write each weight
+twice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.export.checks import check_ids, check_rows
+from albert_tf.export.weights import make_exported_weights, reading
+
+# Maps what the model returns, such as logits, to what the exported model returns.
+Outputs = Callable[[Any], dict[str, tf.Tensor]]
+
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+# 32 sequences of 512 tokens: their attention scores take 400 MB in ALBERT-base.
+SEQUENCES_PER_SLICE = 32
+
+
+def class_outputs(labels: Sequence[str]) -> Outputs:
+    """Returns a function from logits to `logits`, `probabilities` (B, classes) and `label` (B,)."""
+    label_names = list(labels)
+
+    def outputs(logits):
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "label": tf.gather(tf.constant(label_names), tf.argmax(logits, axis=-1)),
+        }
+
+    return outputs
+
+
+def score_outputs(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Returns `score` (B,) of logits (B, 1)."""
+    return {"score": logits[:, 0]}
+
+
+def all_outputs(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the model's outputs as they are."""
+    return dict(outputs)
+
+
+def input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of a signature by name; only a loaded one has all of them as keywords."""
+    specs = tf.nest.flatten(signature.structured_input_signature)
+    return {spec.name: spec for spec in specs if spec is not None}
+
+
+class IdsModel(tf.Module):
+    """Maps ids to predictions; its SavedModel needs TensorFlow alone.
+
+    Args:
+        model: maps ids to logits.
+        outputs: selects the outputs to return.
+        asset_files: files to keep in the SavedModel, such as the names of the labels.
+        int8: whether to store matrices in int8.
+        num_choices: C of a multiple choice model; None for other models.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        outputs: Outputs,
+        asset_files: Sequence[str] = (),
+        int8: bool = False,
+        num_choices: int | None = None,
+    ):
+        super().__init__()
+        self.weights = make_exported_weights(model, int8)
+        self.assets = [tf.saved_model.Asset(path) for path in asset_files]
+
+        # The closures keep the Keras model out of what the module tracks.
+        def check(*inputs):
+            named = dict(zip(INPUTS, inputs, strict=True))
+            return dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
+
+        def compute_tokens(inputs):
+            positions = _token_positions(inputs["input_mask"])
+            return model({**inputs, "token_positions": positions}, training=False)
+
+        @tf.function
+        def predict(input_ids, input_mask, segment_ids):
+            """Maps int32 (B, S) each, or (B, C, S) with choices, to predictions."""
+            inputs = check(input_ids, input_mask, segment_ids)
+            with reading(model, self.weights):
+                return outputs(model(inputs, training=False))
+
+        @tf.function
+        def predict_without_padding(input_ids, input_mask, segment_ids):
+            """Like `predict`, but layers compute tokens only; outputs at padding positions are undefined.
+
+            XLA and other runtimes need shapes that do not depend on the mask, and some callers want the
+            original's outputs at all positions; these use `predict`.
+            """
+            inputs = check(input_ids, input_mask, segment_ids)
+            with reading(model, self.weights):
+                return outputs(map_slices(compute_tokens, inputs))
+
+        self.predict = predict
+        self.predict_without_padding = predict_without_padding
+        shape = (None, None) if num_choices is None else (None, num_choices, None)
+        self.signature = predict.get_concrete_function(
+            **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
+        )
+        self.examples_signature = _examples_signature(self, num_choices)
+
+
+def _token_positions(input_mask: tf.Tensor) -> tf.Tensor:
+    """Returns the indices of the tokens among all positions, int32 (T,)."""
+    # [CLS] counts even if the caller masks a whole sequence.
+    is_token = (input_mask > 0) | (tf.range(tf.shape(input_mask)[-1]) == 0)
+    return tf.cast(tf.where(tf.reshape(is_token, [-1]))[:, 0], tf.int32)
+
+
+def map_slices(
+    function: Callable[[Mapping[str, tf.Tensor]], Any], inputs: Mapping[str, tf.Tensor]
+) -> Any:
+    """Applies a function to a few rows at a time, so that memory does not grow with the request.
+
+    A server that runs out of memory is killed together with everything that it serves. Yet a request may
+    have thousands of texts, or one text that becomes thousands of windows.
+
+    Args:
+        function: maps named tensors to one tensor, or to several by name, with as many rows. The result
+            for a row does not depend on the other rows. The graph contains it once.
+        inputs: int32 (B, S) or (B, C, S) each.
+
+    Returns:
+        What the function returns for all rows.
+    """
+    of_slice = tf.function(lambda **rows: function(rows)).get_concrete_function(
+        **{
+            name: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype, name)
+            for name, tensor in inputs.items()
+        }
+    )
+    shape = tf.shape(next(iter(inputs.values())))
+    size = tf.maximum(1, SEQUENCES_PER_SLICE // tf.maximum(1, tf.reduce_prod(shape[1:-1])))
+    count = tf.maximum(1, -(-shape[0] // size))  # zero rows are one slice, too
+
+    def add_slice(index, arrays):
+        begin = index * size
+        rows = {name: tensor[begin : begin + size] for name, tensor in inputs.items()}
+        added = tf.nest.map_structure(
+            lambda array, values: array.write(index, values), arrays, of_slice(**rows)
+        )
+        return index + 1, added
+
+    arrays = tf.nest.map_structure(
+        lambda spec: tf.TensorArray(
+            spec.dtype, count, infer_shape=False, element_shape=[None, *spec.shape[1:]]
+        ),
+        of_slice.structured_outputs,
+    )
+    # Parallel iterations would need the memory of all slices.
+    _, arrays = tf.while_loop(
+        lambda index, _: index < count, add_slice, (0, arrays), parallel_iterations=1
+    )
+    return tf.nest.map_structure(lambda array: array.concat(), arrays)
+
+
+def _examples_signature(
+    ids_model: IdsModel, num_choices: int | None
+) -> tf.types.experimental.ConcreteFunction:
+    """Returns the signature `serving_examples`, from serialized `tf.train.Example` to predictions.
+
+    The original's exports took these. An example has the int64 features `input_ids`, `input_mask` and
+    `segment_ids` of equal length; with choices, all tokens of the first choice come before those of the
+    next. Shorter examples are padded to the longest of the batch.
+    """
+    features = {name: tf.io.RaggedFeature(tf.int64) for name in INPUTS}
+    choices = num_choices or 1
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "examples")])
+    def predict(examples):
+        (examples,) = check_rows(examples=examples)
+        parsed = tf.io.parse_example(examples, features)
+        lengths = parsed["input_ids"].row_lengths()
+        with tf.control_dependencies(_example_assertions(parsed, choices)):
+            lengths = tf.identity(lengths)
+        of_choices = tf.repeat(lengths // choices, choices)
+        inputs = {}
+        for name, ids in parsed.items():
+            # A mere cast would turn an id that is too large into another one.
+            values = tf.cast(tf.clip_by_value(ids.values, -1, tf.int32.max), tf.int32)
+            padded = tf.RaggedTensor.from_row_lengths(values, of_choices).to_tensor()
+            if num_choices is not None:
+                padded = tf.reshape(padded, [-1, num_choices, tf.shape(padded)[1]])
+            inputs[name] = padded
+        return ids_model.predict_without_padding(**inputs)
+
+    return predict.get_concrete_function()
+
+
+def _example_assertions(parsed: dict[str, tf.RaggedTensor], num_choices: int) -> list[tf.Operation]:
+    lengths = {name: ids.row_lengths() for name, ids in parsed.items()}
+    first = lengths[INPUTS[0]]
+    assertions = [
+        tf.debugging.assert_equal(
+            lengths[name], first, f"expected as many {name} as {INPUTS[0]} in each example"
+        )
+        for name in INPUTS[1:]
+    ]
+    is_complete = (first > 0) & (first % num_choices == 0)
+    message = f"expected {INPUTS[0]} in each example"
+    if num_choices > 1:
+        message += f", as many for each of {num_choices} choices"
+    return [*assertions, tf.debugging.Assert(tf.reduce_all(is_complete), [message, first])]

@@ -1,0 +1,107 @@
+"""Version folders as TensorFlow Serving watches them, `<export_dir>/<name>/<n>/`, and their assets.
+
+Models that are exported together have the same version number and appear together. `assets/` of each has
+the config of the encoder, the vocabulary and what else describes the model.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.tokenization import Tokenizer
+
+# File name -> content.
+Assets = Mapping[str, bytes]
+
+
+def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
+    """Returns the folder of each model's next version, and makes the folders around them.
+
+    Args:
+        export_dir: parent of the models' folders.
+        names: names of the models' folders; the version is one above the greatest in any of them.
+
+    Raises:
+        InputError: a folder cannot be made.
+    """
+    directories = {name: os.path.join(export_dir, name) for name in names}
+    for directory in directories.values():
+        files.make_directory(directory)
+    version = str(1 + max(map(_latest_version, directories.values())))
+    return {name: os.path.join(directory, version) for name, directory in directories.items()}
+
+
+@contextlib.contextmanager
+def write_version(paths: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yields a temporary folder for each path; all are renamed to their paths on success.
+
+    Args:
+        paths: from `next_version`.
+
+    Raises:
+        StoppedError: the file system refuses.
+    """
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(files.write_atomically(path)) for name, path in paths.items()
+        }
+
+
+def _latest_version(directory: str) -> int:
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def encoder_assets(config: AlbertConfig, tokenizer: Tokenizer) -> Assets:
+    """Returns the config and the vocabulary, under the names that trained folders use.
+
+    Raises:
+        InputError: the vocabulary's file cannot be read, or has changed since the tokenizer was made.
+    """
+    vocabulary = files.read_bytes(tokenizer.vocabulary_file)
+    if hashlib.sha256(vocabulary).hexdigest() != tokenizer.vocabulary_sha256:
+        raise InputError(
+            f"{tokenizer.vocabulary_file}: has changed since it was read; expected the file with the "
+            f"SHA-256 {tokenizer.vocabulary_sha256}"
+        )
+    return {CONFIG_FILE: json_asset(config.to_dict()), tokenizer.file_name: vocabulary}
+
+
+def lines_asset(lines: Sequence[str]) -> bytes:
+    """Returns the content of a text file with one line per item."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def json_asset(content: Mapping) -> bytes:
+    """Returns the content of a JSON file."""
+    return files.to_json(content).encode()
+
+
+def write_assets(saved_model_dir: str, assets: Assets) -> None:
+    """Writes assets to where a SavedModel has them."""
+    folder = assets_folder(saved_model_dir)
+    tf.io.gfile.makedirs(folder)
+    for name, content in assets.items():
+        files.write_bytes(os.path.join(folder, name), content)
+
+
+def assets_folder(saved_model_dir: str) -> str:
+    """Returns the folder of a version's assets."""
+    return os.path.join(saved_model_dir, "assets")
+
+
+@contextlib.contextmanager
+def asset_files(assets: Assets) -> Iterator[list[str]]:
+    """Yields the paths of temporary files with the assets, for `tf.saved_model.Asset`."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in assets]
+        for path, content in zip(paths, assets.values(), strict=True):
+            files.write_bytes(path, content)
+        yield paths

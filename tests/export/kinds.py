@@ -1,0 +1,65 @@
+"""A tiny model of each kind, and its export."""
+
+from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.export import (
+    ExportDetails,
+    export_classifier,
+    export_multiple_choice,
+    export_question_answering,
+    export_regressor,
+)
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertSpanLabeler,
+)
+from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
+from tests.helpers import tiny_config
+
+ANSWERS = AnswerConfig(
+    max_seq_length=MAX_SEQ_LENGTH,
+    doc_stride=5,
+    max_query_length=7,
+    n_best_size=5,
+    max_answer_length=4,
+    null_threshold=None,
+)
+MAX_QA_LENGTH = 9
+KINDS = ["classifier", "regressor", "multiple_choice", "simple_spans", "conditional_spans"]
+# There is no file for LiteRT of these.
+WITHOUT_TFLITE = {"multiple_choice"}
+
+
+def make_model(kind):
+    # Wide initial values, so that answers differ between texts.
+    config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1, initializer_range=0.2)
+    encoder = AlbertEncoder(config, seed=1)
+    return {
+        "classifier": lambda: AlbertClassifier(encoder, len(LABELS), seed=2),
+        "regressor": lambda: AlbertClassifier(encoder, 1, seed=2),
+        "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
+        "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
+        "conditional_spans": lambda: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
+    }[kind]()
+
+
+def export(kind, model, tokenizer, export_dir, form):
+    details = ExportDetails(form=form)
+    length = MAX_SEQ_LENGTH
+    return {
+        "classifier": lambda: export_classifier(
+            model, LABELS, tokenizer, export_dir, length, True, details
+        ),
+        "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
+        "multiple_choice": lambda: export_multiple_choice(
+            model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
+        ),
+        "simple_spans": lambda: export_question_answering(
+            model, tokenizer, export_dir, ANSWERS, details
+        ),
+        "conditional_spans": lambda: export_question_answering(
+            model, tokenizer, export_dir, ANSWERS, details
+        ),
+    }[kind]()
