@@ -121,7 +121,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         arguments = {}
         for number, (name, sample) in enumerate(sample_of.items()):
-            path = f"{folder}/{number}.npz"
+            path = f"{folder}/{number}.pickle"
             samples.save(path, sample.batches)
             arguments[name] = {
                 "config": config.to_dict(),

@@ -6,6 +6,7 @@ part the batch is taken that is nearest to the part's mean length. Few batches, 
 different sizes, are timed all.
 """
 
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -132,19 +133,11 @@ def count_sequences(batches: Sequence[Batch]) -> int:
 
 def save(path: str, batches: Sequence[Batch]) -> None:
     """Writes batches for a worker to read."""
-    arrays = {
-        f"{number}/{name}": array
-        for number, batch in enumerate(batches)
-        for name, array in batch.items()
-    }
-    np.savez(path, **arrays)
+    with open(path, "wb") as file:
+        pickle.dump(batches, file)
 
 
 def load(path: str) -> list[Batch]:
     """Reads what `save` wrote."""
-    batches: dict[int, dict[str, np.ndarray]] = {}
-    with np.load(path) as arrays:
-        for key in arrays.files:
-            number, name = key.split("/")
-            batches.setdefault(int(number), {})[name] = arrays[key]
-    return [batches[number] for number in sorted(batches)]
+    with open(path, "rb") as file:
+        return pickle.load(file)

@@ -72,17 +72,6 @@ def test_few_batches_are_timed_all():
     assert samples.sample(batches, len(batches) // 2 + 1).batches == batches
 
 
-def test_batches_come_back_from_the_file(tmp_path):
-    batches = make_epoch("prediction", "pipeline")
-    samples.save(f"{tmp_path}/batches.npz", batches)
-    loaded = samples.load(f"{tmp_path}/batches.npz")
-    assert samples.count_sequences(loaded) == COUNT
-    for one, other in zip(batches, loaded, strict=True):
-        assert one.keys() == other.keys()
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name])
-
-
 @pytest.mark.parametrize("activity", ["training", "prediction"])
 def test_ours_is_timed(activity):
     sample_of = {OURS: samples.sample(make_epoch(activity, "pipeline"), 2)}
