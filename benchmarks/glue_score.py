@@ -3,7 +3,7 @@
 Usage:
     python -m benchmarks.glue_score --output_dirs=out/cola,out/mrpc
 
-Of a folder that `--num_trials` wrote, the medians of its trials count, as in the paper.
+For a folder that `--num_trials` wrote, it takes the medians of the trials, as in the paper.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from benchmarks.harness import markdown_table
 
 @dataclasses.dataclass(frozen=True)
 class GlueScoreOptions:
-    """What the command is told."""
+    """The options of this command."""
 
     output_dirs: tuple[str, ...] = option(
         "Folders of `run_classifier.py --do_train --do_eval`, one for each task."

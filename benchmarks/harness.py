@@ -50,7 +50,7 @@ class Round(NamedTuple):
     peak_mib: float
 
 
-# Of each candidate, in the order of the rounds.
+# Candidate -> its rounds, in order.
 Rounds = Mapping[str, Sequence[Round]]
 
 
@@ -232,12 +232,12 @@ def timing_cells(results: Rounds, name: str, reference: str) -> list[str]:
     ]
 
 
-# How often it counts, and a step, which waits for its own result.
+# Weight and step; the step waits for its own result.
 Timer = tuple[float, Callable[[], Any]]
 
 
 def timed(*timers: Timer | Callable[[], Any]) -> Callable[[int], Round]:
-    """Returns what answers a number of steps with a `Round`: the weighted sum of all timers.
+    """Makes a function that runs a number of steps and returns a `Round`, the weighted sum of all timers.
 
     Args:
         *timers: steps, which count once, or pairs of weight and step.
@@ -319,7 +319,7 @@ class Usage:
 
 
 def watch(command: Sequence[str], output: str = os.devnull, **popen: Any) -> Usage:
-    """Runs a command to its end and returns what it used.
+    """Runs a command to its end and returns the resources that it used.
 
     Args:
         command: program and arguments.

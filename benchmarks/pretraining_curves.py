@@ -361,7 +361,7 @@ def _main(options: PretrainingCurvesOptions) -> None:
     records = make_records(options, output_dir / "records")
     for name in options.models:
         if (output_dir / name).exists():
-            raise InputError(f"--output_dir: {output_dir / name} exists; remove it to train anew")
+            raise InputError(f"--output_dir: {output_dir / name} exists; remove it to train again")
         run_contest(name, records, output_dir / name, options)
     results = {
         name: files.read_json(str(path))["curves"]

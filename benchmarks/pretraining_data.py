@@ -92,7 +92,7 @@ class PretrainingDataBenchmarkOptions:
 
 
 def _run(flags: list[str]) -> tuple[int, Usage]:
-    """Runs `create_pretraining_data.py`; returns tokens and what it used."""
+    """Runs `create_pretraining_data.py`; returns the number of tokens and the resources used."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(_ROOT / "create_pretraining_data.py"), *flags]
         usage = watch([*command, f"--output_file={folder}/out.tfrecord"])

@@ -6,7 +6,7 @@ Usage:
         --original_dir=../albert
 
 The conversion takes turns with the original's. The file is repeated until there are as many questions as
-SQuAD 2.0 has for training; each copy of a passage is tokenised anew. Seconds are those of the conversion,
+SQuAD 2.0 has for training; each copy of a passage is tokenised again. Seconds are of the conversion, the
 workers' start and writing included, imports and reading the file excluded, as in the original's figure.
 CPU seconds are those of all processes, imports included.
 
@@ -138,7 +138,7 @@ def measure_conversion(options: "SquadOptions") -> dict[str, list[float]]:
 
 
 def _our_pass(features: "Features") -> Pass:
-    """Returns what `run_squad.py` does."""
+    """Makes the prediction of `run_squad.py`."""
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
@@ -156,7 +156,7 @@ def _our_pass(features: "Features") -> Pass:
 
 
 def _transformers_pass(features: "Features", compiled: bool = False) -> Pass:
-    """Returns what users of Hugging Face's `AlbertForQuestionAnswering` do in PyTorch."""
+    """Makes the usual prediction of Hugging Face's `AlbertForQuestionAnswering` in PyTorch."""
     import torch
     from transformers import AlbertForQuestionAnswering
 
@@ -212,7 +212,7 @@ def _start(
     num_windows: int,
     **arguments: Any,
 ) -> Callable[[int], Round]:
-    """Returns what times a pass over some windows of a file in a candidate's process."""
+    """Returns a function that times a pass over some windows of a file in a candidate's process."""
     return timed(make_pass(_draw_windows(input_file, spm_model_file, num_windows), **arguments))
 
 

@@ -50,7 +50,7 @@ Step = Callable[[], object]
 
 
 def _tensorflow_step(path: str, inputs: Mapping[str, np.ndarray], threads: int) -> Step:
-    """Returns what a program with TensorFlow does."""
+    """Makes the step of a program with TensorFlow."""
     import tensorflow as tf
 
     tf.config.set_visible_devices([], "GPU")
@@ -64,7 +64,7 @@ def _tensorflow_step(path: str, inputs: Mapping[str, np.ndarray], threads: int) 
 def _litert_step(
     path: str, inputs: Mapping[str, np.ndarray], threads: int, weight_cache: str = ""
 ) -> Step:
-    """Returns what a program with LiteRT does; with a weight cache, shared weights are in memory once."""
+    """Makes the step of a program with LiteRT; with a weight cache, shared weights are in memory once."""
     from ai_edge_litert.compiled_model import (
         CompiledModel,
         CpuOptions,
@@ -99,7 +99,7 @@ def _start(
     threads: int,
     **arguments: str,
 ) -> Callable[[int], Round]:
-    """Returns what times one text of random ids, without padding, in a candidate's process."""
+    """Returns a function that times one text of random ids without padding in a candidate's process."""
     ids = np.random.default_rng(0).integers(_FIRST_ORDINARY_ID, vocab_size, (1, length), np.int32)
     inputs = {
         "input_ids": ids,

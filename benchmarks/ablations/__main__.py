@@ -9,9 +9,9 @@ Each arm of a table is trained by `run_pretraining.py`, evaluated, and fine-tune
 with several seeds; `arms.py` lists the arms and their recipe. Every tenth book is held out. A short
 search finds the learning rate of each family of arms.
 
-Each finished training adds a line to `--results`, and the same command skips what is there, so the hours
-can be spread over many calls. A call that is stopped, by SIGTERM, Ctrl-C or `--time_limit_minutes`, saves
-what is being trained and resumes it next time. `--report` writes the tables from the lines alone.
+Each finished training adds a line to `--results`. The same command skips finished trainings, so the hours
+can be spread over many calls. A call that is stopped by SIGTERM, Ctrl-C or `--time_limit_minutes` saves
+the running trainings, and the next call resumes them. `--report` writes the tables from the lines alone.
 """
 
 import dataclasses

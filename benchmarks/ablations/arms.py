@@ -1,4 +1,4 @@
-"""What is trained: a table of arms, the recipe that all of them share, and the paper's figures.
+"""The arms, the recipe that all of them share, and the paper's figures.
 
 An arm is one row of one or more of the paper's tables, in small: a change of the base model.
 """
@@ -117,7 +117,7 @@ class Arm:
         return AlbertConfig(**{**base, **self.changes})
 
     def recipe_id(self, recipe: Recipe, search: bool = False) -> str:
-        """Returns what tells apart the results of this arm under different recipes or definitions.
+        """Returns a hash of the arm's definition and recipe, which results are stored under.
 
         Args:
             recipe: the recipe.
@@ -212,7 +212,7 @@ class Claim(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The rows of one of the paper's tables, and what it shows."""
+    """One of the paper's tables: its rows and its claims."""
 
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
@@ -335,6 +335,6 @@ TABLES: dict[int, Table] = {
 
 # The arms that are evaluated on pairs of both kinds.
 CROSS_EVALUATED = TABLES[5].arms
-# The arms of figure 1, and what it shows.
+# The arms and the claim of figure 1.
 FIGURE_1 = (BASE, "E32 unshared")
 SMOOTHNESS = Claim("shared layers change the states more evenly", *FIGURE_1, "", ("evenness",))

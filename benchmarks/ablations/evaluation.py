@@ -49,7 +49,7 @@ class EvaluationOptions:
 
 
 class Model:
-    """A pre-trained model and what is computed of a batch."""
+    """A pre-trained model and the outputs for a batch."""
 
     def __init__(self, model_dir: str, objective: str):
         config = albert_tf.AlbertConfig.from_json_file(

@@ -198,7 +198,7 @@ class Report:
 
 
 def write(results: Results, recipe: Recipe, path: str) -> None:
-    """Fills in the tables of a page, and draws figure 1 beside it."""
+    """Fills in the tables of a page, and draws figure 1 next to it."""
     report = Report(results, recipe)
     blocks = report.blocks()
     if report.draw_layers(pathlib.Path(path).parent / _PICTURE):

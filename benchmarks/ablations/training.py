@@ -186,8 +186,8 @@ class Children:
 
         Args:
             command: arguments of Python.
-            log: file for its output; `cpu_seconds` reads the CPU time from a file beside it.
-            done: what it writes; nothing is run if it is there.
+            log: file for its output; `cpu_seconds` reads the CPU time from a file next to it.
+            done: the file that it writes; nothing is run if it exists.
 
         Raises:
             StoppedError: it failed.

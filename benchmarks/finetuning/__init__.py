@@ -1,1 +1,1 @@
-"""Speed of fine-tuning and prediction on real texts, beside padding and another implementation."""
+"""Speed of fine-tuning and prediction on real texts, next to padding and another implementation."""

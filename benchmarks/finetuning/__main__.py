@@ -40,7 +40,7 @@ from benchmarks.harness import (
 )
 
 # How many times as fast ours has to be as the same model with all batches padded, by task; and as each of
-# the others whose Trainer is told nothing.
+# the others whose Trainer has its default batches.
 _GOALS_OVER_PADDED = {"sst-2": 3.0}
 _GOAL = 1.3
 _HEADER = (
@@ -69,13 +69,13 @@ class FinetuningBenchmarkOptions:
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
     candidates: tuple[str, ...] = option("What to time.", tuple(CANDIDATES))
     preset: str = option("The model.", "base_v2")
-    max_seq_length: int = option("Tokens of an example at most; what is padded to.", 128)
+    max_seq_length: int = option("Most tokens of an example; `albert_tf padded` pads to it.", 128)
     train_batch_size: int = option("Examples of an update.", 32, least=1)
     eval_batch_size: int = option("Examples of an evaluation step.", 64, least=1)
     num_batches: int = option(
-        "Batches that are timed; all of them, where they are at most twice as many.", 8, least=1
+        "Batches to time; all batches if there are at most twice as many.", 8, least=1
     )
-    rounds: int = option("How often all candidates have their turn.", 3, least=1)
+    rounds: int = option("Number of turns of each candidate.", 3, least=1)
 
     def __post_init__(self):
         check_choices("tasks", map(str.lower, self.tasks), _TASKS)
@@ -114,9 +114,9 @@ def measure(
     Args:
         config: of the encoder.
         activity: what to time.
-        precision: what the layers compute in; in training, variables are fp32.
+        precision: of the layers; in training, variables are fp32.
         sample_of: the batches of each candidate.
-        rounds: how often each has its turn.
+        rounds: number of turns of each.
     """
     with tempfile.TemporaryDirectory() as folder:
         arguments = {}
@@ -136,7 +136,7 @@ def find_misses(what: str, task: str, results: Rounds) -> Iterator[str]:
     """Yields a sentence for each goal that is missed.
 
     Args:
-        what: was measured, in words.
+        what: name of the measurement.
         task: its name.
         results: of each candidate.
     """

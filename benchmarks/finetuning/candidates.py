@@ -30,7 +30,7 @@ _CLIP_NORM = 1.0
 def albert_tf_pass(
     config: Any, activity: Activity, precision: str, batches: Sequence[Batch]
 ) -> Pass:
-    """Returns what `run_classifier.py` does: its trainer, or its evaluator, and its batches."""
+    """Makes the pass of `run_classifier.py`: its trainer or evaluator, and its batches."""
     from albert_tf.losses import ClassificationLoss
     from albert_tf.models import AlbertClassifier, AlbertEncoder
     from albert_tf.optimization import AdamWeightDecay
@@ -75,7 +75,7 @@ def transformers_pass(
     batches: Sequence[Batch],
     compiled: bool = False,
 ) -> Pass:
-    """Returns what users of Hugging Face's `AlbertForSequenceClassification` do in PyTorch.
+    """Makes the usual pass of Hugging Face's `AlbertForSequenceClassification` in PyTorch.
 
     In bf16, training is under torch's autocast, and prediction has the weights themselves in bf16,
     which is faster than autocast.
@@ -134,7 +134,7 @@ def start(
     path: str,
     **arguments: Any,
 ) -> Callable[[int], Round]:
-    """Returns what times a pass in a candidate's process, in seconds per sequence.
+    """Returns a function that times a pass in a candidate's process, in seconds per sequence.
 
     Args:
         make_pass: makes the candidate's pass.

@@ -1,1 +1,1 @@
-"""Speed and memory of a pre-training step, beside other implementations and the products alone."""
+"""Speed and memory of a pre-training step, next to other implementations and the products alone."""

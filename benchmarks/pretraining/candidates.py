@@ -274,7 +274,7 @@ def product_steps(
 ) -> list[tuple[int, Step]]:
     """Returns a step for each product of a forward pass, and how often the pass computes it.
 
-    The operands stay in the processor's caches where there is room: no forward pass can be faster.
+    The operands stay in the processor's caches if they fit, so no forward pass can be faster.
 
     Args:
         products: of the forward pass.
@@ -310,12 +310,12 @@ def _torch_product(left: Sequence[int], right: Sequence[int], precision: str) ->
 def start_step(
     make_step: Callable[..., Step], workload: dict[str, Any], **arguments: Any
 ) -> Callable[[int], Round]:
-    """Returns what times a step in a candidate's process."""
+    """Returns a function that times a step in a candidate's process."""
     return timed(make_step(Workload(**workload), **arguments))
 
 
 def start_products(workload: dict[str, Any], library: str) -> Callable[[int], Round]:
-    """Returns what times the products of a whole step: each once forward and twice backward."""
+    """Returns a function that times the products of a step: each once forward and twice backward."""
     described = Workload(**workload)
     steps = product_steps(described.forward_products(), described.precision, library)
     return timed(*((3 * count, step) for count, step in steps))

@@ -1,1 +1,1 @@
-"""Text in, label out: speed, cold start, size and memory of exported models, beside other runtimes."""
+"""Text in, label out: speed, cold start, size and memory of exported models, next to other runtimes."""

@@ -42,7 +42,7 @@ Predict = Callable[[Inputs], np.ndarray]
 
 
 class Answers(NamedTuple):
-    """What is said of B texts.
+    """Answers to B texts.
 
     Attributes:
         labels: B names of classes.
@@ -104,7 +104,7 @@ def transformers_predict(folder: str, precision: str, compiled: bool = False) ->
         os.path.join(folder, HUGGING_FACE),
         dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[precision],
     ).eval()
-    # An empty cache, as that of a container that starts anew.
+    # An empty cache, as in a new container.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "torch_compile", precision)
     forward = torch.compile(model, dynamic=True) if compiled else model
 
@@ -117,7 +117,7 @@ def transformers_predict(folder: str, precision: str, compiled: bool = False) ->
 
 
 def onnx_runtime_predict(folder: str, precision: str) -> Predict:
-    """Loads the exported model; there is none in bf16, for which the CPU has no kernels."""
+    """Loads the exported model in fp32; CPUs have no kernels for bf16."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(
@@ -146,7 +146,7 @@ def albert_tf_tokenizer(folder: str) -> Tokenize:
 
 
 def sentencepiece_tokenizer(folder: str) -> Tokenize:
-    """Loads the vocabulary as the other runtimes' users do who want ALBERT's ids.
+    """Loads the vocabulary as users of other runtimes do to get ALBERT's ids.
 
     What version 5 of `transformers` makes of a vocabulary drops the word mark before punctuation that
     is a symbol of its own, and so gives other ids than ALBERT was trained with.
@@ -198,7 +198,7 @@ def start(
     precision: str,
     **arguments: Any,
 ) -> Callable[[list], Any]:
-    """Loads a candidate, and returns what answers the questions of `__main__`.
+    """Loads a candidate, and returns a function that answers the questions of `__main__`.
 
     Args:
         make_tokenizer: makes its tokenizer; None for ours, whose model takes text.
@@ -269,7 +269,7 @@ def _full_inputs(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def start_products(folder: str, precision: str) -> Callable[[list], harness.Round]:
-    """Returns what times the matrix products of the forward pass alone."""
+    """Returns a function that times the matrix products of the forward pass alone."""
     from benchmarks.pretraining.candidates import Workload, product_steps
 
     config = json.loads(pathlib.Path(folder, CONFIG).read_text())
