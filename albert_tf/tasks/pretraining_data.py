@@ -99,7 +99,7 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         10,
         least=1,
     )
-    random_seed: int = option("Random seed.", 12345, least=0, most=2**63 - 1)
+    random_seed: int = option("Seed of all random choices.", 12345, least=0, most=2**63 - 1)
 
     def __post_init__(self):
         """Raises FlagError if the flags alone show a mistake."""

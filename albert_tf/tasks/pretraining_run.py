@@ -57,8 +57,8 @@ class PretrainingOptions(RecordOptions):
     """The options of `run_pretraining.py`; the defaults are the paper's."""
 
     recipe: PretrainingRecipeName | None = option(
-        "Pre-train one of the paper's four sizes, version 1 or 2: use its dropout, and print all "
-        "hyperparameters.",
+        "Pre-train one of the paper's four sizes as version 1 or 2: use that version's dropout, and "
+        "print all hyperparameters.",
         None,
     )
     sentence_objective: Literal["sop", "nsp", "none"] = option(

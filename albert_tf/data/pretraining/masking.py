@@ -27,8 +27,8 @@ class MaskingConfig:
     """How pieces are chosen for prediction."""
 
     max_predictions_per_seq: int = option(
-        "Maximum number of pieces to predict per sequence. Records with static masks were made with "
-        "it.",
+        "Maximum number of pieces to predict per sequence. With static masks it has to be the same in "
+        "both scripts.",
         20,
         least=1,
         most=MAX_LENGTH,
