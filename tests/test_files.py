@@ -47,7 +47,7 @@ def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     "read", [files.read_bytes, files.read_json, lambda p: [*files.read_lines(p)]]
 )
-def test_what_cannot_be_read_is_named(tmp_path, read):
+def test_unreadable_files_are_named(tmp_path, read):
     with pytest.raises(InputError, match="none: cannot be read: No such file"):
         read(str(tmp_path / "none"))
     with pytest.raises(InputError, match="a folder; expected a file"):
@@ -80,7 +80,7 @@ def test_globs(tmp_path):
         files.expand_globs([str(tmp_path / "*.rst")])
 
 
-def test_what_fails_while_it_is_written_leaves_the_old(tmp_path):
+def test_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "result.json"
     files.write_json(str(path), {"old": 1})
 

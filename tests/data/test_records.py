@@ -182,7 +182,7 @@ def test_only_the_first_records_are_looked_at_where_that_is_asked(tmp_path):
     assert "record 3: feature 'masked_lm_positions' has length 5" in fault_of(tmp_path / "a")
 
 
-def test_something_else_than_an_example_is_named(tmp_path):
+def test_other_content_than_an_example_is_named(tmp_path):
     write_records(str(tmp_path / "a"), [b"\xff\xff\xff"])
     assert "record 1: is not a tf.train.Example" in fault_of(tmp_path / "a")
 

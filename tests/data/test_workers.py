@@ -99,11 +99,11 @@ def test_a_worker_that_dies_is_named():
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_a_mistake_of_the_user_keeps_its_message(num_workers):
+def test_reported_errors_keep_their_message(num_workers):
     with pytest.raises(InputError, match=r"^file, line 7: is wrong$"):
         list(run_tasks(Work, [1, "mistake", 2], num_workers))
 
 
-def test_a_mistake_of_ours_keeps_its_traceback():
+def test_other_errors_keep_their_traceback():
     with pytest.raises(RuntimeError, match=r"(?s)worker \d.*Traceback.*ZeroDivisionError: by zero"):
         list(run_tasks(Work, [1, "bug", 2], 2))

@@ -136,7 +136,7 @@ def test_nothing_is_overwritten(options, name, tmp_path):
     assert files_under(tmp_path) == before
 
 
-def test_a_run_whose_disk_was_full_is_finished_by_the_same_command(options, tmp_path):
+def test_same_command_resumes_after_a_full_disk(options, tmp_path):
     options = dataclasses.replace(options, dupe_factor=8)
     script = (
         "from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run\n"
@@ -239,7 +239,7 @@ def test_input_that_is_removed_while_it_is_read_is_named(without_training, monke
         run(without_training)
 
 
-def test_blocks_of_input_that_stayed_the_same_are_not_made_again(without_training, monkeypatch):
+def test_unchanged_chunks_are_reused(without_training, monkeypatch):
     path = without_training.input_file[0]
     read_then(monkeypatch, lambda: os.utime(path, (7, 7)))
     with pytest.raises(StoppedError, match=r"text\.txt: changed while it was read"):
@@ -448,7 +448,7 @@ def children_of(process):
 
 
 @pytest.mark.slow
-def test_a_run_whose_worker_was_killed_is_finished_by_the_same_command(tmp_path):
+def test_same_command_resumes_after_a_killed_worker(tmp_path):
     write_large_text(tmp_path / "text.txt")
     vocabulary = tmp_path / "vocab.txt"
     words = sorted(set((tmp_path / "text.txt").read_text().lower().replace(".", " ").split()))

@@ -23,7 +23,7 @@ def save(model, directory, step=7):
     return Checkpoints(str(directory), variables_by_path(model.weights), 1).save(step)
 
 
-def test_only_the_newest_stay(tmp_path, pretrainer):
+def test_only_the_newest_checkpoints_are_kept(tmp_path, pretrainer):
     checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
     for step in (3, 5, 8):
         checkpoints.save(step)
@@ -87,7 +87,7 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, caps
         again.restore_latest()
 
 
-def test_some_of_the_older_ones_stay_for_ever(tmp_path, pretrainer):
+def test_one_checkpoint_per_hours_is_kept(tmp_path, pretrainer):
     variables = variables_by_path(pretrainer.weights)
     # A millisecond is less than any two checkpoints are apart.
     checkpoints = Checkpoints(str(tmp_path), variables, 1, keep_every_n_hours=1e-3 / 3600)
@@ -97,7 +97,7 @@ def test_some_of_the_older_ones_stay_for_ever(tmp_path, pretrainer):
     assert len(list(tmp_path.glob("*.index"))) == 3
 
 
-def test_newer_checkpoints_are_removed_where_the_run_goes_back(tmp_path, pretrainer):
+def test_rollback_removes_newer_checkpoints(tmp_path, pretrainer):
     variables = variables_by_path(pretrainer.weights)
     checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=4)
     bias = pretrainer.masked_lm_head.output_bias
@@ -119,7 +119,9 @@ def test_newer_checkpoints_are_removed_where_the_run_goes_back(tmp_path, pretrai
 
 
 @pytest.mark.parametrize("limit", [10_000, 80_000])
-def test_full_disk_ends_with_one_line_and_keeps_the_checkpoint_before(tmp_path, pretrainer, limit):
+def test_full_disk_ends_with_one_line_and_keeps_the_previous_checkpoint(
+    tmp_path, pretrainer, limit
+):
     """Files may have no more than some bytes, in a process of its own."""
     save(pretrainer, tmp_path, step=7)
     program = f"""
@@ -145,7 +147,7 @@ except StoppedError as error:
     assert checkpoints.restore_latest()
 
 
-def test_what_changes_while_it_is_written_is_not_in_it(tmp_path, pretrainer, monkeypatch):
+def test_changes_during_the_write_are_not_saved(tmp_path, pretrainer, monkeypatch):
     may_write = threading.Event()
     save = tf.train.CheckpointManager.save
 
@@ -177,13 +179,13 @@ def refused_write(tmp_path, model):
     return checkpoints
 
 
-def test_write_that_fails_is_heard_at_the_next_one(tmp_path, pretrainer):
+def test_failed_write_is_reported_by_the_next_one(tmp_path, pretrainer):
     checkpoints = refused_write(tmp_path, pretrainer)
     with pytest.raises(StoppedError, match=r"run/ckpt-3: cannot be written: "):
         checkpoints.start_saving(4)
 
 
-def test_write_that_has_failed_is_heard_without_waiting(tmp_path, pretrainer):
+def test_failed_write_is_reported_without_waiting(tmp_path, pretrainer):
     checkpoints = refused_write(tmp_path, pretrainer)
 
     def check_again_and_again():
@@ -197,7 +199,7 @@ def test_write_that_has_failed_is_heard_without_waiting(tmp_path, pretrainer):
 
 
 @pytest.mark.parametrize("note", ["", "no note", None], ids=["empty", "damaged", "missing"])
-def test_checkpoints_are_found_without_the_note_of_them(tmp_path, pretrainer, capsys, note):
+def test_checkpoints_are_found_without_the_checkpoint_file(tmp_path, pretrainer, capsys, note):
     variables = variables_by_path(pretrainer.weights)
     bias = pretrainer.masked_lm_head.output_bias
     checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=2)

@@ -17,7 +17,7 @@ def test_lost_worker_is_one_line_where_there_are_others(error):
         raise error(None, None, "Socket closed")
 
 
-def test_lost_worker_is_a_line_of_bearable_length():
+def test_message_about_a_lost_worker_is_short():
     message = (
         "Collective ops is aborted by: From /job:worker/replica:0/task:1: "
         + "Socket closed; " * 40
@@ -71,7 +71,7 @@ def test_ctrl_c_is_noted_unless_it_is_ignored(ctrl_c, capfd):
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_sigterm_that_came_before_ends_it_unless_others_wait(is_alone):
+def test_earlier_sigterm_ends_the_block_unless_others_wait(is_alone):
     reached = []
 
     def enter(preemption):

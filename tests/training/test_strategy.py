@@ -34,7 +34,7 @@ def test_a_process_has_one_strategy_of_a_name():
         ),
     ],
 )
-def test_workers_that_tf_config_does_not_describe(monkeypatch, tf_config, message):
+def test_invalid_tf_config_is_named(monkeypatch, tf_config, message):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if tf_config is not None:
         monkeypatch.setenv("TF_CONFIG", tf_config)
@@ -47,7 +47,7 @@ def test_tpu_without_a_name():
         make_strategy("tpu")
 
 
-def test_tpu_that_is_not_there():
+def test_missing_tpu():
     with pytest.raises(InputError, match="tpu=local: there is no such TPU"):
         make_strategy("tpu", "local")
 

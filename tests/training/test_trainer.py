@@ -42,9 +42,7 @@ def column(history, name):
         pytest.param("mirrored", 2, True, marks=pytest.mark.slow),
     ],
 )
-def test_batch_gives_the_same_however_it_is_cut_or_compiled(
-    strategy, accumulate_steps, jit_compile
-):
+def test_step_does_not_depend_on_splitting_or_compilation(strategy, accumulate_steps, jit_compile):
     batches = random_pretraining_batches(20)
     one = make_trainer("one_device")
     two = make_trainer(strategy, accumulate_steps=accumulate_steps, jit_compile=jit_compile)
@@ -198,7 +196,7 @@ def test_step_whose_loss_or_gradient_is_not_finite_is_skipped(loss_class, strate
     assert any((before != after).any() for before, after in zip(*weights[2:], strict=True))
 
 
-def test_many_steps_in_one_call_are_those_of_many_calls():
+def test_several_steps_per_call_equal_single_steps():
     batches = random_pretraining_batches(5)
     at_once, one_by_one = (make_trainer("one_device", hidden_dropout_prob=0.1) for _ in range(2))
     together = column(train(at_once, batches), "masked_lm_loss")

@@ -69,7 +69,7 @@ def make(
 @pytest.mark.parametrize(
     ("objective", "num_shards", "compression"), [("sop", 1, "none"), ("nsp", 3, "gzip")]
 )
-def test_the_instances_are_those_of_the_local_path(
+def test_beam_makes_the_instances_of_a_local_run(
     corpus, tokenizer, tmp_path, objective, num_shards, compression
 ):
     pytest.importorskip("apache_beam", reason="needs apache-beam")

@@ -184,7 +184,7 @@ def numbered_documents(lengths):
 @pytest.mark.parametrize("min_documents", [1, 2])
 @pytest.mark.parametrize("lengths", [[3, 4, 5, 6, 1, 9], [1] * 23, [40], [8, 7], [1, 30, 1, 1]])
 @pytest.mark.parametrize("input_format", ["lines", "jsonl"])
-def test_blocks_are_bounded_and_nothing_is_lost(
+def test_chunks_are_bounded_and_complete(
     tmp_path, monkeypatch, min_documents, lengths, input_format
 ):
     monkeypatch.setattr(corpus, "_CHUNK_CHARACTERS", 70)

@@ -201,7 +201,7 @@ def test_each_sequence_has_its_own_goal():
         ]
 
 
-def test_a_word_too_large_and_a_text_without_words_are_left_as_they_are():
+def test_too_large_words_and_texts_without_words_stay():
     one_word = np.array([CLS, 7, 9, 9, 9, 9, 9, 9, SEP], np.int32)
     no_word = np.array([CLS, SEP], np.int32)
     batch = make_batch([one_word, no_word])
@@ -398,7 +398,7 @@ def test_each_pass_sees_other_masks(record_file):
     assert len({tuple(row) for row in rows.tolist()}) == 40
 
 
-def test_a_run_that_resumes_sees_the_masks_that_it_would_have_seen(record_file):
+def test_resumed_run_sees_the_masks_of_an_uninterrupted_one(record_file):
     np.testing.assert_array_equal(
         training(record_file, 6, start_step=3), training(record_file, 9)[3:]
     )

@@ -82,9 +82,7 @@ def test_the_text_is_counted(tokenizer):
 
 
 @pytest.mark.parametrize(("objective", "documents"), [("sop", 0), ("none", 2), ("nsp", 2)])
-def test_what_is_too_small_for_the_objective_makes_nothing_or_something(
-    tokenizer, objective, documents
-):
+def test_documents_too_small_for_the_objective(tokenizer, objective, documents):
     _, stats = make(chunk_of("aa\n\nbb"), tokenizer, objective=objective)
     assert stats.documents == documents
     assert (stats.instances > 0) == (documents > 0)

@@ -141,7 +141,7 @@ class FixedDraws:
         self.random = lambda count: np.full(count, uniform)
 
 
-def test_an_ngram_that_meets_another_is_left_out():
+def test_overlapping_ngrams_are_skipped():
     starts = np.arange(1, 7)
     draws = FixedDraws(order=[2, 1, 5, 0, 4, 3], uniform=0.99)  # always three words
     ngrams = choose_ngrams(Words(starts, starts + 1), 20, MaskingConfig(20), draws)
@@ -168,7 +168,7 @@ def test_chosen_pieces_are_shown_80_10_10():
     assert len(np.unique(after)) == len(VOCABULARY.ordinary_ids) + 1
 
 
-def test_what_is_not_chosen_is_shown_as_it_is():
+def test_other_pieces_are_not_changed():
     for ids, masked in masked_sequences(MaskingConfig(20)):
         others = np.setdiff1d(np.arange(len(ids)), masked.positions)
         np.testing.assert_array_equal(masked.input_ids[others], ids[others])

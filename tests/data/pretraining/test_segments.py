@@ -163,7 +163,7 @@ def test_nsp_takes_what_follows_or_text_of_another_document():
     assert_share(sum(labels), len(labels), 0.5)
 
 
-def test_nsp_leaves_what_it_did_not_use_for_the_next_chunk():
+def test_nsp_keeps_unused_sentences_for_the_next_group():
     document, other = random_document(longest=9), random_document(1, first=2000)
     for seed in range(9):
         used = []

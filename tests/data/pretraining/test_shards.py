@@ -83,7 +83,7 @@ def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
     check_records(str(tmp_path / "shard3"), pretraining_record(S, M), limit=None)
 
 
-def test_what_is_complete_is_not_made_again(corpus, tokenizer, tmp_path, monkeypatch):
+def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
     whole = make(corpus, tokenizer, tmp_path)
     shard, runs = tmp_path / "shard1", sorted((tmp_path / "runs").iterdir())
     kept = {path: path.stat().st_ino for path in runs}

@@ -38,7 +38,7 @@ def test_the_whole_is_sorted(tmp_path, monkeypatch, writers, max_bytes):
 
 
 @pytest.mark.parametrize("max_bytes", [100, 1 << 25])
-def test_stretches_are_parts_of_the_whole(tmp_path, monkeypatch, max_bytes):
+def test_ranges_are_parts_of_the_whole(tmp_path, monkeypatch, max_bytes):
     monkeypatch.setattr(shuffling, "_MAX_BYTES", max_bytes)
     records = keyed_records(200)
     paths, sizes = write_runs(tmp_path, records)
@@ -61,7 +61,7 @@ def test_equal_keys_are_ordered_by_their_records(tmp_path):
     assert list(read_sorted(paths, sizes, 0, 100)) == sorted(record for _, record in records)
 
 
-def test_a_writer_that_got_nothing_leaves_no_run(tmp_path):
+def test_empty_writer_writes_no_run(tmp_path):
     paths, sizes = write_runs(tmp_path, [])
     assert paths == []
     assert list(read_sorted(paths, sizes, 0, 0)) == []
