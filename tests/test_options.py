@@ -1,0 +1,42 @@
+import dataclasses
+
+import pytest
+
+from albert_tf.errors import FlagError
+from albert_tf.options import check_ranges, option, select, to_json_dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    size: int = option("Size.", 3, least=1, most=9)
+    rate: float | None = option("Rate.", None, least=0, most=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(Config):
+    names: tuple[str, ...] = option("Names.", ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 0}, "--size=0: expected at least 1"),
+        ({"size": 10}, "--size=10: expected at most 9"),
+        ({"rate": 1.5}, "--rate=1.5: expected at most 1"),
+        ({"rate": float("nan")}, "--rate=nan: expected at least 0"),
+    ],
+)
+def test_values_out_of_range_are_refused(changes, message):
+    with pytest.raises(FlagError, match=message):
+        check_ranges(Options(**changes))
+
+
+def test_bounds_none_and_other_types_are_accepted():
+    check_ranges(Options(size=9, rate=None, names=("a",)))
+    check_ranges(Options(size=1, rate=0.0))
+
+
+def test_config_is_selected_from_options():
+    options = Options(size=4, names=("a", "b"))
+    assert select(options, Config) == Config(4)
+    assert to_json_dict(options) == {"size": 4, "rate": None, "names": ["a", "b"]}
