@@ -104,7 +104,7 @@ def test_rollback_removes_newer_checkpoints(tmp_path, pretrainer):
     for step in (3, 5, 8, 13):
         bias.assign(np.full(bias.shape, step, np.float32))
         checkpoints.save(step)
-    prefix = checkpoints.go_back(before=8)
+    prefix = checkpoints.restore_before(8)
     np.testing.assert_array_equal(bias, 5.0)
     checkpoints.remove_after(prefix)
     assert checkpoints.latest == str(tmp_path / "ckpt-5")
@@ -114,8 +114,8 @@ def test_rollback_removes_newer_checkpoints(tmp_path, pretrainer):
     assert {path.name for path in tmp_path.glob("*.index")} == {
         *("ckpt-3.index", "ckpt-5.index", "ckpt-8.index")
     }
-    with pytest.raises(InputError, match="no checkpoint is left to go back to"):
-        again.go_back(before=3)
+    with pytest.raises(InputError, match="no older checkpoint is left to roll back to"):
+        again.restore_before(3)
 
 
 @pytest.mark.parametrize("limit", [10_000, 80_000])
@@ -213,7 +213,7 @@ def test_checkpoints_are_found_without_the_checkpoint_file(tmp_path, pretrainer,
     again = Checkpoints(str(tmp_path), variables, max_to_keep=2)
     assert again.restore_latest()
     np.testing.assert_array_equal(bias, 13.0)
-    warning = f"warning: {tmp_path}/checkpoint: missing or damaged; the newest of the 2 checkpoints"
+    warning = f"warning: {tmp_path}/checkpoint: missing or damaged; using the newest of the 2 checkpoints"
     assert warning in capsys.readouterr().err
     assert find_checkpoint(str(tmp_path)) == str(tmp_path / "ckpt-13")
 
