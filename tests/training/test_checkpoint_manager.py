@@ -213,7 +213,9 @@ def test_checkpoints_are_found_without_the_checkpoint_file(tmp_path, pretrainer,
     again = Checkpoints(str(tmp_path), variables, max_to_keep=2)
     assert again.restore_latest()
     np.testing.assert_array_equal(bias, 13.0)
-    warning = f"warning: {tmp_path}/checkpoint: missing or damaged; using the newest of the 2 checkpoints"
+    warning = (
+        f"warning: {tmp_path}/checkpoint: missing or damaged; using the newest of the 2 checkpoints"
+    )
     assert warning in capsys.readouterr().err
     assert find_checkpoint(str(tmp_path)) == str(tmp_path / "ckpt-13")
 
