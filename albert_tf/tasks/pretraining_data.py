@@ -20,7 +20,7 @@ from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats, stats_file_of
-from albert_tf.errors import FlagError, InputError, name_place
+from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.tokenization import (
@@ -257,7 +257,7 @@ def _train_tokenizer(
     reader = options.config.read([file.path for file in inputs])
     if not gfile.exists(model_file):
         print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
-        with expect_unchanged(inputs):
+        with expect_unchanged(inputs), name_flags():
             train_vocabulary(
                 reader.sentences(),
                 model_file,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 
 from albert_tf import gfile
-from albert_tf.errors import InputError
+from albert_tf.errors import ArgumentError, InputError
 from albert_tf.files import write_atomically, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
 from albert_tf.tokenization.normalization import normalize_text
@@ -36,16 +36,16 @@ _PUBLISHED_SETTINGS = {
 _SILENT = 5  # above the level of every message of SentencePiece's C++ code
 
 _NO_TEXT = "the input holds no text to train a vocabulary from; expected at least one sentence"
-# Pattern of the trainer's message -> the message for the user, with the numbers in it.
-_TRAINER_ERRORS = {
-    r"vocab_size\(\)\) > \(0\)()": "--vocab_size={size}: expected a positive number",
+_NO_TEXT_PATTERN = r"all_chars_count\) > \(0\)"
+# Pattern of the trainer's message -> what is wrong with `vocab_size`, with the bound in the message.
+_SIZE_ERRORS = {
+    r"vocab_size\(\)\) > \(0\)()": "expected a positive number",
     r"Vocabulary size too high .* value <= (\d+)": (
-        "--vocab_size={size}: the text is too small for so many pieces; it gives at most {bound}"
+        "the text is too small for so many pieces; it gives at most {bound}"
     ),
     r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)": (
-        "--vocab_size={size}: too few for the characters of the text; at least {bound} are needed"
+        "too few for the characters of the text; at least {bound} are needed"
     ),
-    r"all_chars_count\) > \(0\)()": _NO_TEXT,
 }
 
 
@@ -70,7 +70,8 @@ def train_vocabulary(
             fixed seed. The published vocabulary was trained on ten million.
 
     Raises:
-        InputError: there is no text, or it does not yield `vocab_size` pieces.
+        ArgumentError: the text does not yield `vocab_size` pieces.
+        InputError: there is no text.
         StoppedError: a file cannot be written.
     """
     # SentencePiece's own sampling differs from run to run.
@@ -87,8 +88,8 @@ def train_vocabulary(
             **_PUBLISHED_SETTINGS,
         )
     except RuntimeError as error:
-        if message := _users_mistake(str(error), vocab_size):
-            raise InputError(message) from error
+        if known := _known_error(str(error), vocab_size):
+            raise known from error
         raise
     _write(model.getvalue(), model_file)
 
@@ -117,10 +118,12 @@ def _draw(sentences: Iterable[str], size: int) -> list[str]:
     return drawn
 
 
-def _users_mistake(trainer_message: str, vocab_size: int) -> str | None:
-    for pattern, meaning in _TRAINER_ERRORS.items():
+def _known_error(trainer_message: str, vocab_size: int) -> InputError | None:
+    if re.search(_NO_TEXT_PATTERN, trainer_message):
+        return InputError(_NO_TEXT)
+    for pattern, reason in _SIZE_ERRORS.items():
         if match := re.search(pattern, trainer_message):
-            return meaning.format(size=vocab_size, bound=match.group(1))
+            return ArgumentError(f"vocab_size={vocab_size}: {reason.format(bound=match.group(1))}")
     return None
 
 

@@ -83,7 +83,7 @@ def test_training_prints_nothing(model_file, capfd):
 
 def test_too_large_a_vocabulary_names_the_largest_possible(model_file):
     sentences = make_sentences()
-    with pytest.raises(InputError, match=r"^--vocab_size=90000: .* at most \d+$") as error:
+    with pytest.raises(InputError, match=r"^vocab_size=90000: .* at most \d+$") as error:
         train_vocabulary(sentences, str(model_file), vocab_size=90000)
     largest = int(str(error.value).split()[-1])
     train_vocabulary(sentences, str(model_file), vocab_size=largest)
@@ -91,14 +91,14 @@ def test_too_large_a_vocabulary_names_the_largest_possible(model_file):
 
 
 def test_too_small_a_vocabulary_names_the_smallest_possible(model_file):
-    with pytest.raises(InputError, match=r"^--vocab_size=17: .* at least 18 are needed$"):
+    with pytest.raises(InputError, match=r"^vocab_size=17: .* at least 18 are needed$"):
         train_vocabulary(["abcd"] * 5, str(model_file), vocab_size=17)
     train_vocabulary(["abcd"] * 5, str(model_file), vocab_size=18)
 
 
 @pytest.mark.parametrize("vocab_size", [0, -3])
 def test_a_size_below_one(model_file, vocab_size):
-    with pytest.raises(InputError, match=rf"^--vocab_size={vocab_size}: expected a positive"):
+    with pytest.raises(InputError, match=rf"^vocab_size={vocab_size}: expected a positive"):
         train_vocabulary(["abcd"], str(model_file), vocab_size)
 
 
