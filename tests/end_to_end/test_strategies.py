@@ -163,5 +163,5 @@ def test_death_of_one_worker_ends_the_other_with_one_line(tmp_path, flags):
     workers[1].communicate()
     assert workers[0].returncode == 1, output
     assert "Traceback" not in output
-    assert "start all of them again" in output.splitlines()[-1]
+    assert "restart all workers" in output.splitlines()[-1]
     assert len(output.splitlines()[-1]) < 400
