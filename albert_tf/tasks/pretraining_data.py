@@ -47,7 +47,8 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         "decompressed."
     )
     output_file: str = option(
-        "TFRecord file to write. With several shards the files are named out-00000-of-00128.tfrecord."
+        "TFRecord file to write, such as train.tfrecord. Several shards are named "
+        "train-00000-of-00128.tfrecord and so on."
     )
     num_shards: int = option(
         "Number of files to write.",

@@ -34,7 +34,7 @@ class MaskingConfig:
         most=MAX_LENGTH,
     )
     masked_lm_prob: float = option(
-        "Share of a sequence's pieces to predict, counting the special ones.",
+        "Share of a sequence's pieces to predict; its length includes [CLS] and [SEP].",
         0.15,
         least=1e-6,
         most=1,
@@ -42,7 +42,7 @@ class MaskingConfig:
     ngram: int = option("Maximum length of a masked n-gram, in words.", 3, least=1)
     favor_shorter_ngram: bool = option(
         "Draw an n-gram's length n with probability proportional to 1/n, as in the paper. Otherwise the "
-        "same probabilities are used in reverse order.",
+        "longest n-grams are the most likely: the probabilities are reversed.",
         True,
     )
     do_whole_word_mask: bool = option(
