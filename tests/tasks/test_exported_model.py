@@ -132,7 +132,7 @@ def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
     metrics = run(told)
     folder = tmp_path / "ids" / "1"
     card = (folder / "README.md").read_text()
-    assert "Matrices are stored in int8. Metrics in training are of the weights before" in card
+    assert "stored in int8. Metrics from training are those of the weights before" in card
     assert "| held-out data | as exported | best checkpoint in training |" in card
     assert f"| loss | {metrics['loss']:.4f} |" in card
     again = run(
