@@ -184,6 +184,7 @@ def run_study(folder, jobs, data, deadline=float("inf")):
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_smoke_of_one_arm(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "TASKS", {"sst-2": TASKS["sst-2"]})

@@ -72,6 +72,7 @@ def test_few_batches_are_timed_all():
     assert samples.sample(batches, len(batches) // 2 + 1).batches == batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activity", ["training", "prediction"])
 def test_ours_is_timed(activity):
     sample_of = {OURS: samples.sample(make_epoch(activity, "pipeline"), 2)}

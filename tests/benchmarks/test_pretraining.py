@@ -41,6 +41,7 @@ def test_batch_is_a_masked_one():
     assert positions.max() < S
 
 
+@pytest.mark.slow
 def test_ours_is_timed_next_to_the_products():
     results = benchmark.measure(WORKLOAD, [CEILING, OURS], rounds=2, steps=2)
     assert {name: len(rounds) for name, rounds in results.items()} == {CEILING: 2, OURS: 2}

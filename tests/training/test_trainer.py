@@ -35,7 +35,7 @@ def column(history, name):
 @pytest.mark.parametrize(
     ("strategy", "accumulate_steps", "jit_compile"),
     [
-        ("mirrored", 1, False),
+        pytest.param("mirrored", 1, False, marks=pytest.mark.slow),
         ("one_device", 4, False),
         ("mirrored", 2, False),
         ("one_device", 1, True),
