@@ -1,6 +1,7 @@
 """A language of ten pieces, for pre-training in seconds: pieces count up or down."""
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.data.record_writing import write_records
@@ -87,3 +88,21 @@ def make_dynamic_options(data, output_dir, **changes):
         **changes,
     }
     return make_options(data, output_dir, **values)
+
+
+def replace_record(path, number, record):
+    """Replaces one record of a file, counted from 1."""
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    records[number - 1] = record
+    write_records(str(path), records)
+
+
+def spoil(path, number, feature, values):
+    """Gives one record of a file other values of a feature."""
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    example = tf.train.Example.FromString(records[number - 1])
+    field = example.features.feature[feature]
+    kind = getattr(field, field.WhichOneof("kind"))
+    del kind.value[:]
+    kind.value.extend(values)
+    replace_record(path, number, example.SerializeToString())

@@ -25,10 +25,11 @@ from tests.tasks.language import (
     PREDICTIONS,
     make_dynamic_options,
     make_options,
+    replace_record,
+    spoil,
     write_data,
     write_language,
 )
-from tests.tasks.test_pretraining_records import replace_record, spoil
 
 
 @pytest.fixture(scope="module")

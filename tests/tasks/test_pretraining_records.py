@@ -4,9 +4,7 @@ import json
 import shutil
 
 import pytest
-import tensorflow as tf
 
-from albert_tf.data.record_writing import write_records
 from albert_tf.errors import InputError
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import check_same_vocabulary, open_records
@@ -15,6 +13,8 @@ from tests.tasks.language import (
     PREDICTIONS,
     make_dynamic_options,
     make_options,
+    replace_record,
+    spoil,
     write_data,
     write_language,
 )
@@ -37,24 +37,6 @@ def test_records_of_another_length_are_refused(data, tmp_path):
         open_both(make_options(data, tmp_path, max_seq_length=32))
     with pytest.raises(InputError, match=r"'masked_lm_\w+' has length 4, expected 5"):
         open_both(make_options(data, tmp_path, max_predictions_per_seq=5))
-
-
-def replace_record(path, number, record):
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    records[number - 1] = record
-    write_records(str(path), records)
-
-
-def spoil(path, number, feature, values):
-    """Gives one record of a file other values of a feature."""
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    example = tf.train.Example.FromString(records[number - 1])
-    field = example.features.feature[feature]
-    kind = getattr(field, field.WhichOneof("kind"))
-    del kind.value[:]
-    kind.value.extend(values)
-    records[number - 1] = example.SerializeToString()
-    write_records(str(path), records)
 
 
 @pytest.fixture
