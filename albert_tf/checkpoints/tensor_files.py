@@ -237,7 +237,7 @@ def find_checkpoint(path: str) -> str:
 
 
 def checkpoint_paths(prefix: str) -> tuple[str, str]:
-    """Returns the files that `write_checkpoint` writes; the last one makes the checkpoint complete."""
+    """Returns the files that `write_checkpoint` writes. It is complete with the index file."""
     return prefix + _DATA, prefix + INDEX
 
 

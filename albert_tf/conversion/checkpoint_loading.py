@@ -29,12 +29,12 @@ from albert_tf.errors import InputError, name_place
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What a model took from a checkpoint, and what it did not.
+    """The weights that were loaded from a checkpoint, and those that were not.
 
     Attributes:
         prefix: the checkpoint, or the folder.
         format_name: name of the checkpoint's format.
-        format: the format in words.
+        format: the format, as text for messages.
         read: for each variable that was read, its path and how the checkpoint stores it.
         missing: paths of the variables that the checkpoint lacks and that keep their values.
         unexpected: names of the weights in the checkpoint that the model has no place for.
@@ -108,7 +108,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
             `.keras` file.
 
     Returns:
-        What was read, what is missing and what was ignored.
+        The variables that were read, the missing ones and the unexpected weights.
 
     Raises:
         InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
@@ -126,7 +126,7 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
         path: as for `load_checkpoint`.
 
     Returns:
-        One of the models of `albert_tf.models`, and what was read and ignored.
+        One of the models of `albert_tf.models`, and the report.
 
     Raises:
         InputError: as for `load_checkpoint`, and if anything of the model is missing.

@@ -33,7 +33,7 @@ def training_batches(
         batch_size: B, of all replicas together.
         seed: decides the order, not negative.
         start_step: number of the first batch to return, from 0.
-        fixed_length: the length S of every batch, for devices that compile each shape anew; else S is
+        fixed_length: length S of every batch, for devices that compile each shape separately. None: S is
             little more than the longest text of the batch.
 
     Returns:
@@ -174,7 +174,7 @@ def plan_epoch(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> n
 
 
 def _sort_by_length(batches: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Deals the examples of some batches, int64 (batches, B), anew: the shortest first."""
+    """Redistributes the examples of some batches, int64 (batches, B), the shortest first."""
     examples = batches.ravel()
     return examples[np.argsort(lengths[examples], kind="stable")].reshape(batches.shape)
 

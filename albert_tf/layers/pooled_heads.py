@@ -1,4 +1,4 @@
-"""What is predicted of a whole sequence, from its first position."""
+"""Heads that predict for a whole sequence, from its first position."""
 
 import keras
 from keras import ops

@@ -71,7 +71,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         the moments of all rows decay in each update.
 
         Args:
-            grads: a gradient for each variable, None where there is none.
+            grads: a gradient, or None, for each variable.
             trainable_variables: the variables; None for those that the optimizer was built with.
         """
         grads = [None if g is None else tf.convert_to_tensor(g) for g in grads]

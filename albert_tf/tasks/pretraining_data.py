@@ -202,7 +202,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
 
 def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:
-    """Returns everything that decides what is made."""
+    """Returns everything that determines the records."""
     request = to_json_dict(options)
     for name in ("num_workers", "overwrite"):
         del request[name]

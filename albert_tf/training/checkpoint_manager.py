@@ -164,7 +164,7 @@ class Checkpoints:
         """Restores the newest undamaged checkpoint before a step, and returns its prefix.
 
         Raises:
-            InputError: there is none.
+            InputError: there is no such checkpoint.
         """
         older = [p for p in list_checkpoints(self._directory) if step_of(p) < step]
         prefix = self._restore(older)

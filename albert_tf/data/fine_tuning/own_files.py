@@ -36,7 +36,7 @@ def complete_task(kind: TaskKind, labels: Labels) -> Task:
 
 
 def recognise_task(table: Table, label_type: str) -> Task:
-    """Finds out from the training file and the type of the labels what is predicted.
+    """Returns the task that the training file and the type of its labels define.
 
     Args:
         table: the training file; with columns `choice_a`, `choice_b`, ... it is multiple choice.

@@ -71,7 +71,7 @@ class Task:
     """A row of the table of tasks.
 
     A split may have several sets that are evaluated and predicted separately, like MNLI's matched and
-    mismatched. The first one selects the best checkpoint. The only set of a split has an empty name.
+    mismatched. The first set selects the best checkpoint. The only set of a split has an empty name.
 
     Attributes:
         name: name of the task.

@@ -103,7 +103,7 @@ def pretraining_evaluation_batches(
         seed: random seed of the masks.
         mask: `DynamicMasker`, which masks a batch; None for records with static masks.
         fixed_size: whether to pad the last batch with rows of zeros, for devices that compile each shape
-            anew. These rows have no tokens.
+            separately. These rows have no tokens.
     """
     records = files.as_dataset().flat_map(files.read).batch(batch_size)
     return _prepared(records, parse, mask, seed, fixed_size=batch_size if fixed_size else None)

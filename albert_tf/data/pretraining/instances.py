@@ -44,7 +44,7 @@ _KEY_BITS = 64
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingDataConfig:
-    """Everything but the vocabulary that decides what is made of a corpus.
+    """Everything but the vocabulary that determines the instances of a corpus.
 
     Attributes:
         corpus: how files become documents.

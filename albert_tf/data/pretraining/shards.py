@@ -194,7 +194,7 @@ class _RunMaker:
         return _ChunkResult(runs, chunk.input_bytes)
 
     def _hash_sources(self, chunk: Chunk) -> str:
-        """Returns a hash of all that decides what is made of a chunk."""
+        """Returns a hash of everything that determines the records of a chunk."""
         hasher = hashlib.sha256(f"{self._request} {chunk.first_document}".encode())
         for document in chunk.documents:  # no text holds a line feed
             hasher.update("\n".join(["", "", *document]).encode())

@@ -1,4 +1,4 @@
-"""Statistics of a corpus and of what was made of it."""
+"""Statistics of a corpus and of the records made from it."""
 
 import collections
 import dataclasses

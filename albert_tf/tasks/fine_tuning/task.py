@@ -26,7 +26,7 @@ class FineTuningTask:
         options: options of the run.
         tokenizer: maps text to ids.
         train_features: training set; None without `--do_train`.
-        num_dev_examples: size of the dev set that selects the best checkpoint; 0 if there is none.
+        num_dev_examples: size of the dev set that selects the best checkpoint; 0 without a dev set.
         name: name of the training in progress lines.
         metric: metric of the learning curve.
         best_metric: metric that selects the best checkpoint. The higher, the better.
@@ -64,7 +64,7 @@ class FineTuningTask:
         """Describes the head next to the checkpoints."""
 
     def evaluate(self, evaluator: Evaluator) -> tuple[dict[str, float], Any]:
-        """Returns the metrics on the dev set, and the predictions that they are of."""
+        """Returns the metrics on the dev set, and the predictions that they measure."""
         raise NotImplementedError
 
     def is_collapsed(self, predictions: Any) -> bool | None:

@@ -77,7 +77,7 @@ class TextTask(FineTuningTask):
 
     loss = ClassificationLoss()
 
-    # What the kinds of tasks differ in.
+    # Where the kinds of tasks differ.
 
     @staticmethod
     def encode(
@@ -90,7 +90,7 @@ class TextTask(FineTuningTask):
         return encode_examples(examples, labels, tokenizer, options.max_seq_length)
 
     def outputs(self, logits: np.ndarray) -> np.ndarray:
-        """Maps logits (n, k) to what is reported of them (n, k)."""
+        """Maps logits (n, k) to the reported outputs (n, k), such as probabilities."""
         return tf.nn.softmax(logits).numpy()
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
@@ -109,7 +109,7 @@ class TextTask(FineTuningTask):
 
     @property
     def line_format(self) -> str:
-        """The expected fields of a line, in words."""
+        """The expected fields of a line, as text for messages."""
         pairs = self.metadata.pairs
         return "text_a or text_a, tab, text_b" if pairs else "a text without a tab"
 
@@ -117,7 +117,7 @@ class TextTask(FineTuningTask):
         """Returns the logits (n, k) of an exported model."""
         return outputs["logits"]
 
-    # What they share.
+    # Shared by all kinds of tasks.
 
     def check_labels(self) -> None:
         """Checks that the model that the run starts from has the task's labels.
