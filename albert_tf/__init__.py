@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig
     from albert_tf.conversion import load_checkpoint, read_config
+    from albert_tf.evaluation.masked_lm import fill_mask, score_sentences
     from albert_tf.models import (
         AlbertClassifier,
         AlbertConditionalSpanLabeler,
@@ -38,12 +39,21 @@ __all__ = [
     "AlbertTokenizer",
     "Lamb",
     "WordPieceTokenizer",
+    "fill_mask",
     "load_checkpoint",
     "read_config",
+    "score_sentences",
 ]
 
 # Where they are. The first two need no TensorFlow.
-_MODULES = ("config", "tokenization", "models", "optimization", "conversion")
+_MODULES = (
+    "config",
+    "tokenization",
+    "models",
+    "optimization",
+    "conversion",
+    "evaluation.masked_lm",
+)
 
 
 def __getattr__(name: str) -> Any:

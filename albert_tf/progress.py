@@ -22,13 +22,22 @@ class Progress:
         unit: unit of the progress in the plural, e.g. `steps`.
         total: total number of units; None if it is unknown.
         done: number of units done before, e.g. in a resumed run; they don't count for the rate.
+        delay: seconds before anything is shown; shorter work shows nothing.
     """
 
-    def __init__(self, description: str, unit: str, total: float | None = None, done: float = 0):
+    def __init__(
+        self,
+        description: str,
+        unit: str,
+        total: float | None = None,
+        done: float = 0,
+        delay: float = 0,
+    ):
         self.description = description
         self.unit = unit
         self.total = total
         self.done = done
+        self._delay = delay
         self._first = done
         self._start = self._last_line = time.monotonic()
         self._printed: float | None = None  # `done` at the last line
@@ -36,7 +45,9 @@ class Progress:
         self._values: dict[str, str] = {}
         self._counts: dict[str, float] = {}
         if sys.stderr.isatty():
-            self._bar = tqdm.tqdm(desc=description, unit=f" {unit}", total=total, initial=done)
+            self._bar = tqdm.tqdm(
+                desc=description, unit=f" {unit}", total=total, initial=done, delay=delay
+            )
 
     def update(self, count: float = 1, rates: Mapping[str, float] = _NOTHING) -> None:
         """Adds `count` units.
@@ -83,7 +94,7 @@ class Progress:
     def __exit__(self, *exception) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._printed != self.done:
+        elif self._printed != self.done and time.monotonic() - self._start >= self._delay:
             self._print_line()
 
     def _rates(self) -> dict[str, str]:

@@ -24,7 +24,6 @@ with command_line.quiet_start():
     import albert_tf
     from albert_tf import files
     from albert_tf.data.record_spec import pretraining_record
-    from albert_tf.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from albert_tf.options import option
 from benchmarks.ablations.arms import PAIRS
 
@@ -146,7 +145,7 @@ def _score_blimp(model: Model, options: EvaluationOptions) -> float:
     pairs = list(read_blimp(options.blimp_file, options.blimp_pairs))
     tokenizer = albert_tf.AlbertTokenizer(options.spm_model_file)
     texts = [text for pair in pairs for text in pair]
-    scores = pseudo_log_likelihoods(model.pretrainer, tokenizer, texts).reshape(-1, 2)
+    scores = albert_tf.score_sentences(model.pretrainer, tokenizer, texts).reshape(-1, 2)
     return float(np.mean(scores[:, 0] > scores[:, 1]))
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import tensorflow as tf
 import command_line
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import save_tf1_checkpoint
-from albert_tf.models import AlbertEncoder
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import train_vocabulary
 from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.end_to_end.test_exact_resume import assert_same_end
@@ -70,11 +71,12 @@ def test_python_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
     train_vocabulary(make_sentences(), "vocabulary.model", vocab_size=250)
     encoder = AlbertEncoder(tiny_config(vocab_size=250), seed=1)
     encoder.config.to_json_file("albert_config.json")
-    Checkpoints("pretrained/best", variables_by_path(encoder.weights), 1).save(7)
+    pretrainer = AlbertPretrainer(encoder, seed=2)
+    Checkpoints("pretrained/best", variables_by_path(pretrainer.weights), 1).save(7)
     section = (ROOT / "README.md").read_text("utf-8").partition("## Use it in Python")[2]
-    code = section.partition("```python")[2].partition("```")[0]
     names = {}
-    exec(code, names)
+    for code in re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL):
+        exec(code, names)
     expected = encoder(names["inputs"])["sequence_output"]
     np.testing.assert_array_equal(names["encoder"](names["inputs"])["sequence_output"], expected)
 

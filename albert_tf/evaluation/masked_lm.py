@@ -1,0 +1,183 @@
+"""Scores sentences and fills masks with a pre-trained model."""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import ArgumentError
+from albert_tf.progress import Progress
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
+
+_SPECIAL_PIECES = 2  # [CLS] and [SEP]
+_SECONDS_WITHOUT_PROGRESS = 10.0
+
+
+class Filling(NamedTuple):
+    """A piece in the place of a mask.
+
+    Attributes:
+        text: the piece as text, e.g. `paris`.
+        piece: the piece as the vocabulary has it, e.g. `▁paris`, where the mark begins a word.
+        probability: its probability.
+    """
+
+    text: str
+    piece: str
+    probability: float
+
+
+def score_sentences(
+    model: keras.Model, tokenizer: Tokenizer, sentences: Sequence[str], batch_size: int = 64
+) -> np.ndarray:
+    """Returns the pseudo-log-likelihood of each sentence.
+
+    It is the sum, over the pieces of a sentence, of the log-probability of the piece where it alone is
+    masked: Salazar et al. 2020, https://arxiv.org/abs/1910.14659, equation 1. The greater it is, the
+    more acceptable the model finds the sentence. Compare only sentences of similar length.
+
+    A sentence of n pieces is n masked copies. Copies of similar length share a batch. Work of more than
+    ten seconds shows its progress.
+
+    Args:
+        model: an `AlbertPretrainer`.
+        tokenizer: of the vocabulary that the model was trained with.
+        sentences: n texts, each a single segment.
+        batch_size: B, masked copies in a batch.
+
+    Returns:
+        float64 (n,), in nats; 0 for a text without pieces.
+
+    Raises:
+        ArgumentError: the model has no masked-LM head or another vocabulary, an item of `sentences` is
+            no string, or it is longer than the model's positions.
+    """
+    _check_model(model, tokenizer)
+    if isinstance(sentences, str):
+        raise ArgumentError("sentences: expected a list of strings; received a string")
+    for number, sentence in enumerate(sentences):
+        _check_text(f"sentences[{number}]", sentence)
+    ids_of = [np.array(ids, np.int32) for ids in tokenizer.encode_batch(sentences)]
+    for number, ids in enumerate(ids_of):
+        _check_length(f"sentences[{number}]", ids, model)
+
+    def log_probabilities(inputs, pieces):
+        logits = model(inputs, training=False)["masked_lm_logits"][:, 0]  # (B, V)
+        return tf.gather(tf.nn.log_softmax(logits), pieces, batch_dims=1)  # (B,)
+
+    rows = tf.TensorSpec((None, None), tf.int32)
+    specs = {"input_ids": rows, "input_mask": rows, "masked_lm_positions": rows}
+    predict = tf.function(
+        log_probabilities, (specs, tf.TensorSpec((None,), tf.int32)), autograph=False
+    )
+    by_length = sorted(range(len(ids_of)), key=lambda number: len(ids_of[number]))
+    copies = ((number, masked) for number in by_length for masked in range(len(ids_of[number])))
+    scores = np.zeros(len(ids_of))
+    total = sum(map(len, ids_of))
+    with Progress("scoring", "pieces", total, delay=_SECONDS_WITHOUT_PROGRESS) as progress:
+        while batch := list(itertools.islice(copies, batch_size)):
+            pieces = np.array([ids_of[number][masked] for number, masked in batch])
+            found = predict(_mask_one_each(batch, ids_of, tokenizer), pieces)
+            np.add.at(scores, [number for number, _ in batch], found)
+            progress.update(len(batch))
+    return scores
+
+
+def fill_mask(
+    model: keras.Model, tokenizer: Tokenizer, text: str, top_k: int = 5
+) -> list[list[Filling]]:
+    """Returns the most probable pieces for each `[MASK]` of a text.
+
+    A mask stands for one piece, which may be a part of a word. Several masks are filled independently.
+
+    Args:
+        model: an `AlbertPretrainer`.
+        tokenizer: of the vocabulary that the model was trained with.
+        text: a single segment, e.g. `Paris is the [MASK] of France.`
+        top_k: number of pieces for each mask.
+
+    Returns:
+        For each mask, in order, its `top_k` fillings, the most probable first.
+
+    Raises:
+        ArgumentError: the model has no masked-LM head or another vocabulary, or the text is no string,
+            has no mask, or is longer than the model's positions.
+    """
+    _check_model(model, tokenizer)
+    _check_text("text", text)
+    mask = tokenizer.pieces[tokenizer.mask_id]
+    if mask not in text:
+        raise ArgumentError(f"text: expected at least one {mask}; received '{text}'")
+    if not 1 <= top_k <= tokenizer.vocab_size:
+        raise ArgumentError(f"top_k={top_k}: expected 1 to {tokenizer.vocab_size}")
+    ids = _encode_masked(text, tokenizer)
+    _check_length("text", ids, model)
+    inputs = {
+        "input_ids": np.array([[tokenizer.cls_id, *ids, tokenizer.sep_id]], np.int32),
+        "masked_lm_positions": 1 + np.flatnonzero(ids == tokenizer.mask_id)[None].astype(np.int32),
+    }
+    probabilities = tf.nn.softmax(model(inputs, training=False)["masked_lm_logits"][0])  # (M, V)
+    best, pieces = (values.numpy() for values in tf.math.top_k(probabilities, top_k))
+    return [
+        [
+            Filling(tokenizer.decode([piece]), tokenizer.pieces[piece], float(probability))
+            for piece, probability in zip(*of_mask, strict=True)
+        ]
+        for of_mask in zip(pieces.tolist(), best, strict=True)
+    ]
+
+
+def _encode_masked(text: str, tokenizer: Tokenizer) -> np.ndarray:
+    """Returns the ids of a text with masks."""
+    first, *others = text.split(tokenizer.pieces[tokenizer.mask_id])
+    ids = tokenizer.encode(first)
+    for part in others:
+        more = tokenizer.encode(part)
+        # SentencePiece lets each text begin with a word mark, but `.` after a mask begins no word.
+        if more and not part[0].isspace() and tokenizer.pieces[more[0]] == WORD_MARK:
+            del more[0]
+        ids = [*ids, tokenizer.mask_id, *more]
+    return np.array(ids, np.int32)
+
+
+def _check_model(model: keras.Model, tokenizer: Tokenizer) -> None:
+    if not hasattr(model, "masked_lm_head"):
+        raise ArgumentError(
+            f"model: expected an AlbertPretrainer; received {type(model).__name__}, which has no "
+            "masked-LM head"
+        )
+    if tokenizer.vocab_size != model.config.vocab_size:
+        raise ArgumentError(
+            f"tokenizer: has {tokenizer.vocab_size} pieces; the model has {model.config.vocab_size}"
+        )
+
+
+def _check_text(name: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise ArgumentError(f"{name}: expected a string; received {type(text).__name__}")
+
+
+def _check_length(name: str, ids: np.ndarray, model: keras.Model) -> None:
+    most = model.config.max_position_embeddings - _SPECIAL_PIECES
+    if len(ids) > most:
+        raise ArgumentError(f"{name}: {len(ids)} pieces; the model takes at most {most}")
+
+
+def _mask_one_each(
+    copies: Sequence[tuple[int, int]], ids_of: Sequence[np.ndarray], tokenizer: Tokenizer
+) -> dict[str, np.ndarray]:
+    """Returns the inputs for some copies: number of a sentence and index of its masked piece."""
+    length = max(len(ids_of[number]) for number, _ in copies) + _SPECIAL_PIECES
+    input_ids = np.full((len(copies), length), tokenizer.pad_id, np.int32)
+    input_mask = np.zeros_like(input_ids)
+    positions = np.array([[1 + masked] for _, masked in copies], np.int32)
+    for row, (number, _) in enumerate(copies):
+        ids = ids_of[number]
+        input_ids[row, : len(ids) + _SPECIAL_PIECES] = [tokenizer.cls_id, *ids, tokenizer.sep_id]
+        input_mask[row, : len(ids) + _SPECIAL_PIECES] = 1
+    np.put_along_axis(input_ids, positions, tokenizer.mask_id, axis=1)
+    return {"input_ids": input_ids, "input_mask": input_mask, "masked_lm_positions": positions}
