@@ -203,7 +203,7 @@ def _check_key_without_effect(key: str, value: Any, known: list[str]) -> None:
             raise InputError(f"unknown key '{key}'; the closest known key is '{closest[0]}'")
         raise InputError(
             f"unknown key '{key}'; a config of Hugging Face, which has others, is recognised by "
-            "model_type 'albert'"
+            "model_type 'albert' or 'bert'"
         )
     expected = _KEYS_WITHOUT_EFFECT[key]
     if expected is not None and value != expected:

@@ -1,10 +1,11 @@
 """The checkpoint formats that can be read, told apart by what a checkpoint holds."""
 
 import dataclasses
+import functools
 import os
 import zipfile
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import keras
 import numpy as np
@@ -22,11 +23,12 @@ from albert_tf.checkpoints.tensor_files import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import hugging_face, tf1, tf_hub
+from albert_tf.conversion.hugging_face_config import ModelType
 from albert_tf.conversion.hugging_face_reader import (
     FolderReader,
-    is_bare,
+    encoder_prefix,
+    holds_model,
     is_folder,
-    is_with_heads,
 )
 from albert_tf.errors import InputError
 from albert_tf.models import (
@@ -72,7 +74,7 @@ class CheckpointFormat:
     """A checkpoint format.
 
     Attributes:
-        name: its name; two formats are Hugging Face's.
+        name: its name; several formats are Hugging Face's.
         description: its name in words.
         recognises: whether a checkpoint has this format.
         layout: maps a variable's path to how a checkpoint stores it.
@@ -105,6 +107,23 @@ def _is_no_weight_of_ours(name: str) -> bool:
     return not name.startswith(f"{VARIABLES}/") or plain_name(name).count("/") == 1
 
 
+def _hugging_face_format(model_type: ModelType, bare: bool) -> CheckpointFormat:
+    """Returns the format of folders with one of their models, without or with heads."""
+    of_model = {"albert": "", "bert": ", BERT"}[model_type]
+    return CheckpointFormat(
+        "hugging_face",
+        f"Hugging Face, {model_type.capitalize()}Model" if bare else f"Hugging Face{of_model}",
+        functools.partial(holds_model, model_type=model_type, bare=bare),
+        hugging_face.layout_of(model_type, bare),
+        check=hugging_face.check_config,
+        encoder_prefixes=(
+            ("embeddings.", "encoder.", "pooler.") if bare else (encoder_prefix(model_type),)
+        ),
+        may_lack=hugging_face.is_pooler,
+        make_model=hugging_face.make_model,
+    )
+
+
 _FORMATS = (
     CheckpointFormat(
         "albert_tf", "albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours
@@ -135,25 +154,10 @@ _FORMATS = (
         is_no_weight=tf1.is_no_weight,
         encoder_prefixes=("bert/",),
     ),
-    CheckpointFormat(
-        "hugging_face",
-        "Hugging Face",
-        is_with_heads,
-        hugging_face.stored_with_heads,
-        check=hugging_face.check_config,
-        encoder_prefixes=("albert.",),
-        may_lack=hugging_face.is_pooler,
-        make_model=hugging_face.make_model,
-    ),
-    CheckpointFormat(
-        "hugging_face",
-        "Hugging Face, AlbertModel",
-        is_bare,
-        hugging_face.stored_bare,
-        check=hugging_face.check_config,
-        encoder_prefixes=("embeddings.", "encoder.", "pooler."),
-        may_lack=hugging_face.is_pooler,
-        make_model=hugging_face.make_model,
+    *(
+        _hugging_face_format(model_type, bare)
+        for model_type in get_args(ModelType)
+        for bare in (False, True)
     ),
 )
 

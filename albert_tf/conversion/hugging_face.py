@@ -1,7 +1,7 @@
 """Hugging Face's models: an ordered table from our names to theirs, and which model corresponds to which.
 
-The names are those of https://github.com/huggingface/transformers (models/albert). Their kernels of dense
-layers are the transpose of ours.
+The names are those of https://github.com/huggingface/transformers (models/albert and models/bert). Their
+kernels of dense layers are the transpose of ours.
 """
 
 import dataclasses
@@ -18,18 +18,20 @@ from albert_tf.checkpoints.tensor_files import Layout, tensors_of, variables_by_
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.hugging_face_config import (
     HuggingFaceConfig,
+    ModelType,
     ProblemType,
     config_there,
     generic_labels,
+    model_type_of,
 )
 from albert_tf.conversion.hugging_face_reader import (
     CONFIG_FILE,
-    ENCODER,
     PROJECTION,
     WEIGHTS_FILE,
     FolderReader,
+    encoder_prefix,
 )
-from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, Row, make_layout, row
+from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, make_layout, row
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -39,56 +41,88 @@ from albert_tf.models import (
     AlbertSpanLabeler,
 )
 
-_BLOCK = r"encoder.albert_layer_groups.\1.albert_layers.\2."
+# What a row of the table stands for: ends of our patterns and of their names, and whether to transpose.
+_TENSOR = (("", "", False),)
+_DENSE = (("/kernel", ".weight", True), ("/bias", ".bias", False))
+_LAYER_NORM = (("/gamma", ".weight", False), ("/beta", ".bias", False))
 
-
-def _dense(pattern: str, name: str) -> list[Row]:
-    """Rows of a dense layer."""
-    return [
-        row(pattern + "/kernel", name + ".weight", transposed=True),
-        row(pattern + "/bias", name + ".bias"),
-    ]
-
-
-def _layer_norm(pattern: str, name: str) -> list[Row]:
-    """Rows of a layer norm."""
-    return [row(pattern + "/gamma", name + ".weight"), row(pattern + "/beta", name + ".bias")]
-
-
-def _encoder_rows(prefix: str) -> list[Row]:
-    """Rows of the encoder, whose names start with a prefix."""
-    embeddings, block = prefix + "embeddings.", prefix + _BLOCK
-    return [
-        row(MODEL + "embedding/word_embeddings", embeddings + "word_embeddings.weight"),
-        row(MODEL + "embedding/position_embeddings", embeddings + "position_embeddings.weight"),
-        row(MODEL + "embedding/segment_embeddings", embeddings + "token_type_embeddings.weight"),
-        *_layer_norm(MODEL + "embedding/layer_norm", embeddings + "LayerNorm"),
-        *_dense(MODEL + "embedding/projection", prefix + PROJECTION.rstrip(".")),
-        *_dense(ATTENTION + "(query|key|value)", block + r"attention.\3"),
-        *_dense(ATTENTION + "output", block + "attention.dense"),
-        *_layer_norm(ATTENTION + "layer_norm", block + "attention.LayerNorm"),
-        *_dense(FEED_FORWARD + "intermediate", block + "ffn"),
-        *_dense(FEED_FORWARD + "output", block + "ffn_output"),
-        *_layer_norm(FEED_FORWARD + "layer_norm", block + "full_layer_layer_norm"),
-        *_dense(MODEL + "pooler/dense", prefix + "pooler"),
-    ]
-
-
-_HEADS = [
-    row(MODEL + "masked_lm_head/output_bias", "predictions.bias"),
-    *_dense(MODEL + "masked_lm_head/transform", "predictions.dense"),
-    *_layer_norm(MODEL + "masked_lm_head/layer_norm", "predictions.LayerNorm"),
-    *_dense(MODEL + "sentence_order_head/dense", "sop_classifier.classifier"),
-    *_dense(MODEL + "head/dense", "classifier"),
-    *_dense(MODEL + "span_head/dense", "qa_outputs"),
+_GROUP = r"encoder.albert_layer_groups.\1.albert_layers.\2."
+_LAYER = r"encoder.layer.\1."
+# Our pattern and their names, an ALBERT's and a BERT's, or one name for both. The encoder's have a prefix
+# in models with heads.
+_ENCODER = (
+    (_TENSOR, MODEL + "embedding/word_embeddings", "embeddings.word_embeddings.weight"),
+    (_TENSOR, MODEL + "embedding/position_embeddings", "embeddings.position_embeddings.weight"),
+    (_TENSOR, MODEL + "embedding/segment_embeddings", "embeddings.token_type_embeddings.weight"),
+    (_LAYER_NORM, MODEL + "embedding/layer_norm", "embeddings.LayerNorm"),
+    (_DENSE, MODEL + "embedding/projection", PROJECTION.rstrip(".")),
+    (
+        _DENSE,
+        ATTENTION + "(query|key|value)",
+        _GROUP + r"attention.\3",
+        _LAYER + r"attention.self.\3",
+    ),
+    (_DENSE, ATTENTION + "output", _GROUP + "attention.dense", _LAYER + "attention.output.dense"),
+    (
+        _LAYER_NORM,
+        ATTENTION + "layer_norm",
+        _GROUP + "attention.LayerNorm",
+        _LAYER + "attention.output.LayerNorm",
+    ),
+    (_DENSE, FEED_FORWARD + "intermediate", _GROUP + "ffn", _LAYER + "intermediate.dense"),
+    (_DENSE, FEED_FORWARD + "output", _GROUP + "ffn_output", _LAYER + "output.dense"),
+    (
+        _LAYER_NORM,
+        FEED_FORWARD + "layer_norm",
+        _GROUP + "full_layer_layer_norm",
+        _LAYER + "output.LayerNorm",
+    ),
+    (_DENSE, MODEL + "pooler/dense", "pooler", "pooler.dense"),
+)
+_HEADS = (
+    (_TENSOR, MODEL + "masked_lm_head/output_bias", "predictions.bias", "cls.predictions.bias"),
+    (
+        _DENSE,
+        MODEL + "masked_lm_head/transform",
+        "predictions.dense",
+        "cls.predictions.transform.dense",
+    ),
+    (
+        _LAYER_NORM,
+        MODEL + "masked_lm_head/layer_norm",
+        "predictions.LayerNorm",
+        "cls.predictions.transform.LayerNorm",
+    ),
+    (
+        _DENSE,
+        MODEL + "sentence_order_head/dense",
+        "sop_classifier.classifier",
+        "cls.seq_relationship",
+    ),
+    (_DENSE, MODEL + "head/dense", "classifier"),
+    (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
     # They have no such head; the names say what is missing.
-    row(MODEL + "(conditional_span_head/.+)", r"\1"),
-]
-# The folder of an `AlbertModel`.
-stored_bare = make_layout([*_encoder_rows(""), *_HEADS], "Hugging Face's")
-# The folder of a model with heads. We also write bare encoders with these names: `transformers` reads
-# both forms, KerasHub only this one.
-stored_with_heads = make_layout([*_encoder_rows(ENCODER), *_HEADS], "Hugging Face's")
+    (_TENSOR, MODEL + "(conditional_span_head/.+)", r"\1"),
+)
+
+
+def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
+    """Returns how the folders of a model store our variables.
+
+    Args:
+        model_type: which of their models.
+        bare: whether it is an `AlbertModel` or a `BertModel`, whose names have no prefix. We also write
+            bare encoders with the prefix: `transformers` reads both forms, KerasHub only this one.
+    """
+    column = {"albert": 0, "bert": -1}[model_type]
+    prefix = "" if bare else encoder_prefix(model_type)
+    rows = [
+        row(ours + our_end, start + theirs[column] + their_end, transposed=transposed)
+        for start, table in ((prefix, _ENCODER), ("", _HEADS))
+        for parts, ours, *theirs in table
+        for our_end, their_end, transposed in parts
+    ]
+    return make_layout(rows, "Hugging Face's")
 
 
 def is_pooler(path: str) -> bool:
@@ -102,7 +136,8 @@ def check_config(config: AlbertConfig, reader: FolderReader) -> None:
     Dropout rates and initial values may differ. So may the two forms of gelu: Hugging Face's old files
     leave the choice to the user (docs/fidelity.md), who made it with the config.
     """
-    ours, theirs = config_there(config).to_dict(), reader.config.encoder.to_dict()
+    ours = config_there(config, reader.config.model_type).to_dict()
+    theirs = reader.config.encoder.to_dict()
     if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
         del theirs["hidden_act"]
     for name, value in theirs.items():
@@ -114,7 +149,7 @@ def check_config(config: AlbertConfig, reader: FolderReader) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Architecture:
-    """A class of `transformers`, and our model for it.
+    """A class of `transformers` for each type of model, and our model for it.
 
     Attributes:
         make: makes our model.
@@ -127,35 +162,36 @@ class _Architecture:
     has_pooler: bool
 
 
+# By the names of the classes after `Albert` and `Bert`.
 _ARCHITECTURES = {
-    "AlbertModel": _Architecture(
+    "Model": _Architecture(
         lambda encoder, config: encoder,
         lambda model: isinstance(model, AlbertEncoder),
         has_pooler=False,
     ),
-    "AlbertForPreTraining": _Architecture(
+    "ForPreTraining": _Architecture(
         lambda encoder, config: AlbertPretrainer(encoder),
         lambda model: isinstance(model, AlbertPretrainer) and model.sentence_head,
         has_pooler=True,
     ),
-    "AlbertForMaskedLM": _Architecture(
+    "ForMaskedLM": _Architecture(
         lambda encoder, config: AlbertPretrainer(encoder, sentence_head=False),
         lambda model: isinstance(model, AlbertPretrainer),
         has_pooler=False,
     ),
-    "AlbertForSequenceClassification": _Architecture(
+    "ForSequenceClassification": _Architecture(
         lambda encoder, config: AlbertClassifier(
             encoder, len(config.labels), dropout=config.classifier_dropout
         ),
         lambda model: isinstance(model, AlbertClassifier),
         has_pooler=True,
     ),
-    "AlbertForMultipleChoice": _Architecture(
+    "ForMultipleChoice": _Architecture(
         lambda encoder, config: AlbertMultipleChoice(encoder, dropout=config.classifier_dropout),
         lambda model: isinstance(model, AlbertMultipleChoice),
         has_pooler=True,
     ),
-    "AlbertForQuestionAnswering": _Architecture(
+    "ForQuestionAnswering": _Architecture(
         lambda encoder, config: AlbertSpanLabeler(encoder),
         lambda model: isinstance(model, AlbertSpanLabeler),
         has_pooler=False,
@@ -165,26 +201,32 @@ _ARCHITECTURES = {
 
 def make_model(config: AlbertConfig, reader: FolderReader, layout: Layout) -> keras.Model:
     """Makes the model of a folder; raises an `InputError` if we have no such model."""
-    name = reader.config.architecture
-    if name not in _ARCHITECTURES:
+    name, model_type = reader.config.architecture, reader.config.model_type
+    architectures = {_class_name(model_type, end): one for end, one in _ARCHITECTURES.items()}
+    if name not in architectures:
         raise InputError(
             f"{os.path.join(reader.prefix, CONFIG_FILE)}: architecture {name!r} is not one of "
-            f"{', '.join(_ARCHITECTURES)}"
+            f"{', '.join(architectures)}"
         )
-    architecture = _ARCHITECTURES[name]
+    architecture = architectures[name]
     pooler = layout("albert_encoder/pooler/dense/bias")
     encoder = AlbertEncoder(config, architecture.has_pooler or reader.holds(pooler))
     return architecture.make(encoder, reader.config)
+
+
+def _class_name(model_type: ModelType, end: str) -> str:
+    return f"{model_type.capitalize()}{end}"
 
 
 def _config_of(
     model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
 ) -> HuggingFaceConfig:
     """Returns the content of a model's `config.json`."""
-    name = next((name for name, one in _ARCHITECTURES.items() if one.matches(model)), None)
-    if name is None:
+    end = next((end for end, one in _ARCHITECTURES.items() if one.matches(model)), None)
+    if end is None:
         raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
-    config = HuggingFaceConfig(getattr(model, "encoder", model).config, name)
+    encoder = getattr(model, "encoder", model).config
+    config = HuggingFaceConfig(encoder, _class_name(model_type_of(encoder), end))
     if isinstance(model, AlbertClassifier):
         labels = tuple(labels) or generic_labels(model.num_classes)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
@@ -202,6 +244,8 @@ def save_hugging_face(
 ) -> None:
     """Writes a model as a folder that `from_pretrained` of `transformers` reads.
 
+    A model with sharing `none` and E == H is written as a BERT, any other as an ALBERT.
+
     Args:
         model: an encoder, or a model with one.
         directory: the folder; it must not exist or must be empty.
@@ -218,12 +262,13 @@ def save_hugging_face(
     if labels and len(labels) != model.num_classes:
         raise ValueError(f"received {len(labels)} labels for {model.num_classes} classes")
     config = _config_of(model, labels, problem_type).to_dict()
-    tensors = tensors_of(variables_by_path(model.weights), stored_with_heads)
     encoder = getattr(model, "encoder", model)
-    if encoder.embedding.projection is None:
-        size = encoder.config.hidden_size
-        tensors[ENCODER + PROJECTION + "weight"] = np.eye(size, dtype=np.float32)
-        tensors[ENCODER + PROJECTION + "bias"] = np.zeros(size, np.float32)
+    model_type = model_type_of(encoder.config)
+    tensors = tensors_of(variables_by_path(model.weights), layout_of(model_type))
+    if model_type == "albert" and encoder.embedding.projection is None:
+        size, projection = encoder.config.hidden_size, encoder_prefix(model_type) + PROJECTION
+        tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
+        tensors[projection + "bias"] = np.zeros(size, np.float32)
     # The library writes an array's memory as it is.
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     contents = {

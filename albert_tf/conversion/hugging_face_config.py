@@ -1,7 +1,7 @@
-"""The `config.json` of a Hugging Face folder.
+"""The `config.json` of a Hugging Face folder with an ALBERT or a BERT.
 
-The keys are those of https://github.com/huggingface/transformers (models/albert); most are also the
-original's.
+The keys are those of https://github.com/huggingface/transformers (models/albert and models/bert); most
+are also the original's. In our terms a BERT is an encoder with sharing `none` and E == H.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ from albert_tf.conversion.names import in_groups
 from albert_tf.errors import InputError, name_place
 from albert_tf.layers.primitives import LAYER_NORM_EPSILON
 
+ModelType = Literal["albert", "bert"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 # Theirs -> ours. The first of several names for one function is written.
@@ -35,16 +36,23 @@ _FIXED = {
     "pruned_heads": {},
     "quantization_config": None,
 }
+# Fields of our config that a BERT's file does not have, besides E.
+_BERT = {"sharing": "none", "num_hidden_groups": 1, "inner_group_num": 1}
+# Defaults of `transformers` that old files of a BERT rely on.
+_BERT_DEFAULTS = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+# Keys of the head's dropout rate.
+_DROPOUT_KEYS: Mapping[ModelType, str] = {
+    "albert": "classifier_dropout_prob",
+    "bert": "classifier_dropout",
+}
+_RATE = (lambda value: type(value) in (int, float) and 0 <= value < 1, "a number in [0, 1)")
 # Keys that are not the encoder's: a test of the value, and the expected value in words. null is absent.
 _OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "architectures": (
         lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
         "a list of names",
     ),
-    "classifier_dropout_prob": (
-        lambda value: type(value) in (int, float) and 0 <= value < 1,
-        "a number in [0, 1)",
-    ),
+    **dict.fromkeys(_DROPOUT_KEYS.values(), _RATE),
     "id2label": (
         lambda value: (
             isinstance(value, dict)
@@ -68,8 +76,11 @@ def generic_labels(count: int) -> tuple[str, ...]:
     return tuple(f"LABEL_{index}" for index in range(count))
 
 
-# Ids of <pad>, [CLS] and [SEP] in every published SentencePiece vocabulary.
-_TOKENS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+# Ids of <pad>, [CLS] and [SEP] in every published SentencePiece vocabulary, and of [PAD] in BERT's.
+_TOKENS: Mapping[ModelType, Mapping[str, int]] = {
+    "albert": {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3},
+    "bert": {"pad_token_id": 0},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +101,11 @@ class HuggingFaceConfig:
     labels: tuple[str, ...] = generic_labels(_NUM_LABELS)
     problem_type: ProblemType | None = None
 
+    @property
+    def model_type(self) -> ModelType:
+        """Which of their models this is."""
+        return model_type_of(self.encoder)
+
     @classmethod
     def from_json_file(cls, path: str) -> Self:
         """Reads a `config.json`.
@@ -106,24 +122,24 @@ class HuggingFaceConfig:
         """Makes the config from the content of a `config.json`.
 
         Raises:
-            InputError: it is not an ALBERT's, or describes a model that we do not have.
+            InputError: it is not an ALBERT's or a BERT's, or describes a model that we do not have.
         """
         if not is_hugging_face(values):
-            raise InputError("expected a Hugging Face config with model_type 'albert'")
+            raise InputError("expected a Hugging Face config with model_type 'albert' or 'bert'")
         _check_fixed(values)
         _check_of_heads(values)
-        ours = {field.name for field in dataclasses.fields(AlbertConfig)} - {"sharing"}
-        encoder = {key: value for key, value in values.items() if key in ours}
-        encoder["hidden_act"] = _activation(values.get("hidden_act", "gelu_new"))
-        config = AlbertConfig.from_dict(encoder)
+        config = _encoder_of(values)
         check_groups(config)
-        dropout = values.get("classifier_dropout_prob")
+        dropout = values.get(_DROPOUT_KEYS[model_type_of(config)])
+        if dropout is None:
+            is_bert = model_type_of(config) == "bert"
+            dropout = config.hidden_dropout_prob if is_bert else _CLASSIFIER_DROPOUT
         id2label = values.get("id2label") or {}
         labels = tuple(id2label[str(index)] for index in range(len(id2label)))
         return cls(
             config,
             architecture=(values.get("architectures") or [None])[0],
-            classifier_dropout=_CLASSIFIER_DROPOUT if dropout is None else dropout,
+            classifier_dropout=dropout,
             labels=labels or generic_labels(_NUM_LABELS),
             problem_type=values.get("problem_type"),
         )
@@ -134,17 +150,18 @@ class HuggingFaceConfig:
         Raises:
             InputError: they have no such model.
         """
-        encoder = config_there(self.encoder).to_dict()
-        del encoder["sharing"]
+        encoder = config_there(self.encoder, self.model_type).to_dict()
+        for key in ("embedding_size", *_BERT) if self.model_type == "bert" else ("sharing",):
+            del encoder[key]
         names = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
         values = {
             "architectures": [self.architecture],
-            "model_type": "albert",
+            "model_type": self.model_type,
             **encoder,
             "hidden_act": names[self.encoder.hidden_act],
             "layer_norm_eps": LAYER_NORM_EPSILON,
-            "classifier_dropout_prob": self.classifier_dropout,
-            **_TOKENS,
+            _DROPOUT_KEYS[self.model_type]: self.classifier_dropout,
+            **_TOKENS[self.model_type],
         }
         if self.labels != generic_labels(_NUM_LABELS):
             values["id2label"] = {str(index): label for index, label in enumerate(self.labels)}
@@ -155,16 +172,26 @@ class HuggingFaceConfig:
 
 
 def is_hugging_face(values: Any) -> bool:
-    """Returns whether the content of a JSON file is Hugging Face's config of an ALBERT."""
-    return isinstance(values, Mapping) and values.get("model_type") == "albert"
+    """Returns whether the content of a JSON file is Hugging Face's config of an ALBERT or a BERT."""
+    return isinstance(values, Mapping) and values.get("model_type") in get_args(ModelType)
 
 
-def config_there(config: AlbertConfig) -> AlbertConfig:
+def model_type_of(config: AlbertConfig) -> ModelType:
+    """Returns as which of their models an encoder is written."""
+    own_layers = config.sharing == "none" and config.inner_group_num == 1
+    return "bert" if own_layers and config.embedding_size == config.hidden_size else "albert"
+
+
+def config_there(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
     """Returns the config under which Hugging Face has the same layers with the same weights.
 
     Raises:
         InputError: it has no such model.
     """
+    if model_type == "bert":
+        # Without sharing, groups mean nothing.
+        is_bert = model_type_of(config) == "bert"
+        return dataclasses.replace(config, num_hidden_groups=1) if is_bert else config
     there = in_groups(config, "Hugging Face's")
     check_groups(there)
     return there
@@ -184,6 +211,18 @@ def check_groups(config: AlbertConfig) -> None:
                 f"{layers} layers in {groups} groups: layer {layer} belongs to group {theirs} in a "
                 f"Hugging Face model and to group {ours} in the original's and ours"
             )
+
+
+def _encoder_of(values: Mapping[str, Any]) -> AlbertConfig:
+    ours = {field.name for field in dataclasses.fields(AlbertConfig)} - {"sharing"}
+    encoder = {key: value for key, value in values.items() if key in ours}
+    is_bert = values["model_type"] == "bert"
+    if is_bert:
+        width = {"embedding_size": values["hidden_size"]} if "hidden_size" in values else {}
+        encoder = {**_BERT_DEFAULTS, **encoder, **_BERT, **width}
+    default = "gelu" if is_bert else "gelu_new"
+    encoder["hidden_act"] = _activation(values.get("hidden_act", default))
+    return AlbertConfig.from_dict(encoder)
 
 
 def _check_fixed(values: Mapping[str, Any]) -> None:

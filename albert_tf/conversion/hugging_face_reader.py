@@ -3,8 +3,9 @@
 The tensors are in `model.safetensors`, or in several files that `model.safetensors.index.json` lists.
 
 The reader hides three things that have no counterpart in our models: the masked-LM head's `decoder`, a
-second copy of the word table and the bias in old files; `position_ids`, which only count; and, in models
-with E == H, a projection that is the identity, as we write it.
+second copy of the word table and the bias in old files; `position_ids`, which only count; and, in an
+ALBERT with E == H, a projection that is the identity, as we write it. Layer norms of old BERT files, with
+`gamma` and `beta`, get their present names.
 """
 
 import hashlib
@@ -17,7 +18,11 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.tensor_files import TensorReader
-from albert_tf.conversion.hugging_face_config import HuggingFaceConfig, is_hugging_face
+from albert_tf.conversion.hugging_face_config import (
+    HuggingFaceConfig,
+    ModelType,
+    is_hugging_face,
+)
 from albert_tf.errors import InputError
 
 CONFIG_FILE = "config.json"
@@ -31,15 +36,17 @@ _UNPICKLE = (
     """{'format': 'pt'})\""""
 )
 
-# Prefix of the encoder's tensors in models with heads.
-ENCODER = "albert."
-# Prefix of the projection E -> H, which they also have for E == H.
+# Prefix of an ALBERT's projection E -> H, which they also have for E == H.
 PROJECTION = "encoder.embedding_hidden_mapping_in."
 # Copies -> the tensors that they repeat.
 _COPIES = {
-    "predictions.decoder.weight": ENCODER + "embeddings.word_embeddings.weight",
+    "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
     "predictions.decoder.bias": "predictions.bias",
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
+# Ends of old names -> those of today.
+_RENAMED = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 # float32 represents all of their values.
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": tf.bfloat16.as_numpy_dtype}
 
@@ -112,7 +119,7 @@ class FolderReader(TensorReader):
         for file in sorted(set(file_of.values())):
             tensors |= self._read_file(directory, file)
         for name, file in file_of.items():
-            if name not in tensors and not _is_no_weight(name):
+            if _present_name(name) not in tensors and not _is_no_weight(name):
                 raise InputError(f"{path}: lists '{name}' in {file}, which does not hold it")
         return tensors
 
@@ -132,7 +139,7 @@ class FolderReader(TensorReader):
                 )
 
     def _drop_identity(self) -> None:
-        for prefix in ("", ENCODER):
+        for prefix in ("", encoder_prefix("albert")):
             weight, bias = (prefix + PROJECTION + name for name in ("weight", "bias"))
             if weight in self._tensors and bias in self._tensors:
                 identity = np.eye(len(self._tensors[weight]))
@@ -174,8 +181,15 @@ def _read_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
                 f"{path}: '{name}' is of type {tensor['dtype']}; expected {', '.join(_DTYPES)}"
             )
         values = np.frombuffer(tensor["data"], _DTYPES[tensor["dtype"]])
-        tensors[name] = values.reshape(tensor["shape"])
+        tensors[_present_name(name)] = values.reshape(tensor["shape"])
     return tensors
+
+
+def _present_name(name: str) -> str:
+    for old, new in _RENAMED.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
 
 
 def _is_no_weight(name: str) -> bool:
@@ -183,13 +197,14 @@ def _is_no_weight(name: str) -> bool:
     return name.endswith(".position_ids")
 
 
-def is_bare(reader: TensorReader) -> bool:
-    """Returns whether a reader reads the folder of an `AlbertModel`."""
-    return isinstance(reader, FolderReader) and not is_with_heads(reader)
+def encoder_prefix(model_type: ModelType) -> str:
+    """Returns the prefix of the encoder's tensors in models with heads."""
+    return f"{model_type}."
 
 
-def is_with_heads(reader: TensorReader) -> bool:
-    """Returns whether a reader reads the folder of a model with heads."""
-    return isinstance(reader, FolderReader) and any(
-        name.startswith(ENCODER) for name in reader.shapes
-    )
+def holds_model(reader: TensorReader, model_type: ModelType, bare: bool) -> bool:
+    """Returns whether a reader reads a folder with a type of model, bare or with heads."""
+    if not isinstance(reader, FolderReader) or reader.config.model_type != model_type:
+        return False
+    prefix = encoder_prefix(model_type)
+    return bare != any(name.startswith(prefix) for name in reader.shapes)

@@ -110,7 +110,7 @@ def run(options: ConversionOptions) -> LoadReport:
     if output:
         target.check(output, companions)
     part = target.part_of(model)
-    _print_table(part, report, target.layout)
+    _print_table(part, report, target.layout(config))
     print(report.summary())
     if (
         unwritten := variables_by_path(model.weights).keys()
@@ -153,8 +153,11 @@ def _find_companions(options: ConversionOptions) -> Companions:
     config = read_config(config_file)
     if not (spm_model_file or vocab_file):
         return Companions(config)
-    candidates = (options.do_lower_case, trained.get("do_lower_case"), _lower_case_in(folder), True)
-    lower_case = next(value for value in candidates if value is not None)
+    lower_case = options.do_lower_case
+    if lower_case is None:
+        lower_case = trained.get("do_lower_case")
+    if lower_case is None:
+        lower_case = _lower_case_in(folder, is_wordpiece=vocab_file is not None)
     tokenizer = load_tokenizer(spm_model_file, vocab_file, lower_case)
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(
@@ -197,12 +200,25 @@ def _file_in(folder: str, name: str) -> str | None:
     return path if tf.io.gfile.exists(path) else None
 
 
-def _lower_case_in(folder: str) -> bool | None:
-    """Returns whether the tokenizer of a Hugging Face folder lower-cases; None if it does not say."""
+def _lower_case_in(folder: str, is_wordpiece: bool) -> bool:
+    """Returns whether the tokenizer of a Hugging Face folder lower-cases, as it does by default.
+
+    Raises:
+        InputError: it treats accents or Chinese characters in a way that ours cannot.
+    """
     path = _file_in(folder, TOKENIZER_CONFIG_FILE)
     values = files.read_json(path) if path else {}
-    lower_case = values.get("do_lower_case") if isinstance(values, dict) else None
-    return lower_case if isinstance(lower_case, bool) else None
+    values = values if isinstance(values, dict) else {}
+    lower_case = values.get("do_lower_case")
+    lower_case = lower_case if isinstance(lower_case, bool) else True
+    expected = {"strip_accents": lower_case, "tokenize_chinese_chars": True}
+    for key, value in expected.items() if is_wordpiece else ():
+        if values.get(key) not in (None, value):
+            raise InputError(
+                f"{path}: key '{key}' is {values[key]!r}; with do_lower_case {lower_case} only {value!r} "
+                "is supported; --do_lower_case=true or false converts with our tokenizer all the same"
+            )
+    return lower_case
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:

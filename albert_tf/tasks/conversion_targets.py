@@ -17,6 +17,7 @@ from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import (
     hugging_face,
+    hugging_face_config,
     load_checkpoint,
     load_model,
     read_config,
@@ -24,7 +25,7 @@ from albert_tf.conversion import (
     save_tf1_checkpoint,
     tf1,
 )
-from albert_tf.conversion.hugging_face_config import ProblemType
+from albert_tf.conversion.hugging_face_config import ProblemType, model_type_of
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import InputError
@@ -72,12 +73,12 @@ class CheckpointTarget:
 
     Attributes:
         config_there: maps our config to the one that accompanies the checkpoint.
-        layout: how the format stores variables.
+        layout: how the format stores the variables of a config's model.
         save: writes a model's weights.
     """
 
     config_there: Callable[[AlbertConfig], AlbertConfig]
-    layout: Layout
+    layout: Callable[[AlbertConfig], Layout]
     save: Callable[[keras.Model, str], None]
 
     part_of = staticmethod(_whole)
@@ -123,9 +124,15 @@ class CheckpointTarget:
 class HuggingFaceTarget:
     """Hugging Face's folders with config, labels, vocabulary and tokenizer."""
 
-    config_there = staticmethod(hugging_face.config_there)
-    layout = staticmethod(hugging_face.stored_with_heads)
     part_of = staticmethod(_whole)
+
+    def config_there(self, config: AlbertConfig) -> AlbertConfig:
+        """Returns the config that accompanies the checkpoint."""
+        return hugging_face_config.config_there(config, model_type_of(config))
+
+    def layout(self, config: AlbertConfig) -> Layout:
+        """Returns how the format stores the variables of a config's model."""
+        return hugging_face.layout_of(model_type_of(config))
 
     def check(self, output: str, companions: Companions) -> None:
         """Raises an `InputError` if the output exists, unless it is an empty folder."""
@@ -168,7 +175,7 @@ class SavedModelTarget:
     """Reusable SavedModels in version folders with config and vocabulary."""
 
     config_there = staticmethod(lambda config: config)
-    layout = staticmethod(stored_by_path)
+    layout = staticmethod(lambda config: stored_by_path)
 
     def part_of(self, model: keras.Model) -> AlbertEncoder | AlbertPretrainer:
         """Returns the encoder of a model, with its masked-LM head if it has one."""
@@ -230,8 +237,12 @@ class LoadedEncoder:
 
 
 TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
-    "tf1": CheckpointTarget(tf1.config_there, tf1.stored_as_original, save_tf1_checkpoint),
-    "albert_tf": CheckpointTarget(lambda config: config, stored_by_path, save_checkpoint),
+    "tf1": CheckpointTarget(
+        tf1.config_there, lambda config: tf1.stored_as_original, save_tf1_checkpoint
+    ),
+    "albert_tf": CheckpointTarget(
+        lambda config: config, lambda config: stored_by_path, save_checkpoint
+    ),
     "hugging_face": HuggingFaceTarget(),
     "saved_model": SavedModelTarget(),
 }

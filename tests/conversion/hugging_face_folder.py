@@ -33,6 +33,23 @@ CONFIG = {
     "net_structure_type": 0,
     "_name_or_path": "someone/some-albert",
 }
+BERT_CONFIG = {
+    **{
+        key: value
+        for key, value in CONFIG.items()
+        if key
+        not in (
+            *("embedding_size", "num_hidden_groups", "inner_group_num"),
+            *("classifier_dropout_prob", "net_structure_type"),
+        )
+    },
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "classifier_dropout": 0.3,
+    "position_embedding_type": "absolute",
+    "use_cache": True,
+    "gradient_checkpointing": False,
+}
 BLOCK = {
     "attention.query.weight": (48, 48),
     "attention.query.bias": (48,),
@@ -66,6 +83,36 @@ ENCODER = {
         for name, shape in BLOCK.items()
     },
 }
+BERT_LAYER = {
+    "attention.self.query.weight": (48, 48),
+    "attention.self.query.bias": (48,),
+    "attention.self.key.weight": (48, 48),
+    "attention.self.key.bias": (48,),
+    "attention.self.value.weight": (48, 48),
+    "attention.self.value.bias": (48,),
+    "attention.output.dense.weight": (48, 48),
+    "attention.output.dense.bias": (48,),
+    "attention.output.LayerNorm.weight": (48,),
+    "attention.output.LayerNorm.bias": (48,),
+    "intermediate.dense.weight": (80, 48),
+    "intermediate.dense.bias": (80,),
+    "output.dense.weight": (48, 80),
+    "output.dense.bias": (48,),
+    "output.LayerNorm.weight": (48,),
+    "output.LayerNorm.bias": (48,),
+}
+BERT_ENCODER = {
+    "embeddings.word_embeddings.weight": (97, 48),
+    "embeddings.position_embeddings.weight": (64, 48),
+    "embeddings.token_type_embeddings.weight": (2, 48),
+    "embeddings.LayerNorm.weight": (48,),
+    "embeddings.LayerNorm.bias": (48,),
+    **{
+        f"encoder.layer.{layer}.{name}": shape
+        for layer in range(5)
+        for name, shape in BERT_LAYER.items()
+    },
+}
 POOLER = {"pooler.weight": (48, 48), "pooler.bias": (48,)}
 MASKED_LM = {
     "predictions.bias": (97,),
@@ -74,6 +121,15 @@ MASKED_LM = {
     "predictions.LayerNorm.weight": (16,),
     "predictions.LayerNorm.bias": (16,),
 }
+BERT_POOLER = {"pooler.dense.weight": (48, 48), "pooler.dense.bias": (48,)}
+BERT_MASKED_LM = {
+    "cls.predictions.bias": (97,),
+    "cls.predictions.transform.dense.weight": (48, 48),
+    "cls.predictions.transform.dense.bias": (48,),
+    "cls.predictions.transform.LayerNorm.weight": (48,),
+    "cls.predictions.transform.LayerNorm.bias": (48,),
+}
+BERT_NEXT_SENTENCE = {"cls.seq_relationship.weight": (2, 48), "cls.seq_relationship.bias": (2,)}
 SENTENCE_ORDER = {
     "sop_classifier.classifier.weight": (2, 48),
     "sop_classifier.classifier.bias": (2,),
@@ -90,13 +146,30 @@ ARCHITECTURES = {
     "AlbertForMultipleChoice": (True, {"classifier.weight": (1, 48), "classifier.bias": (1,)}),
     "AlbertForQuestionAnswering": (False, {"qa_outputs.weight": (2, 48), "qa_outputs.bias": (2,)}),
 }
+ARCHITECTURES |= {
+    "BertModel": (True, {}),
+    "BertForPreTraining": (True, {**BERT_MASKED_LM, **BERT_NEXT_SENTENCE}),
+    "BertForMaskedLM": (False, BERT_MASKED_LM),
+    **{
+        f"Bert{name}": ARCHITECTURES[f"Albert{name}"]
+        for name in ("ForSequenceClassification", "ForMultipleChoice", "ForQuestionAnswering")
+    },
+}
+
+
+def is_bert(architecture):
+    return architecture.startswith("Bert")
 
 
 def random_tensors(architecture, seed=0):
     """Returns random tensors with the names and shapes that `transformers` 5.23 writes."""
     with_pooler, heads = ARCHITECTURES[architecture]
-    prefix = "" if architecture == "AlbertModel" else "albert."
-    encoder = {**ENCODER, **(POOLER if with_pooler else {})}
+    encoder, pooler, prefix = ENCODER, POOLER, "albert."
+    if is_bert(architecture):
+        encoder, pooler, prefix = BERT_ENCODER, BERT_POOLER, "bert."
+    if architecture.endswith("Model"):
+        prefix = ""
+    encoder = {**encoder, **(pooler if with_pooler else {})}
     shapes = {**{prefix + name: shape for name, shape in encoder.items()}, **heads}
     rng = np.random.default_rng(seed)
     tensors = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -108,8 +181,9 @@ def random_tensors(architecture, seed=0):
 
 def as_we_write(tensors):
     """Returns tensors by the names that we give them: those of an encoder alone have a prefix, too."""
+    prefix = "bert." if any(".layer." in name for name in tensors) else "albert."
     return {
-        name if name.startswith("albert.") or not _is_of_encoder(name) else f"albert.{name}": tensor
+        f"{prefix}{name}" if _is_of_encoder(name) else name: tensor
         for name, tensor in tensors.items()
     }
 
@@ -126,8 +200,11 @@ def write_folder(directory, architecture, tensors=None, **changes):
     (directory / "model.safetensors").write_bytes(
         safetensors.numpy.save(tensors, metadata={"format": "pt"})
     )
-    config = {"architectures": [architecture], **CONFIG}
-    if architecture == "AlbertForSequenceClassification":
+    config = {
+        "architectures": [architecture],
+        **(BERT_CONFIG if is_bert(architecture) else CONFIG),
+    }
+    if architecture.endswith("ForSequenceClassification"):
         config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
     config = {key: value for key, value in {**config, **changes}.items() if value is not None}
     (directory / "config.json").write_text(json.dumps(config))
@@ -152,7 +229,10 @@ def layer_norm(x, tensors, name):
 
 def encode(tensors, inputs, tanh_form=True):
     """Returns the last hidden states (B, S, H) of a folder's encoder, in float64."""
-    tensors = {name.removeprefix("albert."): x.astype(np.float64) for name, x in tensors.items()}
+    tensors = {
+        name.removeprefix("albert.").removeprefix("bert."): x.astype(np.float64)
+        for name, x in tensors.items()
+    }
     ids = inputs["input_ids"]
     x = (
         tensors["embeddings.word_embeddings.weight"][ids]
@@ -160,17 +240,34 @@ def encode(tensors, inputs, tanh_form=True):
         + tensors["embeddings.token_type_embeddings.weight"][inputs["segment_ids"]]
     )
     x = layer_norm(x, tensors, "embeddings.LayerNorm")
+    if "encoder.layer.0.output.dense.weight" in tensors:
+        for layer in range(5):
+            x = _apply_layer(x, inputs["input_mask"], tensors, f"encoder.layer.{layer}.")
+        return x
     x = linear(x, tensors, "encoder.embedding_hidden_mapping_in")
     for layer in range(5):
         for inner in range(2):
             group = int(layer / (5 / 2))
             block = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-            attended = _attend(x, inputs["input_mask"], tensors, f"{block}.attention")
-            x = layer_norm(x + attended, tensors, f"{block}.attention.LayerNorm")
+            name = f"{block}.attention"
+            attended = linear(
+                _attend(x, inputs["input_mask"], tensors, name), tensors, f"{name}.dense"
+            )
+            x = layer_norm(x + attended, tensors, f"{name}.LayerNorm")
             middle = gelu(linear(x, tensors, f"{block}.ffn"), tanh_form)
             output = linear(middle, tensors, f"{block}.ffn_output")
             x = layer_norm(output + x, tensors, f"{block}.full_layer_layer_norm")
     return x
+
+
+def _apply_layer(x, mask, tensors, layer):
+    """Applies a layer of a BERT."""
+    attended = _attend(x, mask, tensors, f"{layer}attention.self")
+    attended = linear(attended, tensors, f"{layer}attention.output.dense")
+    x = layer_norm(x + attended, tensors, f"{layer}attention.output.LayerNorm")
+    middle = gelu(linear(x, tensors, f"{layer}intermediate.dense"), tanh_form=False)
+    output = linear(middle, tensors, f"{layer}output.dense")
+    return layer_norm(output + x, tensors, f"{layer}output.LayerNorm")
 
 
 def _attend(x, mask, tensors, name):
@@ -182,9 +279,7 @@ def _attend(x, mask, tensors, name):
     scores = np.where(mask[:, None, None, :] == 1, scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
-    return linear(
-        (weights @ value).transpose(0, 2, 1, 3).reshape(x.shape), tensors, f"{name}.dense"
-    )
+    return (weights @ value).transpose(0, 2, 1, 3).reshape(x.shape)
 
 
 def load(folder):
@@ -205,7 +300,7 @@ def check_same_tensors(received, expected):
 
 def inputs_for(architecture):
     inputs = random_inputs()
-    if architecture == "AlbertForMultipleChoice":
+    if architecture.endswith("ForMultipleChoice"):
         return {name: ids.reshape(1, 3, 11) for name, ids in inputs.items()}
     return {**inputs, "masked_lm_positions": np.array([[0, 4], [10, 2], [3, 3]], np.int32)}
 

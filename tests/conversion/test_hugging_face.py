@@ -1,5 +1,6 @@
 """Hugging Face folders into models and back, against NumPy."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.conversion.hugging_face_folder import (
     encode,
     gelu,
     inputs_for,
+    is_bert,
     layer_norm,
     linear,
     load,
@@ -33,12 +35,12 @@ from tests.conversion.hugging_face_folder import (
 from tests.helpers import random_inputs, tiny_config
 
 MODELS = {
-    "AlbertModel": AlbertEncoder,
-    "AlbertForPreTraining": AlbertPretrainer,
-    "AlbertForMaskedLM": AlbertPretrainer,
-    "AlbertForSequenceClassification": AlbertClassifier,
-    "AlbertForMultipleChoice": AlbertMultipleChoice,
-    "AlbertForQuestionAnswering": AlbertSpanLabeler,
+    "Model": AlbertEncoder,
+    "ForPreTraining": AlbertPretrainer,
+    "ForMaskedLM": AlbertPretrainer,
+    "ForSequenceClassification": AlbertClassifier,
+    "ForMultipleChoice": AlbertMultipleChoice,
+    "ForQuestionAnswering": AlbertSpanLabeler,
 }
 
 
@@ -46,19 +48,21 @@ def expected_outputs(architecture, tensors, inputs):
     flat = {name: ids.reshape(-1, ids.shape[-1]) for name, ids in inputs.items()}
     hidden = encode(tensors, flat)
     heads = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
-    if architecture == "AlbertModel":
-        pooled = np.tanh(linear(hidden[:, 0], heads, "pooler"))
+    prefix, pooler = ("bert.", "pooler.dense") if is_bert(architecture) else ("albert.", "pooler")
+    if architecture.endswith("Model"):
+        pooled = np.tanh(linear(hidden[:, 0], heads, pooler))
         return {"last_hidden_state": hidden, "pooler_output": pooled}
-    if architecture == "AlbertForQuestionAnswering":
+    if architecture.endswith("ForQuestionAnswering"):
         logits = linear(hidden, heads, "qa_outputs")
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
-    if architecture == "AlbertForMaskedLM":
+    if architecture.endswith("ForMaskedLM"):
         return {"prediction_logits": masked_lm_logits(hidden, heads, inputs)}
-    pooled = np.tanh(linear(hidden[:, 0], heads, "albert.pooler"))
-    if architecture == "AlbertForPreTraining":
+    pooled = np.tanh(linear(hidden[:, 0], heads, prefix + pooler))
+    if architecture.endswith("ForPreTraining"):
+        head = "cls.seq_relationship" if is_bert(architecture) else "sop_classifier.classifier"
         return {
             "prediction_logits": masked_lm_logits(hidden, heads, inputs),
-            "sop_logits": linear(pooled, heads, "sop_classifier.classifier"),
+            "sop_logits": linear(pooled, heads, head),
         }
     logits = linear(pooled, heads, "classifier")
     return {"logits": logits.reshape(1, 3) if logits.shape[1] == 1 else logits}
@@ -66,6 +70,12 @@ def expected_outputs(architecture, tensors, inputs):
 
 def masked_lm_logits(hidden, heads, inputs):
     gathered = np.take_along_axis(hidden, inputs["masked_lm_positions"][..., None], axis=1)
+    if "cls.predictions.bias" in heads:
+        transform = "cls.predictions.transform"
+        transformed = gelu(linear(gathered, heads, f"{transform}.dense"), tanh_form=False)
+        transformed = layer_norm(transformed, heads, f"{transform}.LayerNorm")
+        table = heads["bert.embeddings.word_embeddings.weight"]
+        return transformed @ table.T + heads["cls.predictions.bias"]
     transformed = gelu(linear(gathered, heads, "predictions.dense"))
     transformed = layer_norm(transformed, heads, "predictions.LayerNorm")
     return (
@@ -79,7 +89,7 @@ def test_folder_there_and_back(tmp_path, architecture):
     tensors = random_tensors(architecture)
     folder = write_folder(tmp_path / "theirs", architecture, tensors)
     model, report = load(folder)
-    assert type(model) is MODELS[architecture]
+    assert type(model) is MODELS[architecture.removeprefix("Albert").removeprefix("Bert")]
     assert report.unexpected == report.optimizer == report.missing == ()
     assert len(report.read) == len(model.weights) == len(tensors)
 
@@ -99,10 +109,12 @@ def test_folder_there_and_back(tmp_path, architecture):
     )
     assert back["architectures"] == [architecture]
     assert len(back.get("id2label", "ab")) == len(there.get("id2label", "ab"))
-    has_dropout = architecture in ("AlbertForSequenceClassification", "AlbertForMultipleChoice")
-    assert back["classifier_dropout_prob"] == (0.3 if has_dropout else 0.1)
+    has_dropout = architecture.endswith(("ForSequenceClassification", "ForMultipleChoice"))
+    dropout = "classifier_dropout" if is_bert(architecture) else "classifier_dropout_prob"
+    assert back[dropout] == (0.3 if has_dropout else 0.1)
+    without_effect = {"position_embedding_type", "use_cache", "gradient_checkpointing"}
     names = set(there) - {"transformers_version", "torch_dtype", "net_structure_type"}
-    for name in names - {"_name_or_path", "id2label", "classifier_dropout_prob"}:
+    for name in names - without_effect - {"_name_or_path", "id2label", dropout}:
         assert back[name] == there[name], name
 
 
@@ -201,6 +213,59 @@ def test_model_without_projection_there_and_back(tmp_path):
             InputError, match=r"holds 'albert\.encoder\.embedding_hidden_mapping_in"
         ):
             load(str(changed))
+
+
+def test_bert_of_the_published_folders_has_old_names_and_copies(tmp_path):
+    tensors = random_tensors("BertForPreTraining")
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in tensors.items()
+    }
+    copies = {
+        "cls.predictions.decoder.weight": tensors["bert.embeddings.word_embeddings.weight"],
+        "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
+        "bert.embeddings.position_ids": np.arange(64)[None],
+    }
+    # Old files say less than today's.
+    absent = ("classifier_dropout", "position_embedding_type", "hidden_dropout_prob")
+    folder = write_folder(
+        tmp_path / "theirs", "BertForPreTraining", {**old, **copies}, **dict.fromkeys(absent)
+    )
+    model, report = load(folder)
+    assert report.unexpected == ()
+    assert model.encoder.config.hidden_dropout_prob == 0.1
+    save_hugging_face(model, str(tmp_path / "back"))
+    check_same_tensors(read(tmp_path / "back"), tensors)
+
+
+@pytest.mark.parametrize("changes", [{"num_hidden_groups": 5}, {}])
+def test_baselines_are_written_as_bert(tmp_path, changes):
+    config = tiny_config(embedding_size=48, sharing="none", **changes)
+    encoder = AlbertEncoder(config, seed=1)
+    save_hugging_face(encoder, str(tmp_path / "theirs"))
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    assert (config["model_type"], config["hidden_act"]) == ("bert", "gelu_new")
+    assert not {"embedding_size", "num_hidden_groups", "inner_group_num"} & set(config)
+    again, _ = load(str(tmp_path / "theirs"))
+    assert again.config == dataclasses.replace(encoder.config, num_hidden_groups=1)
+    load_checkpoint(AlbertEncoder(encoder.config), str(tmp_path / "theirs"))
+    np.testing.assert_array_equal(
+        np.asarray(again(random_inputs())["pooled_output"]),
+        np.asarray(encoder(random_inputs())["pooled_output"]),
+    )
+
+
+def test_bert_does_not_load_into_an_albert(tmp_path):
+    folder = write_folder(tmp_path / "theirs", "BertModel")
+    for config, message in (
+        (tiny_config(), "config.json has embedding_size 48; the model's config has 16"),
+        (tiny_config(embedding_size=48), "config.json has sharing 'none'; .* has 'all'"),
+    ):
+        config = dataclasses.replace(config, hidden_act="gelu_erf")
+        with pytest.raises(InputError, match=rf"theirs \(Hugging Face, BertModel\): {message}"):
+            load_checkpoint(AlbertEncoder(config), folder)
 
 
 def test_unshared_layers_become_groups(tmp_path):

@@ -75,8 +75,8 @@ def test_folder_without_its_config_is_refused(tmp_path):
 
 
 def test_folder_of_another_model_is_refused(tmp_path):
-    folder = write_folder(tmp_path / "theirs", "AlbertModel", model_type="bert")
-    with pytest.raises(InputError, match=r"config.json: expected .* model_type 'albert'"):
+    folder = write_folder(tmp_path / "theirs", "AlbertModel", model_type="roberta")
+    with pytest.raises(InputError, match=r"config.json: expected .* model_type 'albert' or 'bert'"):
         FolderReader(folder)
 
 

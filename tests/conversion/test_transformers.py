@@ -10,13 +10,14 @@ import tensorflow as tf
 
 from albert_tf.conversion import save_hugging_face
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.conversion.hugging_face_folder import (
     ARCHITECTURES,
     as_we_write,
     check_same_tensors,
     inputs_for,
+    is_bert,
     load,
     outputs_of,
     read,
@@ -31,7 +32,12 @@ def random_of_theirs(architecture, **changes):
     torch.manual_seed(1)
     values = {**tiny_config(num_hidden_groups=2, inner_group_num=2).to_dict(), **changes}
     del values["sharing"]
-    config = transformers.AlbertConfig(**{"hidden_act": "gelu_new", **values})
+    family = "Bert" if is_bert(architecture) else "Albert"
+    if is_bert(architecture):
+        for name in ("embedding_size", "num_hidden_groups", "inner_group_num"):
+            del values[name]
+    config_class = getattr(transformers, f"{family}Config")
+    config = config_class(**{"hidden_act": "gelu_new", **values})
     model = getattr(transformers, architecture)(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -53,6 +59,8 @@ def outputs_of_theirs(model, inputs):
             }
         )
     outputs = {name: output.numpy() for name, output in outputs.items()}
+    if "seq_relationship_logits" in outputs:
+        outputs["sop_logits"] = outputs.pop("seq_relationship_logits")
     if "MaskedLM" in type(model).__name__:
         outputs = {"prediction_logits": outputs["logits"]}
     if "prediction_logits" in outputs:
@@ -73,7 +81,7 @@ def check_same_outputs(ours, theirs, architecture):
 @pytest.mark.parametrize("hidden_act", ["gelu_new", "gelu", "relu"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, hidden_act):
-    labels = {"num_labels": 3} if architecture == "AlbertForSequenceClassification" else {}
+    labels = {"num_labels": 3} if architecture.endswith("ForSequenceClassification") else {}
     theirs = random_of_theirs(architecture, hidden_act=hidden_act, **labels)
     theirs.save_pretrained(tmp_path / "theirs")
     ours, report = load(str(tmp_path / "theirs"))
@@ -206,6 +214,23 @@ def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
     # What is left: there, the name of a special piece is that piece.
     assert theirs.encode("a [SEP]", add_special_tokens=False)[-1] == tokenizer.sep_id
     assert tokenizer.sep_id not in tokenizer.encode("a [SEP]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_bert_tokenizer_gives_our_ids(tmp_path, lower_case):
+    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    lines = list(lines_of_glue())[::5]
+    letters = sorted({char for line in lines for char in line if not char.isspace()})
+    words = sorted({word for line in lines[::10] for word in line.lower().split()})
+    pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *words])
+    pieces |= dict.fromkeys(f"##{letter}" for letter in letters[::2])
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    config = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower_case}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = WordPieceTokenizer(str(tmp_path / "vocab.txt"), lower_case)
+    assert theirs(lines, add_special_tokens=False)["input_ids"] == ours.encode_batch(lines)
 
 
 @pytest.mark.slow

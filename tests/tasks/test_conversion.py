@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -362,6 +363,19 @@ def test_checksum_of_safetensors_is_printed(tmp_path, capsys):
     assert expected in capsys.readouterr().out
 
 
+def check_tokenizers_that_we_do_not_have(folder):
+    """Checks that a folder is refused if its tokenizer is not ours, unless the user chooses ours."""
+    path = folder / "tokenizer_config.json"
+    written = path.read_text()
+    for key, value in {"strip_accents": False, "tokenize_chinese_chars": False}.items():
+        path.write_text(json.dumps({**json.loads(written), key: value}))
+        options = ConversionOptions(init_checkpoint=str(folder), to="albert_tf", dry_run=True)
+        with pytest.raises(InputError, match=f"tokenizer_config.json: key '{key}' is False; with"):
+            run(options)
+    run(dataclasses.replace(options, do_lower_case=True))
+    path.write_text(written)
+
+
 def test_wordpiece_vocabulary_goes_along(tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(92))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
@@ -372,6 +386,7 @@ def test_wordpiece_vocabulary_goes_along(tmp_path):
     options = {"to": "hugging_face", "output_checkpoint": str(theirs)}
     run(ConversionOptions(init_checkpoint=str(tmp_path / "ours"), **options))
     assert read_json(theirs / "tokenizer.json")["model"]["type"] == "WordPiece"
+    check_tokenizers_that_we_do_not_have(theirs)
     options = {"to": "albert_tf", "output_checkpoint": str(back / "ckpt")}
     run(ConversionOptions(init_checkpoint=str(theirs), **options))
     assert (back / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
