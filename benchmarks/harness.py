@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -105,6 +106,22 @@ def check_candidates(known: Mapping[str, Candidate], names: Iterable[str]) -> No
                     f"{name} needs the package {package}; install it with "
                     "`pip install -r requirements-benchmarks.txt`, or leave it out of --candidates"
                 )
+
+
+def parse_shapes(shapes: Iterable[str]) -> list[tuple[int, int]]:
+    """Returns the batch size and length of each value of `--shapes`, e.g. `8x128`.
+
+    Raises:
+        FlagError: a value is not of this form.
+    """
+    from albert_tf.errors import FlagError
+
+    for shape in shapes:
+        if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
+            raise FlagError(
+                f"--shapes: received '{shape}'; expected batch size and length, as in 8x128"
+            )
+    return [tuple(map(int, shape.split("x"))) for shape in shapes]
 
 
 class Worker:
@@ -388,14 +405,14 @@ def markdown_table(
 
 
 def hugging_face_config(config: Any, classifier_dropout: float, **others: Any) -> Any:
-    """Returns the `AlbertConfig` of `transformers` for a model of the same shape and dropout.
+    """Returns the config of `transformers` for a model of the same shape and dropout.
 
     Args:
-        config: an `albert_tf.AlbertConfig`.
+        config: an `albert_tf.AlbertConfig`. One that shares nothing is BERT's.
         classifier_dropout: dropout rate before the head.
         **others: more of its values.
     """
-    from transformers import AlbertConfig
+    from transformers import AlbertConfig, BertConfig
 
     same = (
         *(
@@ -408,7 +425,8 @@ def hugging_face_config(config: Any, classifier_dropout: float, **others: Any) -
         *("intermediate_size", "max_position_embeddings", "initializer_range"),
         *("hidden_dropout_prob", "attention_probs_dropout_prob"),
     )
-    return AlbertConfig(
+    make = BertConfig if config.sharing == "none" else AlbertConfig
+    return make(
         **{name: getattr(config, name) for name in same},
         classifier_dropout_prob=classifier_dropout,
         hidden_act="gelu_new",

@@ -17,7 +17,6 @@ or takes more than 1.3 times the ceiling in fp32 or 2.5 times in bf16.
 """
 
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 
 import command_line
@@ -32,6 +31,7 @@ from benchmarks.harness import (
     check_choices,
     markdown_table,
     median,
+    parse_shapes,
     processor,
     ratio,
     take_turns,
@@ -66,11 +66,7 @@ class PretrainingBenchmarkOptions:
     def __post_init__(self):
         check_choices("precisions", self.precisions, KERAS_POLICIES)
         check_ranges(self)
-        for shape in self.shapes:
-            if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
-                raise FlagError(
-                    f"--shapes: received '{shape}'; expected batch size and length, as in 8x128"
-                )
+        parse_shapes(self.shapes)
 
     def workloads(self) -> Iterator[Workload]:
         """Yields a workload for each precision and shape."""
@@ -78,8 +74,8 @@ class PretrainingBenchmarkOptions:
             self.preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )
         for precision in self.precisions:
-            for shape in self.shapes:
-                yield Workload(config.to_dict(), *map(int, shape.split("x")), precision)
+            for batch_size, length in parse_shapes(self.shapes):
+                yield Workload(config.to_dict(), batch_size, length, precision)
 
 
 def measure(

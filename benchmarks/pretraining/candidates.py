@@ -162,9 +162,10 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
 
 
 def transformers_step(workload: Workload, compiled: bool = False, gathered: bool = False) -> Step:
-    """Returns the step of Hugging Face's `AlbertForPreTraining` in PyTorch: AdamW, both losses.
+    """Returns the step of Hugging Face's model in PyTorch: AdamW, both losses.
 
-    Mixed precision is torch's autocast.
+    The model is `AlbertForPreTraining`, or `BertForPreTraining` if the layers share nothing. Mixed
+    precision is torch's autocast.
 
     Args:
         workload: the step.
@@ -173,10 +174,10 @@ def transformers_step(workload: Workload, compiled: bool = False, gathered: bool
             comes cannot, and the update is one fused operator.
     """
     import torch
-    from transformers import AlbertForPreTraining
+    from transformers import AutoModelForPreTraining
 
     config = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
-    model = AlbertForPreTraining(config).train()
+    model = AutoModelForPreTraining.from_config(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE, fused=gathered)
     batch = workload.batch()
     order_labels = torch.from_numpy(batch["next_sentence_labels"][:, 0]).long()
@@ -207,14 +208,16 @@ def transformers_step(workload: Workload, compiled: bool = False, gathered: bool
 
 
 def _loss_as_it_comes(model, inputs, labels, order_labels):
-    return model(**inputs, labels=labels, sentence_order_label=order_labels).loss
+    is_bert = model.config.model_type == "bert"
+    order = {"next_sentence_label" if is_bert else "sentence_order_label": order_labels}
+    return model(**inputs, labels=labels, **order).loss
 
 
 def gathered_loss(model, inputs, positions, labels, order_labels, weights=None):
-    """Returns the loss of `AlbertForPreTraining` with its head on the masked positions only.
+    """Returns the loss of a model with its masked-LM head on the masked positions only.
 
     Args:
-        model: the `AlbertForPreTraining`.
+        model: an `AlbertForPreTraining` or `BertForPreTraining`.
         inputs: its ids, mask and segments, int64 (B, S).
         positions: the masked positions, int64 (B, M).
         labels: their pieces, int64 (B, M).
@@ -223,9 +226,13 @@ def gathered_loss(model, inputs, positions, labels, order_labels, weights=None):
     """
     import torch
 
-    outputs = model.albert(**inputs)
+    if model.config.model_type == "bert":
+        masked_lm_head, order_head = model.cls.predictions, model.cls.seq_relationship
+    else:
+        masked_lm_head, order_head = model.predictions, model.sop_classifier
+    outputs = model.base_model(**inputs)
     indices = positions[:, :, None].expand(-1, -1, outputs.last_hidden_state.shape[-1])
-    logits = model.predictions(torch.gather(outputs.last_hidden_state, 1, indices))  # (B, M, V)
+    logits = masked_lm_head(torch.gather(outputs.last_hidden_state, 1, indices))  # (B, M, V)
     losses = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1).float(), labels.flatten(), reduction="none"
     )
@@ -233,7 +240,7 @@ def gathered_loss(model, inputs, positions, labels, order_labels, weights=None):
         masked_lm_loss = losses.mean()
     else:
         masked_lm_loss = (losses * weights.flatten()).sum() / weights.sum()
-    order_logits = model.sop_classifier(outputs.pooler_output).float()
+    order_logits = order_head(outputs.pooler_output).float()
     return masked_lm_loss + torch.nn.functional.cross_entropy(order_logits, order_labels)
 
 

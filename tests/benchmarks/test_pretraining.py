@@ -83,15 +83,17 @@ def test_options_are_checked(values, message):
         benchmark.PretrainingBenchmarkOptions(**values)
 
 
-def test_gathered_loss_is_that_of_the_model_as_it_comes():
+@pytest.mark.parametrize("changes", [{}, {"sharing": "none", "embedding_size": 48}])
+def test_gathered_loss_is_that_of_the_model_as_it_comes(changes):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from benchmarks.harness import hugging_face_config, torch_inputs
     from benchmarks.torch_pretraining import _as_it_comes
 
     torch.manual_seed(1)
-    config = hugging_face_config(tiny_config(), classifier_dropout=0.0)
-    model, batch = transformers.AlbertForPreTraining(config).eval(), WORKLOAD.batch()
+    config = hugging_face_config(tiny_config(**changes), classifier_dropout=0.0)
+    model = transformers.AutoModelForPreTraining.from_config(config).eval()
+    batch = WORKLOAD.batch()
     batch["masked_lm_weights"][1, -1] = 0.0  # padding
     gathered = gathered_loss(
         model,
@@ -100,6 +102,12 @@ def test_gathered_loss_is_that_of_the_model_as_it_comes():
         torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
         torch.from_numpy(batch["masked_lm_weights"]),
     )
-    assert gathered.item() == pytest.approx(model(**_as_it_comes(batch)).loss.item(), rel=1e-5)
+    inputs = _as_it_comes(batch)
+    if changes:
+        inputs["next_sentence_label"] = inputs.pop("sentence_order_label")
+    assert type(model).__name__ == ("BertForPreTraining" if changes else "AlbertForPreTraining")
+    assert gathered.item() == pytest.approx(model(**inputs).loss.item(), rel=1e-5)
+    workload = dataclasses.replace(WORKLOAD, config=tiny_config(**changes).to_dict())
     for precision in ("fp32", "bf16"):
-        transformers_step(dataclasses.replace(WORKLOAD, precision=precision), gathered=True)()
+        transformers_step(dataclasses.replace(workload, precision=precision), gathered=True)()
+    transformers_step(workload)()

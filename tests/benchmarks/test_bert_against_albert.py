@@ -1,0 +1,53 @@
+import pytest
+
+from albert_tf.errors import FlagError
+from benchmarks import bert_against_albert as benchmark
+from benchmarks.bert_against_albert import ALBERT, BERT
+from benchmarks.harness import Round
+from benchmarks.pretraining.candidates import OURS, Workload
+from tests.helpers import tiny_config
+
+WORKLOADS = {
+    BERT: Workload(tiny_config(sharing="none", embedding_size=48).to_dict(), 3, 11, "fp32"),
+    ALBERT: Workload(tiny_config().to_dict(), 3, 11, "fp32"),
+}
+
+
+def cells_of(table):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.split("\n")]
+
+
+def test_table_of_given_rounds():
+    rounds = {
+        f"{BERT}, {OURS}": [Round(1.2, 2.4, 900.0), Round(1.5, 2.4, 901.0)],
+        f"{ALBERT}, {OURS}": [Round(1.0, 2.0, 300.0), Round(1.0, 2.0, 301.0)],
+    }
+    _, _, bert, albert = cells_of(benchmark.table(WORKLOADS, rounds))
+    # 4 bytes for each parameter of the block, which BERT has five times; the rest is the same but for E.
+    assert bert == ["BERT, albert_tf", "0.1M", "1,350", "1.35", "2,400", "901", "0.4"]
+    assert albert == ["ALBERT, albert_tf", "0.0M", "1,000", "1.00", "2,000", "301", "0.1"]
+
+
+def test_models_of_the_large_size():
+    options = benchmark.BertAgainstAlbertOptions(precisions=("bf16",), shapes=("4x128", "1x512"))
+    pairs = list(options.workloads())
+    assert [str(pair[BERT]) for pair in pairs] == ["bf16, 4 x 128", "bf16, 1 x 512"]
+    configs = [pairs[0][model].albert_config for model in (BERT, ALBERT)]
+    assert [config.sharing for config in configs] == ["none", "all"]
+    assert [config.embedding_size for config in configs] == [1024, 128]
+    assert [config.num_hidden_layers for config in configs] == [24, 24]
+    assert [config.hidden_dropout_prob for config in configs] == [0.0, 0.0]
+    with pytest.raises(FlagError, match="--shapes: received '4'"):
+        benchmark.BertAgainstAlbertOptions(shapes=("4",))
+
+
+@pytest.mark.slow
+def test_both_models_are_timed():
+    results = benchmark.measure(WORKLOADS, [OURS], rounds=2, steps=1)
+    assert {name: len(rounds) for name, rounds in results.items()} == {
+        f"{BERT}, {OURS}": 2,
+        f"{ALBERT}, {OURS}": 2,
+    }
+    assert all(
+        one.seconds > 0 and one.peak_mib > 50 for rounds in results.values() for one in rounds
+    )
