@@ -6,7 +6,7 @@ F feed-forward, L layers, M masked positions, C choices.
 
 Public names are imported when they are first used: TensorFlow and Keras take seconds to import, and
 tokenizing, or making pre-training data, needs neither. To read a `.keras` file, Keras has to know the
-classes in it, so import them first, e.g. `from albert_tf import AlbertEncoder`.
+classes in it: import the model's first, e.g. `from albert_tf import AlbertEncoder`.
 """
 
 import importlib
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig
     from albert_tf.conversion import load_checkpoint, read_config
+    from albert_tf.data.fine_tuning.preprocessor import Preprocessor
     from albert_tf.evaluation.masked_lm import fill_mask, score_sentences
     from albert_tf.models import (
         AlbertClassifier,
@@ -38,6 +39,7 @@ __all__ = [
     "AlbertSpanLabeler",
     "AlbertTokenizer",
     "Lamb",
+    "Preprocessor",
     "WordPieceTokenizer",
     "fill_mask",
     "load_checkpoint",
@@ -45,12 +47,14 @@ __all__ = [
     "score_sentences",
 ]
 
-# Where they are. The first two need no TensorFlow.
+# Where they are. The first two need no TensorFlow. Models come after the other classes of `.keras`
+# files, so that whoever imports a model can load these files.
 _MODULES = (
     "config",
     "tokenization",
-    "models",
     "optimization",
+    "data.fine_tuning.preprocessor",
+    "models",
     "conversion",
     "evaluation.masked_lm",
 )

@@ -1,5 +1,6 @@
 """Runs an exported model in place of the model that it was made of."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.export.ids_model import INPUTS
+from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 Batch = Mapping[str, tf.Tensor]
 
@@ -28,6 +30,7 @@ class ExportedModel:
     ):
         if not tf.saved_model.contains_saved_model(saved_model_dir):
             raise InputError(f"{saved_model_dir}: holds no SavedModel; expected a version's folder")
+        _import_operators(saved_model_dir)
         try:
             self._loaded = tf.saved_model.load(saved_model_dir)
         except Exception as error:  # a damaged file can raise anything, e.g. IndexError
@@ -49,3 +52,10 @@ class ExportedModel:
             training: ignored; an exported model does not train.
         """
         return self._read_outputs(self._predict(**{name: batch[name] for name in INPUTS}))
+
+
+def _import_operators(saved_model_dir: str) -> None:
+    """Registers the operators of TensorFlow Text if the model is a text model, which alone needs them."""
+    graph = files.read_bytes(os.path.join(saved_model_dir, "saved_model.pb"))
+    if b"graph_tokenizer" in graph:
+        import_tensorflow_text()

@@ -10,6 +10,7 @@ say what the inputs are called and knows no masked LM; here both are as in Tenso
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
@@ -17,10 +18,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
+from albert_tf.data.fine_tuning.graph_packing import pack_inputs
 from albert_tf.export import version_folders
 from albert_tf.export.checks import check_ids, check_positions, check_shapes
 from albert_tf.export.ids_model import INPUTS
-from albert_tf.export.text_models import pack_inputs
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
@@ -81,15 +82,16 @@ def write_reusable(
         StoppedError: the file system refuses.
     """
     config = getattr(model, "encoder", model).config
-    config_asset = {CONFIG_FILE: version_folders.json_asset(config.to_dict())}
+    attributes = ["config_file"]
+    assets = {CONFIG_FILE: version_folders.json_asset(config.to_dict())}
+    if tokenizer is not None:
+        attributes.append(_vocabulary_asset(tokenizer))
+        assets[os.path.basename(tokenizer.vocabulary_file)] = tokenizer.vocabulary
     with (
-        version_folders.asset_files(config_asset) as (path,),
+        version_folders.asset_files(assets) as asset_paths,
         version_folders.write_version(paths) as incomplete,
     ):
-        assets = {"config_file": path}
-        if tokenizer is not None:
-            assets[_vocabulary_asset(tokenizer)] = tokenizer.vocabulary_file
-        encoder = ReusableEncoder(model, assets)
+        encoder = ReusableEncoder(model, dict(zip(attributes, asset_paths, strict=True)))
         modules = {"encoder": (encoder, encoder.serve)}
         if "preprocessor" in paths:
             preprocessor = Preprocessor(tokenizer, config.max_position_embeddings)

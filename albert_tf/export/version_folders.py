@@ -5,7 +5,6 @@ the config of the encoder, the vocabulary and what else describes the model.
 """
 
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
 
 # File name -> content.
@@ -60,18 +58,8 @@ def _latest_version(directory: str) -> int:
 
 
 def encoder_assets(config: AlbertConfig, tokenizer: Tokenizer) -> Assets:
-    """Returns the config and the vocabulary, under the names that trained folders use.
-
-    Raises:
-        InputError: the vocabulary's file cannot be read, or has changed since the tokenizer was made.
-    """
-    vocabulary = files.read_bytes(tokenizer.vocabulary_file)
-    if hashlib.sha256(vocabulary).hexdigest() != tokenizer.vocabulary_sha256:
-        raise InputError(
-            f"{tokenizer.vocabulary_file}: has changed since it was read; expected the file with the "
-            f"SHA-256 {tokenizer.vocabulary_sha256}"
-        )
-    return {CONFIG_FILE: json_asset(config.to_dict()), tokenizer.file_name: vocabulary}
+    """Returns the config and the vocabulary, under the names that trained folders use."""
+    return {CONFIG_FILE: json_asset(config.to_dict()), tokenizer.file_name: tokenizer.vocabulary}
 
 
 def lines_asset(lines: Sequence[str]) -> bytes:

@@ -166,7 +166,7 @@ def _tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
         contents = hugging_face_files(tokenizer, max_length)
     except InputError as error:
         print(f"no tokenizer.json: {error}")
-        return {vocabulary_name(tokenizer): files.read_bytes(tokenizer.vocabulary_file)}
+        return {vocabulary_name(tokenizer): tokenizer.vocabulary}
     print(check_hugging_face_files(contents, tokenizer))
     return contents
 
@@ -252,8 +252,7 @@ def _contents(companions: Companions) -> dict[str, bytes]:
     """Returns the files next to a checkpoint, name -> content."""
     contents = {CONFIG_FILE: files.to_json(companions.config.to_dict()).encode()}
     if tokenizer := companions.tokenizer:
-        name = vocabulary_name(tokenizer)
-        contents[name] = files.read_bytes(tokenizer.vocabulary_file)
+        contents[vocabulary_name(tokenizer)] = tokenizer.vocabulary
     if companions.head:
         contents[LABEL_METADATA_FILE] = files.to_json(dataclasses.asdict(companions.head)).encode()
     return contents

@@ -1,7 +1,7 @@
 """Tokenizers with SentencePiece and WordPiece vocabularies, and training of the former.
 
 `albert_tf.tokenization.in_graph` has the tokenizers as TensorFlow operations. It is not imported here:
-tensorflow_text takes seconds to import, and only an export needs it.
+TensorFlow takes seconds to import.
 """
 
 from albert_tf.tokenization.interface import Tokenizer

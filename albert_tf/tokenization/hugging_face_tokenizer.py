@@ -87,7 +87,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
         **{f"{role}_token": name for role, name in names._asdict().items()},
     }
     return {
-        vocabulary_name(tokenizer): files.read_bytes(tokenizer.vocabulary_file),
+        vocabulary_name(tokenizer): tokenizer.vocabulary,
         _TOKENIZER_FILE: json.dumps(content, ensure_ascii=False).encode(),
         TOKENIZER_CONFIG_FILE: files.to_json(config).encode(),
     }

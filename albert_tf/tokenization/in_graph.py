@@ -5,12 +5,12 @@ serves the model: all tables come from the Python that exports it.
 """
 
 import functools
+import types
 import unicodedata
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization.character_classes import classify_characters
@@ -35,6 +35,25 @@ from albert_tf.tokenization.wordpiece_tokenizer import (
 )
 
 _MAX_BYTES_PER_CHARACTER = 4
+
+
+def import_tensorflow_text() -> types.ModuleType:
+    """Imports TensorFlow Text, which registers its operators.
+
+    It takes seconds, and there is no wheel for some platforms, so it is imported when it is needed.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import tensorflow_text
+    except ImportError as error:
+        version = ".".join(tf.__version__.split(".")[:2])
+        raise InputError(
+            "tokenizing in a TensorFlow graph needs TensorFlow Text, which cannot be imported "
+            f"({error}): pip install 'tensorflow-text=={version}.*'"
+        ) from error
+    return tensorflow_text
 
 
 class GraphTokenizer(Protocol):
@@ -96,7 +115,7 @@ class GraphAlbertTokenizer(tf.Module):
         super().__init__()
         classes = classify_characters(tokenizer.serialized_model, tokenizer.lower_case)
         self._normalize = GraphNormalizer(tokenizer.lower_case, classes)
-        self._sentencepiece = tf_text.SentencepieceTokenizer(
+        self._sentencepiece = import_tensorflow_text().SentencepieceTokenizer(
             model=tokenizer.serialized_model, out_type=tf.int32
         )
         self._digit_commas = Replacements(tokenizer.digit_comma_splits)
@@ -181,7 +200,7 @@ class GraphWordPieceTokenizer(tf.Module):
         self._characters = Replacements(_clean_characters(tokenizer.lower_case))
         self._words = _word_pattern()
         try:
-            self._wordpiece = tf_text.FastWordpieceTokenizer(
+            self._wordpiece = import_tensorflow_text().FastWordpieceTokenizer(
                 vocab=tokenizer.pieces,
                 suffix_indicator=CONTINUATION_MARK,
                 max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER,

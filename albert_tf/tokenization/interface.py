@@ -17,8 +17,9 @@ class Tokenizer(Protocol):
     Attributes:
         file_name: name of a copy of the vocabulary.
         vocabulary_file: the file that the vocabulary was read from.
-        vocabulary_sha256: hexadecimal SHA-256 of that file as it was read. Vocabularies with equal sums
-            and equal `lower_case` give equal ids.
+        vocabulary: content of that file as it was read.
+        vocabulary_sha256: its hexadecimal SHA-256. Vocabularies with equal sums and equal `lower_case`
+            give equal ids.
         lower_case: whether text is lower-cased before it is split.
         pieces: the V pieces; a piece's index is its id.
         pad_id: id of the padding piece.
@@ -34,6 +35,7 @@ class Tokenizer(Protocol):
 
     file_name: ClassVar[str]
     vocabulary_file: str
+    vocabulary: bytes
     vocabulary_sha256: str
     lower_case: bool
     pieces: list[str]

@@ -61,9 +61,9 @@ class AlbertTokenizer:
     ):
         self.vocabulary_file = model_file
         self.lower_case = lower_case
-        model = files.read_bytes(model_file)
-        self.vocabulary_sha256 = hashlib.sha256(model).hexdigest()
-        self._processor = _load_processor(model, model_file)
+        self.vocabulary = files.read_bytes(model_file)
+        self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
+        self._processor = _load_processor(self.vocabulary, model_file)
         self.pieces = _read_pieces(self._processor, model_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file

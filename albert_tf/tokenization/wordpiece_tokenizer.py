@@ -51,9 +51,9 @@ class WordPieceTokenizer:
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file
         self.lower_case = lower_case
-        content = files.read_bytes(vocab_file)
-        self.vocabulary_sha256 = hashlib.sha256(content).hexdigest()
-        self._ids = _number_pieces(content, vocab_file)
+        self.vocabulary = files.read_bytes(vocab_file)
+        self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
+        self._ids = _number_pieces(self.vocabulary, vocab_file)
         self.pieces = list(self._ids)
         special_ids = find_special_ids(self.pieces, WORDPIECE, vocab_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = special_ids

@@ -1,7 +1,7 @@
 """How one or two texts share a sequence: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
 
-The rules take numbers or, with `minimum=tf.minimum` and `maximum=tf.maximum`, tensors: exported graphs
-apply the same ones.
+The rules take numbers or, with `minimum=tf.minimum` and `maximum=tf.maximum`, tensors: `graph_packing`
+applies the same ones.
 """
 
 from collections.abc import Callable

@@ -220,9 +220,8 @@ class _Run:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
             # So that prediction needs the folder alone.
-            vocabulary = files.read_bytes(task.tokenizer.vocabulary_file)
             copy = os.path.join(options.output_dir, task.tokenizer.file_name)
-            files.write_bytes(copy, vocabulary)
+            files.write_bytes(copy, task.tokenizer.vocabulary)
             task.write_label_metadata()
             self._warn_of_sizes()
             self._train_until_done()

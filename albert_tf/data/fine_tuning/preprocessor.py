@@ -1,0 +1,186 @@
+"""The Keras layer that turns texts into the inputs of a model."""
+
+import base64
+import os
+import tempfile
+from typing import Any, Literal, get_args
+
+import keras
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.fine_tuning.graph_packing import pack_inputs
+from albert_tf.data.fine_tuning.packing import check_max_seq_length
+from albert_tf.errors import ArgumentError, InputError
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
+from albert_tf.tokenization.in_graph import make_graph_tokenizer
+
+Padding = Literal["longest", "max_length"]
+
+_TOKENIZERS = {each.__name__: each for each in (AlbertTokenizer, WordPieceTokenizer)}
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Preprocessor(keras.layers.Layer):
+    """Maps texts, or pairs of texts, to the inputs of a model.
+
+    A text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]`. A single text keeps its front. In a
+    pair the longer text is truncated, or the second if both are equally long. An empty second text makes
+    no pair. The ids are those of fine-tuning and of exported text models.
+
+    The layer takes Python strings and string tensors, works in `tf.data.Dataset.map` and in saved models,
+    and keeps its vocabulary in `.keras` files. It needs TensorFlow Text.
+
+    Args:
+        tokenizer: an `AlbertTokenizer` or a `WordPieceTokenizer`.
+        max_seq_length: maximum number of tokens, special tokens included; at least 5.
+        padding: `longest` pads to the longest text of the batch, `max_length` to `max_seq_length`, which
+            single texts need before `tf.data.Dataset.batch`.
+
+    Raises:
+        InputError: an argument is not as expected, or TensorFlow Text is not installed.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_seq_length: int,
+        padding: Padding = "longest",
+        name: str = "preprocessor",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        if not isinstance(tokenizer, tuple(_TOKENIZERS.values())):
+            raise ArgumentError(
+                f"tokenizer: expected an {' or a '.join(_TOKENIZERS)}; "
+                f"received {type(tokenizer).__name__}"
+            )
+        check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
+        if padding not in get_args(Padding):
+            raise ArgumentError(f"padding={padding!r}: expected {' or '.join(get_args(Padding))}")
+        # Config
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+        self.padding = padding
+
+        # Strings are no input of XLA.
+        self.supports_jit = False
+        self.graph_tokenizer = make_graph_tokenizer(tokenizer)
+
+    @tf.autograph.experimental.do_not_convert
+    def __call__(self, text_a, text_b=None, **kwargs):
+        """Checks the texts and calls the layer.
+
+        Raises:
+            InputError: they are not strings, or there are more of one kind than of the other.
+        """
+        texts = [_as_strings("text_a", text_a)]
+        if text_b is not None:
+            texts.append(_as_strings("text_b", text_b))
+            _check_same_shape(*texts)
+        return super().__call__(*texts, **kwargs)
+
+    def call(self, text_a, text_b=None):
+        """Maps texts to ids.
+
+        Args:
+            text_a: strings (B,), or a single string (); malformed UTF-8 becomes U+FFFD.
+            text_b: as many second texts; None if there are no pairs.
+
+        Returns:
+            `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), of a
+            single text (S,).
+        """
+        is_batch = len(text_a.shape) == 1
+        ids = [
+            self.graph_tokenizer(tf.reshape(text, [-1]), max_ids=self.max_seq_length)
+            for text in (text_a, text_b)
+            if text is not None
+        ]
+        inputs = pack_inputs(
+            ids[0],
+            ids[1] if text_b is not None else None,
+            self.tokenizer.cls_id,
+            self.tokenizer.sep_id,
+            self.max_seq_length,
+        )
+        if self.padding == "max_length":
+            missing = self.max_seq_length - tf.shape(inputs["input_ids"])[1]
+            inputs = {
+                name: tf.ensure_shape(
+                    tf.pad(ids, [[0, 0], [0, missing]]), (None, self.max_seq_length)
+                )
+                for name, ids in inputs.items()
+            }
+        return inputs if is_batch else {name: ids[0] for name, ids in inputs.items()}
+
+    def compute_output_spec(self, text_a, text_b=None):
+        """Returns the shapes and dtypes of `call`."""
+        length = self.max_seq_length if self.padding == "max_length" else None
+        return {
+            name: keras.KerasTensor((*text_a.shape, length), "int32")
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor, with the content of the vocabulary."""
+        return {
+            **super().get_config(),
+            "tokenizer": {
+                "class_name": type(self.tokenizer).__name__,
+                "vocabulary": base64.b64encode(self.tokenizer.vocabulary).decode(),
+                "lower_case": self.tokenizer.lower_case,
+            },
+            "max_seq_length": self.max_seq_length,
+            "padding": self.padding,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Creates the layer from `get_config`."""
+        return cls(**{**config, "tokenizer": _restore_tokenizer(**config["tokenizer"])})
+
+
+def _restore_tokenizer(class_name: str, vocabulary: str, lower_case: bool) -> Tokenizer:
+    tokenizer_class = _TOKENIZERS[class_name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, tokenizer_class.file_name)
+        files.write_bytes(path, base64.b64decode(vocabulary))
+        return tokenizer_class(path, lower_case)
+
+
+def _as_strings(name: str, texts) -> tf.Tensor | keras.KerasTensor:
+    """Returns texts as a string tensor () or (B,)."""
+    if not isinstance(texts, keras.KerasTensor | tf.Tensor):
+        try:
+            texts = tf.convert_to_tensor(texts, tf.string)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"Preprocessor: {name}: expected strings; received {_describe(texts)}"
+            ) from error
+    if texts.dtype not in ("string", tf.string) or len(texts.shape) > 1:
+        dtype = getattr(texts.dtype, "name", texts.dtype)
+        raise InputError(
+            f"Preprocessor: {name}: expected strings, (B,) or (); received {dtype} {texts.shape}"
+        )
+    return texts
+
+
+def _describe(texts) -> str:
+    if isinstance(texts, list | tuple):
+        for index, text in enumerate(texts):
+            if not isinstance(text, str | bytes):
+                return f"{type(text).__name__} at index {index}"
+            if isinstance(text, str) and any("\ud800" <= char <= "\udfff" for char in text):
+                return f"a surrogate, which is no character, at index {index}"
+    return type(texts).__name__
+
+
+def _check_same_shape(text_a: tf.Tensor, text_b: tf.Tensor) -> None:
+    sizes = tuple(text_a.shape), tuple(text_b.shape)
+    if len(sizes[0]) != len(sizes[1]) or any(
+        None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)
+    ):
+        raise InputError(
+            f"Preprocessor: expected as many text_b as text_a; received {sizes[1]} and {sizes[0]}"
+        )
