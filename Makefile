@@ -18,7 +18,8 @@ test-parity: .venv-parity/installed
 	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
 		tests/conversion/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py \
 		tests/benchmarks/test_pretraining.py tests/benchmarks/test_pretraining_curves.py \
-		tests/models/test_base_model.py tests/export/test_openvino.py tests/benchmarks/test_serving.py
+		tests/evaluation/test_masked_lm.py tests/models/test_base_model.py \
+		tests/export/test_openvino.py tests/benchmarks/test_serving.py
 
 test-hub: .venv-hub/installed
 	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py tests/export/test_tensorflow_hub.py

@@ -14,6 +14,8 @@ from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
 
 _SPECIAL_PIECES = 2  # [CLS] and [SEP]
+# Tracing the model takes about as long as this many batches.
+_EAGER_BATCHES = 2
 _SECONDS_WITHOUT_PROGRESS = 10.0
 
 
@@ -69,15 +71,16 @@ def score_sentences(
         logits = model(inputs, training=False)["masked_lm_logits"][:, 0]  # (B, V)
         return tf.gather(tf.nn.log_softmax(logits), pieces, batch_dims=1)  # (B,)
 
-    rows = tf.TensorSpec((None, None), tf.int32)
-    specs = {"input_ids": rows, "input_mask": rows, "masked_lm_positions": rows}
-    predict = tf.function(
-        log_probabilities, (specs, tf.TensorSpec((None,), tf.int32)), autograph=False
-    )
+    total = sum(map(len, ids_of))
+    predict = log_probabilities
+    if total > _EAGER_BATCHES * batch_size:
+        rows = tf.TensorSpec((None, None), tf.int32)
+        specs = {"input_ids": rows, "input_mask": rows, "masked_lm_positions": rows}
+        signature = (specs, tf.TensorSpec((None,), tf.int32))
+        predict = tf.function(log_probabilities, signature, autograph=False)
     by_length = sorted(range(len(ids_of)), key=lambda number: len(ids_of[number]))
     copies = ((number, masked) for number in by_length for masked in range(len(ids_of[number])))
     scores = np.zeros(len(ids_of))
-    total = sum(map(len, ids_of))
     with Progress("scoring", "pieces", total, delay=_SECONDS_WITHOUT_PROGRESS) as progress:
         while batch := list(itertools.islice(copies, batch_size)):
             pieces = np.array([ids_of[number][masked] for number, masked in batch])

@@ -44,26 +44,29 @@ _TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConversionOptions:
-    """The options of `convert_checkpoint.py`."""
+class CheckpointOptions:
+    """A checkpoint, and the files that describe it."""
 
-    init_checkpoint: str = option(
-        "Checkpoint to convert, or a folder with one. Its format is detected."
-    )
+    init_checkpoint: str = option("Checkpoint, or a folder with one. Its format is detected.")
     albert_config_file: str | None = option(
         "JSON file with the config of its model. Default: the one next to the checkpoint.", None
     )
     spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary, which is copied to the output. Default: the one next "
-        "to the checkpoint, if any.",
+        "SentencePiece model of the vocabulary. Default: the one next to the checkpoint, if any.",
         None,
     )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_lower_case: bool | None = option(
-        "Whether the written tokenizer lower-cases text. Default: as in the folder of the checkpoint, "
+        "Whether the tokenizer lower-cases text. Default: as in the folder of the checkpoint, "
         "otherwise true.",
         None,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConversionOptions(CheckpointOptions):
+    """The options of `convert_checkpoint.py`."""
+
     output_checkpoint: str | None = option(
         "Prefix of the checkpoint to write; the folder with --to=hugging_face or saved_model.",
         None,
@@ -97,7 +100,7 @@ def run(options: ConversionOptions) -> LoadReport:
     """
     files.check_addresses(to_json_dict(options))
     target, output = TARGETS[options.to], options.output_checkpoint
-    found = _find_companions(options)
+    found = find_companions(options)
     model, report = load_model(found.config, options.init_checkpoint)
     if options.from_ not in (None, report.format_name):
         raise InputError(
@@ -127,7 +130,7 @@ def run(options: ConversionOptions) -> LoadReport:
     return report
 
 
-def _find_companions(options: ConversionOptions) -> Companions:
+def find_companions(options: CheckpointOptions) -> Companions:
     """Returns the config and the tokenizer, if any, from the flags or from next to the checkpoint.
 
     Raises:

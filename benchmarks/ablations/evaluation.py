@@ -8,10 +8,7 @@ A process of its own, as each model's graphs take memory:
 
 import collections
 import dataclasses
-import gzip
-import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import command_line
@@ -24,8 +21,10 @@ with command_line.quiet_start():
     import albert_tf
     from albert_tf import files
     from albert_tf.data.record_spec import pretraining_record
-from albert_tf.options import option
-from benchmarks.ablations.arms import PAIRS
+    from albert_tf.options import option
+    from benchmarks.ablations.arms import PAIRS
+    from benchmarks.blimp import judge_pairs, read_pairs
+    from benchmarks.layer_similarity import mean_changes, sum_changes
 
 _BATCH_SIZE = 64
 
@@ -73,18 +72,11 @@ class Model:
         ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
         correct = tf.cast(tf.argmax(logits, -1, ids.dtype) == ids, tf.float32)
-        _, hidden = encoder.embedding(batch["input_ids"], batch["segment_ids"])
-        states = tf.stack([hidden, *encoded["encoder_outputs"]])  # (L + 1, B, S, H)
-        tokens = tf.cast(batch["input_mask"], tf.float32)
-        cosines = tf.reduce_sum(_normalize(states[1:]) * _normalize(states[:-1]), -1)
         outputs = {
             "count": tf.reduce_sum(weights),
             "loss": tf.reduce_sum(weights * losses),
             "correct": tf.reduce_sum(weights * correct),
-            "tokens": tf.reduce_sum(tokens),
-            # (L,)
-            "distance": tf.reduce_sum(tokens * tf.norm(states[1:] - states[:-1], axis=-1), (1, 2)),
-            "angle": tf.reduce_sum(tokens * tf.acos(tf.clip_by_value(cosines, -1, 1)), (1, 2)),
+            **sum_changes(encoder, batch, encoded["encoder_outputs"]),
             "labels": batch["next_sentence_labels"][:, 0],
             "pooled": encoded["pooled_output"],
         }
@@ -94,20 +86,17 @@ class Model:
         return outputs
 
 
-def _normalize(states: tf.Tensor) -> tf.Tensor:
-    return tf.math.l2_normalize(states, axis=-1)
-
-
 def evaluate(options: EvaluationOptions) -> dict[str, Any]:
     """Returns the metrics of a model."""
     model = Model(options.model_dir, options.objective)
     own = _predict(model, options, f"held_out-{options.objective}", options.eval_sequences)
+    changes = mean_changes(own)
     metrics: dict[str, Any] = {
         "parameters": model.pretrainer.encoder.count_params(),
         "masked_lm_loss": float(own["loss"] / own["count"]),
         "masked_lm_accuracy": float(own["correct"] / own["count"]),
-        "layer_distances": (own["distance"] / own["tokens"]).tolist(),
-        "layer_degrees": np.degrees(own["angle"] / own["tokens"]).tolist(),
+        "layer_distances": changes.distances.tolist(),
+        "layer_degrees": changes.degrees.tolist(),
     }
     for name in PAIRS:
         if name == options.objective:
@@ -118,7 +107,9 @@ def evaluate(options: EvaluationOptions) -> dict[str, Any]:
             probe = LogisticRegression(max_iter=1000).fit(train["pooled"], train["labels"])
             metrics[f"{name}_accuracy"] = probe.score(held_out["pooled"], held_out["labels"])
     if options.blimp_file:
-        metrics["blimp"] = _score_blimp(model, options)
+        pairs = read_pairs([options.blimp_file], options.blimp_pairs)
+        tokenizer = albert_tf.AlbertTokenizer(options.spm_model_file)
+        metrics["blimp"] = float(judge_pairs(model.pretrainer, tokenizer, pairs).mean())
     return metrics
 
 
@@ -138,25 +129,6 @@ def _predict(
         name: np.concatenate(outputs) if name in rows else np.sum(outputs, axis=0)
         for name, outputs in collected.items()
     }
-
-
-def _score_blimp(model: Model, options: EvaluationOptions) -> float:
-    """Returns the share of pairs whose good sentence has the higher score; ties count as wrong."""
-    pairs = list(read_blimp(options.blimp_file, options.blimp_pairs))
-    tokenizer = albert_tf.AlbertTokenizer(options.spm_model_file)
-    texts = [text for pair in pairs for text in pair]
-    scores = albert_tf.score_sentences(model.pretrainer, tokenizer, texts).reshape(-1, 2)
-    return float(np.mean(scores[:, 0] > scores[:, 1]))
-
-
-def read_blimp(path: str, pairs: int) -> Iterator[tuple[str, str]]:
-    """Yields the good and the bad sentence of the first pairs of each paradigm."""
-    seen = collections.Counter()
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for line in map(json.loads, file):
-            seen[line["UID"]] += 1
-            if seen[line["UID"]] <= pairs:
-                yield line["sentence_good"], line["sentence_bad"]
 
 
 def _main(options: EvaluationOptions) -> None:

@@ -177,23 +177,22 @@ class Report:
 
     def draw_layers(self, path: pathlib.Path) -> bool:
         """Draws figure 1; returns whether there is anything to draw."""
-        from matplotlib.figure import Figure
-
         lines = {arm: self._good_lines(arm) for arm in FIGURE_1}
         if not all(lines.values()):
             return False
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
-        panels = {"layer_distances": "L2 distance", "layer_degrees": "angle in degrees"}
-        for axes, (name, title) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-            for arm, of_arm in lines.items():
-                means = np.mean([line[name] for line in of_arm], axis=0)
-                axes.plot(range(1, 1 + len(means)), means, ".-", label=arm)
-            axes.set(title=f"{title} of a layer's input and output", xlabel="layer")
-            axes.set_ylim(bottom=0)
-            axes.grid(alpha=0.3)
-            axes.legend()
+        from benchmarks import layer_similarity  # imports TensorFlow
+
+        def mean(name: str, of_arm: Sequence[Line]) -> np.ndarray:
+            return np.mean([line[name] for line in of_arm], axis=0)
+
+        changes = {
+            arm: layer_similarity.LayerChanges(
+                mean("layer_distances", of_arm), mean("layer_degrees", of_arm)
+            )
+            for arm, of_arm in lines.items()
+        }
         path.parent.mkdir(exist_ok=True)
-        figure.savefig(path, format="png", dpi=80)
+        layer_similarity.draw(changes, str(path))
         return True
 
 
