@@ -26,7 +26,11 @@ if TYPE_CHECKING:
         AlbertSpanLabeler,
     )
     from albert_tf.optimization import AdamWeightDecay, Lamb
+    from albert_tf.tasks.loading import load
     from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
+
+# pyproject.toml reads it.
+__version__ = "0.1.0"
 
 __all__ = [
     "AdamWeightDecay",
@@ -42,6 +46,7 @@ __all__ = [
     "Preprocessor",
     "WordPieceTokenizer",
     "fill_mask",
+    "load",
     "load_checkpoint",
     "read_config",
     "score_sentences",
@@ -57,6 +62,7 @@ _MODULES = (
     "models",
     "conversion",
     "evaluation.masked_lm",
+    "tasks.loading",
 )
 
 

@@ -34,12 +34,18 @@ class ScoredAnswer(NamedTuple):
         probability: probability among the answers of the list.
         start_log_prob: logit or log-probability of the start.
         end_log_prob: logit or log-probability of the end.
+        start: its first character in the passage; 0 if there is no answer. Not in the file.
     """
 
     text: str
     probability: float
     start_log_prob: float
     end_log_prob: float
+    start: int = 0
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Returns the entry of the file."""
+        return {name: value for name, value in self._asdict().items() if name != "start"}
 
 
 # The original's answer if no span is valid. In SQuAD 1.1 an empty answer is never right.
@@ -108,27 +114,27 @@ def _rank_spans(spans: ScoredSpans) -> np.ndarray:
 
 def _best_texts(
     context: str, spans: ScoredSpans, ranked: np.ndarray, count: int
-) -> list[tuple[str, float, float]]:
-    """Returns (text, start score, end score) of the best spans of a question with different texts."""
-    best: dict[str, tuple[str, float, float]] = {}
+) -> list[tuple[str, float, float, int]]:
+    """Returns text, start score, end score and start of a question's best spans with different texts."""
+    best: dict[str, tuple[str, float, float, int]] = {}
     columns = (spans.start_offsets, spans.end_offsets, spans.start_scores, spans.end_scores)
     for start, end, *scores in zip(*(column[ranked].tolist() for column in columns), strict=True):
         text = context[start:end].strip()
         if text not in best:
-            best[text] = (text, *scores)
+            best[text] = (text, *scores, context.find(text, start))
             if len(best) == count:
                 break
     return list(best.values())
 
 
-def _with_probabilities(best: Sequence[tuple[str, float, float]]) -> list[ScoredAnswer]:
+def _with_probabilities(best: Sequence[tuple[str, float, float, int]]) -> list[ScoredAnswer]:
     """Adds the softmax of the sums of start and end scores, of which the first is the highest."""
-    totals = [start + end for _, start, end in best]
+    totals = [start + end for _, start, end, _ in best]
     weights = [math.exp(total - totals[0]) for total in totals]
     whole = sum(weights)
     return [
-        ScoredAnswer(text, weight / whole, start, end)
-        for (text, start, end), weight in zip(best, weights, strict=True)
+        ScoredAnswer(text, weight / whole, *others)
+        for (text, *others), weight in zip(best, weights, strict=True)
     ]
 
 
@@ -187,7 +193,7 @@ def write_answers(output_dir: str, answers: Answers, null_threshold: float | Non
     """
     contents: dict[str, Any] = {
         NBEST_FILE: {
-            name: [answer._asdict() for answer in best] for name, best in answers.nbest.items()
+            name: [answer.to_json_dict() for answer in best] for name, best in answers.nbest.items()
         },
         PREDICTIONS_FILE: answers.predictions(),
     }

@@ -32,7 +32,7 @@ def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
     directories = {name: os.path.join(export_dir, name) for name in names}
     for directory in directories.values():
         files.make_directory(directory)
-    version = str(1 + max(map(_latest_version, directories.values())))
+    version = str(1 + max(map(latest_version, directories.values())))
     return {name: os.path.join(directory, version) for name, directory in directories.items()}
 
 
@@ -52,7 +52,10 @@ def write_version(paths: Mapping[str, str]) -> Iterator[dict[str, str]]:
         }
 
 
-def _latest_version(directory: str) -> int:
+def latest_version(directory: str) -> int:
+    """Returns the greatest version of a model's folder; 0 if there is none."""
+    if not tf.io.gfile.isdir(directory):
+        return 0
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
     return max((int(name) for name in names if name.isdigit()), default=0)
 

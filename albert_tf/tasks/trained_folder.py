@@ -7,12 +7,13 @@ encoder's config and the vocabulary they are all that evaluation, prediction and
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import __version__, files
 from albert_tf.config import CONFIG_FILE
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.data.fine_tuning.tsv import Labels, Scores
@@ -23,6 +24,8 @@ from albert_tf.training.plan import BEST_DIR
 OPTIONS_FILE = "run_options.json"
 # A key of that file beside the options: SHA-256 of the vocabulary.
 VOCABULARY_SHA256 = "vocabulary_sha256"
+# Another one: version of this package.
+VERSION = "albert_tf_version"
 LABEL_METADATA_FILE = "task.json"
 
 # The former name of the run options, which is also that of a file in Hugging Face folders.
@@ -106,17 +109,29 @@ def read_options(path: str) -> Mapping[str, Any]:
     """Returns the options that a run wrote.
 
     Raises:
-        InputError: the file cannot be read or does not hold an object.
+        InputError: the file cannot be read, does not hold an object, or was written by a newer version
+            of this package.
     """
     options = files.read_json(path)
     if not isinstance(options, Mapping):
         raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
+    written_by = str(options.get(VERSION, "0"))
+    if _as_numbers(written_by) > _as_numbers(__version__):
+        raise InputError(
+            f"{path}: written by albert_tf {written_by}, which is newer than this one, {__version__}: "
+            "pip install --upgrade albert-tf"
+        )
     return options
+
+
+def _as_numbers(version: str) -> list[int]:
+    """Returns the numbers of a version, to compare with others."""
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def write_options(folder: str, options: Mapping[str, Any]) -> None:
     """Writes the options of a run, and removes a file of the former name that holds run options."""
-    files.write_json(os.path.join(folder, OPTIONS_FILE), options)
+    files.write_json(os.path.join(folder, OPTIONS_FILE), {**options, VERSION: __version__})
     old_path = os.path.join(folder, _OLD_OPTIONS_FILE)
     with contextlib.suppress(InputError):
         if tf.io.gfile.exists(old_path) and _ANY_OPTION in read_options(old_path):

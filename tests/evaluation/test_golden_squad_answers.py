@@ -76,7 +76,7 @@ def answer(name, setting, find_spans):
 def assert_same_nbest(answers, expected):
     assert answers.nbest.keys() == expected.keys()
     for name, entries in expected.items():
-        ours = [entry._asdict() for entry in answers.nbest[name]]
+        ours = [entry.to_json_dict() for entry in answers.nbest[name]]
         for received, entry in zip(ours, entries, strict=True):
             assert received.pop("text") == entry.pop("text")
             assert received == pytest.approx(entry, rel=1e-6)

@@ -54,7 +54,9 @@ def test_answers_are_different_parts_of_the_passage():
     assert [answer.text for answer in answers.nbest["first"]] == ["Ab", "Éf", "d"]
     assert [answer.text for answer in answers.nbest["third"]] == ["x"]
     # The better of the two equal texts is kept.
-    assert answers.nbest["first"][1][2:] == (2.0, 2.0)
+    assert answers.nbest["first"][1][2:] == (2.0, 2.0, 6)
+    assert [answer.start for answer in answers.nbest["first"]] == [0, 6, 3]
+    assert answers.nbest["third"][0].start == 1
 
 
 def test_probabilities_are_a_softmax_of_the_list():

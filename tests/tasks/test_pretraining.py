@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.compat.proto import event_pb2
 
+import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.data.record_spec import pretraining_record
@@ -340,3 +341,19 @@ def test_recipe_prints_every_value_and_each_can_be_set(data, tmp_path, capsys):
     assert "dropout 0.1" in printed
     saved = json.loads((tmp_path / "out" / "albert_config.json").read_text())
     assert saved["attention_probs_dropout_prob"] == 0.1
+
+
+def test_loaded_model_embeds_texts_and_fills_masks(data, trained):
+    folder = trained[0].output_dir
+    with pytest.raises(InputError, match=r"holds no vocabulary; pass tokenizer=albert_tf\.Albert"):
+        albert_tf.load(folder)
+    tokenizer = albert_tf.WordPieceTokenizer(str(data / "vocab.txt"))
+    model = albert_tf.load(folder, tokenizer)
+    texts = ["word1 word2 word3", "word7"]
+    embeddings = model.predict(texts)
+    for text, embedding in zip(texts, embeddings, strict=True):
+        ids = [tokenizer.cls_id, *tokenizer.encode(text), tokenizer.sep_id]
+        hidden_states = model.model.encoder({"input_ids": np.array([ids])})["sequence_output"]
+        np.testing.assert_allclose(embedding, hidden_states[0].numpy().mean(axis=0), atol=1e-5)
+    (fillings,) = model.fill_mask("word75 [MASK] word77", top_k=2)
+    assert fillings == albert_tf.fill_mask(model.model, tokenizer, "word75 [MASK] word77", 2)[0]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.data.squad.window_arrays import read_windows
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.fine_tuning.question_answering import run
@@ -44,6 +45,26 @@ def answer_alone(options_class, output_dir, questions, path):
     return read(output_dir / "predictions.json")
 
 
+def assert_loaded_model_answers(folder, output_dir, asked):
+    """Compares `load` with the files that the script wrote."""
+    contexts = [context for _, context in asked]
+    questions = [question["question"] for question, _ in asked]
+    ids = [question["id"] for question, _ in asked]
+    answers = albert_tf.load(folder).predict(questions, contexts)
+    predictions, nbest = (
+        read(output_dir / "predictions.json"),
+        read(output_dir / "nbest_predictions.json"),
+    )
+    assert answers.answer == [predictions[id_] for id_ in ids]
+    expected = [nbest[id_][0]["probability"] for id_ in ids]
+    np.testing.assert_allclose(answers.score, expected, atol=1e-5)
+    spans = zip(contexts, answers.start, answers.end, strict=True)
+    assert [context[start:end] for context, start, end in spans] == answers.answer
+    if (output_dir / "null_odds.json").exists():
+        odds = read(output_dir / "null_odds.json")
+        np.testing.assert_allclose(answers.null_odds, [odds[id_] for id_ in ids], atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("version", "head"), [("v1", None), pytest.param("v2", "simple", marks=pytest.mark.slow)]
 )
@@ -57,6 +78,7 @@ def test_learns_evaluates_and_answers(data, tmp_path, version, head):
     predictions = read(out / "predictions.json")
     asked = questions_of(data / f"dev-{version}.json")
     assert answer_alone(type(options), out, asked, tmp_path / "asked.json") == predictions
+    assert_loaded_model_answers(out, out, asked)
     # Score the file without a model.
     scores = run(
         type(options)(
@@ -112,6 +134,8 @@ def test_exported_model_answers_as_the_trained_one(data, tmp_path):
     )
     assert again == pytest.approx(metrics, abs=1e-5)
     assert read(alone / "predictions.json") == predictions
+    for folder in (out, tmp_path / "exported"):
+        assert_loaded_model_answers(folder, out, asked)
 
 
 # Mistakes

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from tests.data.race_folder import write_race
@@ -69,7 +70,12 @@ def test_scores(data, tmp_path):
     assert np.square(scores[:, 0] - scores[:, 1]).mean() == pytest.approx(metrics["loss"], abs=1e-4)
     assert not (tmp_path / "out" / "confusion_matrix.tsv").exists()
 
-    assert len(read_table(tmp_path / "out" / "test_results.tsv")) == 20
+    predicted = read_table(tmp_path / "out" / "test_results.tsv")
+    rows = read_table(tmp_path / "test.tsv")
+    columns = ([row[name] for row in rows] for name in ("text_a", "text_b"))
+    loaded = albert_tf.load(tmp_path / "out").predict(*columns)
+    expected = [float(row["prediction"]) for row in predicted]
+    np.testing.assert_allclose(loaded.score, expected, atol=2e-6)
 
 
 def test_choices(data, tmp_path, monkeypatch, capsys):
@@ -93,6 +99,16 @@ def test_choices(data, tmp_path, monkeypatch, capsys):
     assert sum(int(row[row["label"]]) for row in matrix) == round(50 * right)
 
     predicted = read_table(tmp_path / "out" / "test_results.tsv")
+    rows = read_table(tmp_path / "test.tsv")
+    loaded = albert_tf.load(tmp_path / "out").predict(
+        [row["text_a"] for row in rows],
+        [row["text_b"] for row in rows],
+        [[row[f"choice_{letter}"] for letter in "abc"] for row in rows],
+    )
+    assert loaded.label == [row["prediction"] for row in predicted]
+    expected = [[float(row[f"probability_{letter}"]) for letter in "ABC"] for row in predicted]
+    np.testing.assert_allclose(loaded.probabilities, expected, atol=2e-6)
+
     row = read_table(tmp_path / "test.tsv")[0]
     fields = [row[name] for name in ("text_a", "text_b", "choice_a", "choice_b", "choice_c")]
     (answer,) = answer_lines(tmp_path / "out", monkeypatch, capsys, "\t".join(fields))

@@ -1,4 +1,4 @@
-"""Reads SQuAD's windows from records into arrays without padding."""
+"""SQuAD's windows as arrays without padding: read from records, or made in memory."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,8 +9,11 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.record_files import explain_bad_records, list_records
 from albert_tf.data.record_spec import RecordSpec
+from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_records import LABELS, OFFSETS, squad_record
+from albert_tf.data.squad.windows import WindowMaker
+from albert_tf.tokenization import AlbertTokenizer
 
 # Bounds the memory of the padded windows.
 _RECORDS_AT_ONCE = 1024
@@ -105,6 +108,34 @@ def read_windows(paths: Sequence[str], max_seq_length: int) -> SquadWindows:
         token_starts=columns["token_starts"],
         token_ends=columns["token_ends"],
         token_is_max_context=columns["token_is_max_context"].astype(bool),
+    )
+
+
+def make_windows(
+    examples: Sequence[SquadExample], tokenizer: AlbertTokenizer, config: WindowConfig
+) -> SquadWindows:
+    """Makes the windows of a few questions in memory, with offsets and without labels.
+
+    Args:
+        examples: the questions.
+        tokenizer: maps text to ids with character offsets.
+        config: sizes of the windows.
+    """
+    windows = list(WindowMaker(tokenizer, config)(examples))
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([np.zeros(0, np.int32), *(getattr(each, name) for each in windows)])
+
+    return SquadWindows(
+        features=Features(
+            input_ids=joined("input_ids"),
+            lengths=np.array([len(each.input_ids) for each in windows], np.int32),
+            first_lengths=np.array([each.question_length for each in windows], np.int32),
+        ),
+        example_indices=np.array([each.example_index for each in windows], np.int32),
+        token_starts=joined("token_starts"),
+        token_ends=joined("token_ends"),
+        token_is_max_context=joined("token_is_max_context").astype(bool),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.pipeline import evaluation_batches
 from albert_tf.data.squad.conventions import PADDING_LOGIT
 from albert_tf.data.squad.questions import SquadExample
@@ -77,7 +78,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     start_devices(options)
     training_set, has_impossible = read_training_set(options) if options.do_train else ([], False)
     options = options.complete(has_impossible)
-    return run_task(options, functools.partial(_make_task, training_set=training_set))
+    return run_task(options, functools.partial(_read_task, training_set=training_set))
 
 
 def _score_predictions(options: QuestionAnsweringOptions) -> dict[str, float]:
@@ -94,7 +95,7 @@ def _score_predictions(options: QuestionAnsweringOptions) -> dict[str, float]:
     return results
 
 
-def _make_task(
+def _read_task(
     options: QuestionAnsweringOptions,
     tokenizer: AlbertTokenizer,
     training_set: Sequence[SquadExample],
@@ -110,10 +111,21 @@ def _make_task(
         windows = read_windows(shards, options.max_seq_length)
         if options.do_train or options.do_eval:
             warn_of_long_answers(questions, windows, options.max_answer_length)
+    return make_task(options, tokenizer, features, questions, windows)
+
+
+def make_task(
+    options: QuestionAnsweringOptions,
+    tokenizer: AlbertTokenizer,
+    train_features: Features | None = None,
+    questions: Sequence[SquadExample] = (),
+    windows: SquadWindows | None = None,
+) -> "QuestionAnsweringTask":
+    """Makes the task of the head that the options name."""
     return _TASKS[options.head](
         options=options,
         tokenizer=tokenizer,
-        train_features=features,
+        train_features=train_features,
         num_dev_examples=len(questions),
         name="squad",
         metric="f1",
@@ -148,7 +160,7 @@ class QuestionAnsweringTask(FineTuningTask):
 
     def evaluate(self, evaluator: Evaluator) -> tuple[dict[str, float], Answers]:
         """Returns the metrics on the questions, and the answers."""
-        answers, golds = self._answer(evaluator), gold_answers(self.questions)
+        answers, golds = self.answer(evaluator), gold_answers(self.questions)
         threshold = None
         if self.options.version_2_with_negative:
             threshold = self.options.null_score_diff_threshold
@@ -175,25 +187,25 @@ class QuestionAnsweringTask(FineTuningTask):
         """Answers the questions and writes the answers."""
         if self.options.do_eval:
             return  # The evaluation has written them.
-        answers = self._answer(evaluator)
-        write_answers(self.options.output_dir, answers, self._find_threshold())
+        answers = self.answer(evaluator)
+        write_answers(self.options.output_dir, answers, self.find_threshold())
         print(f"answers to {len(answers.nbest)} questions in {self.options.output_dir}")
 
     def assets(self) -> dict[str, bytes]:
         """Returns the threshold, if questions may have no answer."""
-        threshold = self._find_threshold()
+        threshold = self.find_threshold()
         if threshold is None:
             return {}
         return {_THRESHOLD_FILE: json_asset({_THRESHOLD: threshold})}
 
     def export(self, model: keras.Model, details: ExportDetails) -> dict[str, str]:
         """Exports the model and returns the written folders."""
-        config = self.options.answer_config(self._find_threshold())
+        config = self.options.answer_config(self.find_threshold())
         return export_question_answering(
             model, self.tokenizer, self.options.export_dir, config, details
         )
 
-    def _find_threshold(self) -> float | None:
+    def find_threshold(self) -> float | None:
         """Returns the null odds above which a question is unanswered; None for SQuAD 1.1."""
         options = self.options
         if not options.version_2_with_negative:
@@ -208,7 +220,7 @@ class QuestionAnsweringTask(FineTuningTask):
             )
         return files.read_json(path)[_THRESHOLD]
 
-    def _answer(self, evaluator: Evaluator) -> Answers:
+    def answer(self, evaluator: Evaluator) -> Answers:
         """Answers the questions with the current weights."""
         options, windows = self.options, self.windows
         size = options.eval_batch_size

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import __version__, files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
 from albert_tf.data.pipeline import training_batches
@@ -37,6 +37,7 @@ from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed, run_tri
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.trained_folder import (
     OPTIONS_FILE,
+    VERSION,
     VOCABULARY_SHA256,
     options_path,
     read_options,
@@ -77,17 +78,48 @@ def run_task(
     Raises:
         InputError: a file, an example or a checkpoint contradicts the options.
     """
-    config = load_config(options)
-    tokenizer = options.load_tokenizer()
-    check_vocab_size(tokenizer, options, config)
-    for trial in trials_of(options):
-        _check_folder(trial, config, tokenizer)
-    task = make_task(options, tokenizer)
+    config, task = _prepare(options, make_task)
 
     def run_one(options: FineTuningOptions) -> dict[str, float]:
         return _Run(dataclasses.replace(task, options=options), config).run()
 
     return run_trials(options, run_one) if options.num_trials > 1 else run_one(options)
+
+
+def load_trained(
+    options: FineTuningOptions,
+    make_task: Callable[[FineTuningOptions, Tokenizer], FineTuningTask],
+) -> tuple[FineTuningTask, Evaluator]:
+    """Loads a trained model as `run_task` does, for predictions in Python.
+
+    Args:
+        options: complete options without training, see `FineTuningOptions.fill`.
+        make_task: makes the task, without data.
+
+    Returns:
+        The task, and what runs its best checkpoint or the exported model.
+
+    Raises:
+        InputError: the folder holds no complete model.
+    """
+    config, task = _prepare(options, make_task)
+    run = _Run(task, config)
+    if not options.exported_model:
+        run.load_best_checkpoint()
+    return task, run.evaluator
+
+
+def _prepare(
+    options: FineTuningOptions,
+    make_task: Callable[[FineTuningOptions, Tokenizer], FineTuningTask],
+) -> tuple[AlbertConfig, FineTuningTask]:
+    """Reads and checks everything that a run needs but the weights."""
+    config = load_config(options)
+    tokenizer = options.load_tokenizer()
+    check_vocab_size(tokenizer, options, config)
+    for trial in trials_of(options):
+        _check_folder(trial, config, tokenizer)
+    return config, make_task(options, tokenizer)
 
 
 def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
@@ -140,7 +172,7 @@ class _Run:
         if options.do_train:
             self._train()
         if not options.exported_model:
-            self._load_best_checkpoint()
+            self.load_best_checkpoint()
         metrics = {}
         if options.do_eval:
             metrics, predictions = task.evaluate(evaluator)
@@ -186,7 +218,7 @@ class _Run:
             raise InputError(f"--exported_model={error}") from error
         return Evaluator(model, task.loss, strategy)
 
-    def _load_best_checkpoint(self) -> None:
+    def load_best_checkpoint(self) -> None:
         """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
         model = self.evaluator.model
         load_checkpoint(model, best_checkpoint(self.options.output_dir)).check_complete()
@@ -198,6 +230,7 @@ class _Run:
         options = self.options
         of_model = {name: getattr(options, name) for name in options.OF_MODEL}
         of_model[VOCABULARY_SHA256] = self.task.tokenizer.vocabulary_sha256
+        of_model[VERSION] = __version__
         # The file that LiteRT's converter writes is not evaluated.
         evaluated = {"saved_model": "as exported", "tflite": "before the conversion"}
         evaluations = {

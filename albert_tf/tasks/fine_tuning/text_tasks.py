@@ -205,6 +205,12 @@ class TextTask(FineTuningTask):
         if self.options.predict_file:
             predict_lines(self, model)
 
+    def predict_examples(self, evaluator: Evaluator, examples: Sequence[Example]) -> np.ndarray:
+        """Returns the outputs (n, k) for some examples, which have no labels."""
+        labels = self.metadata.accepted_labels
+        features = self.encode(examples, labels, self.tokenizer, self.options)
+        return self.outputs(self._predict(evaluator, ExampleSet("", examples, features)))
+
     def _predict(self, evaluator: Evaluator, examples: ExampleSet) -> np.ndarray:
         """Returns the logits, float32 (n, k), in the order of the examples."""
         batches, order = evaluation_batches(

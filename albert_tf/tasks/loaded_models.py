@@ -1,0 +1,255 @@
+"""What `albert_tf.load` returns: models that predict from text."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.features import encode_examples
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.pipeline import evaluation_batches, restore_order
+from albert_tf.data.squad.conventions import WindowConfig
+from albert_tf.data.squad.questions import SquadExample
+from albert_tf.data.squad.window_arrays import make_windows
+from albert_tf.errors import InputError
+from albert_tf.evaluation.masked_lm import Filling, fill_mask
+from albert_tf.options import select
+from albert_tf.progress import Progress
+from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
+from albert_tf.tasks.fine_tuning.text_tasks import TextTask
+from albert_tf.tokenization import Tokenizer
+from albert_tf.training import Evaluator
+
+_SECONDS_WITHOUT_PROGRESS = 10.0
+_BATCH_SIZE = 64
+
+
+class Classes(NamedTuple):
+    """The predictions of a classifier or a multiple-choice model for n examples.
+
+    Attributes:
+        label: n names of classes, or letters of choices.
+        probabilities: float32 (n, k), in the order of the model's `labels`.
+    """
+
+    label: list[str]
+    probabilities: np.ndarray
+
+
+class Scores(NamedTuple):
+    """The predictions of a regression model for n examples.
+
+    Attributes:
+        score: float32 (n,).
+    """
+
+    score: np.ndarray
+
+
+class Answers(NamedTuple):
+    """The answers to n questions, with the numbers of `nbest_predictions.json` and `null_odds.json`.
+
+    Attributes:
+        answer: n parts of the contexts, without surrounding white space; "" for an unanswered question.
+        start: int (n,), the answer's first character in the context; 0 for an unanswered question.
+        end: int (n,), the character after its last one.
+        score: float (n,), probability of the best span among the best ones.
+        null_odds: float (n,), how surely there is no answer, on the scale of the model's head.
+    """
+
+    answer: list[str]
+    start: np.ndarray
+    end: np.ndarray
+    score: np.ndarray
+    null_odds: np.ndarray
+
+
+class LoadedModel:
+    """A trained model and its tokenizer.
+
+    Attributes:
+        model: a model of `albert_tf.models`; of an exported version, a function with the same outputs.
+        tokenizer: the tokenizer that it was trained with.
+    """
+
+    def __init__(self, model: keras.Model, tokenizer: Tokenizer, evaluator: Evaluator):
+        self.model = model
+        self.tokenizer = tokenizer
+        self._evaluator = _WithProgress(evaluator)
+
+
+class _TextModel(LoadedModel):
+    """A model of texts with labels or scores."""
+
+    def __init__(self, task: TextTask, evaluator: Evaluator):
+        super().__init__(evaluator.model, task.tokenizer, evaluator)
+        self._task = task
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes, or letters of the choices; empty for a regression."""
+        return self._task.metadata.labels
+
+    def _outputs(self, examples: Sequence[Example]) -> np.ndarray:
+        return self._task.predict_examples(self._evaluator, examples)
+
+    def _classes(self, examples: Sequence[Example]) -> Classes:
+        outputs = self._outputs(examples)
+        return Classes(self._task.names(self._task.predictions(outputs)), outputs)
+
+    def _text_examples(self, text_a, text_b) -> list[Example]:
+        if text_b is None:
+            return [Example("", text) for (text,) in _rows(text_a=text_a)]
+        if not self._task.metadata.pairs:
+            raise InputError("text_b: the model was trained on single texts")
+        return [Example("", *texts) for texts in _rows(text_a=text_a, text_b=text_b)]
+
+
+class LoadedClassifier(_TextModel):
+    """Classifies texts or pairs of texts."""
+
+    def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> Classes:
+        """Classifies n texts, or n pairs if the model was trained on pairs."""
+        return self._classes(self._text_examples(text_a, text_b))
+
+
+class LoadedRegressor(_TextModel):
+    """Gives texts or pairs of texts a score."""
+
+    def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> Scores:
+        """Scores n texts, or n pairs if the model was trained on pairs."""
+        return Scores(self._task.predictions(self._outputs(self._text_examples(text_a, text_b))))
+
+
+class LoadedMultipleChoice(_TextModel):
+    """Chooses between options."""
+
+    def predict(
+        self,
+        article: Sequence[str],
+        question: Sequence[str] | None,
+        options: Sequence[Sequence[str]],
+    ) -> Classes:
+        """Chooses an option for each of n questions.
+
+        Args:
+            article: n texts.
+            question: n questions about them; None if the model was trained without.
+            options: for each question as many options as the model has `labels`.
+        """
+        if question is None:
+            question = [""] * len(article)
+        for number, of_question in enumerate(options):
+            if isinstance(of_question, str) or len(of_question) != len(self.labels):
+                raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
+            _check_texts(f"options[{number}]", of_question)
+        rows = _rows(article=article, question=question)
+        if len(rows) != len(options):
+            raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
+        return self._classes(
+            [
+                Example("", *texts, choices=tuple(of_question))
+                for texts, of_question in zip(rows, options, strict=True)
+            ]
+        )
+
+
+class LoadedQuestionAnswerer(LoadedModel):
+    """Answers questions about passages."""
+
+    def __init__(self, task: QuestionAnsweringTask, evaluator: Evaluator):
+        super().__init__(evaluator.model, task.tokenizer, evaluator)
+        self._task = task
+        threshold = task.find_threshold()
+        self._threshold = math.inf if threshold is None else threshold
+
+    def predict(self, question: Sequence[str], context: Sequence[str]) -> Answers:
+        """Answers n questions from n contexts of any length."""
+        examples = [
+            SquadExample(str(number), *texts)
+            for number, texts in enumerate(_rows(question=question, context=context))
+        ]
+        windows = make_windows(examples, self.tokenizer, select(self._task.options, WindowConfig))
+        if not len(windows.features):
+            raise InputError("context: expected a text; received empty ones")
+        task = dataclasses.replace(self._task, questions=examples, windows=windows)
+        found = task.answer(self._evaluator)
+        best = [answers[0] for answers in found.nbest.values()]
+        # Without a valid span, the text is one that is not in the context.
+        texts = [
+            text if example.context.startswith(text, answer.start) else ""
+            for example, text, answer in zip(
+                examples, found.predictions(self._threshold).values(), best, strict=True
+            )
+        ]
+        starts = [each.start if text else 0 for each, text in zip(best, texts, strict=True)]
+        return Answers(
+            texts,
+            np.array(starts),
+            np.array([start + len(text) for start, text in zip(starts, texts, strict=True)]),
+            np.array([each.probability for each in best]),
+            np.array(list(found.null_odds.values())),
+        )
+
+
+class LoadedPretrainer(LoadedModel):
+    """Embeds texts, and fills masks."""
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns an embedding of each of n texts: the mean of its tokens' last hidden states.
+
+        Returns:
+            float32 (n, H).
+        """
+        rows = [Example("", text) for (text,) in _rows(texts=texts)]
+        length = self.model.config.max_position_embeddings
+        features = encode_examples(rows, (), self.tokenizer, length)
+        batches, order = evaluation_batches(features, _BATCH_SIZE)
+        return restore_order(self._evaluator.predict(batches), order)
+
+    def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
+        """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`."""
+        return fill_mask(self.model, self.tokenizer, text, top_k)
+
+
+class _WithProgress:
+    """Predicts like an evaluator, and shows the progress of what takes long."""
+
+    def __init__(self, evaluator: Evaluator):
+        self._evaluator = evaluator
+
+    def predict(self, batches: tf.data.Dataset) -> np.ndarray:
+        return np.concatenate(list(self.predict_batches(batches)))
+
+    def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
+        count = int(batches.cardinality())
+        with Progress("predicting", "batches", count, delay=_SECONDS_WITHOUT_PROGRESS) as progress:
+            for outputs in self._evaluator.predict_batches(batches):
+                progress.update()
+                yield outputs
+
+
+def _rows(**texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the rows of columns of texts, after checking them."""
+    for name, column in texts.items():
+        _check_texts(name, column)
+    counts = [len(column) for column in texts.values()]
+    if len(set(counts)) > 1:
+        raise InputError(
+            f"expected as many of {' and '.join(texts)}; received {' and '.join(map(str, counts))}"
+        )
+    return list(zip(*texts.values(), strict=True))
+
+
+def _check_texts(name: str, texts: Sequence[str]) -> None:
+    if isinstance(texts, str | bytes) or not hasattr(texts, "__len__"):
+        raise InputError(f"{name}: expected a list of strings; received {type(texts).__name__}")
+    if not len(texts):
+        raise InputError(f"{name}: expected at least one string; received none")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")

@@ -1,0 +1,77 @@
+"""`albert_tf.load`: a trained model in Python predicts what the scripts write."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.tasks.animals import pair_files
+
+
+def read_rows(path):
+    return [line.split("\t") for line in path.read_text().splitlines()[1:]]
+
+
+def test_predicts_what_the_script_writes(data, classifier, exported):
+    test_file = pair_files(data)["test_file"]
+    run(ClassificationOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
+    predicted = read_rows(classifier / "test_results.tsv")
+    texts_b, texts_a = zip(*read_rows(data / "pairs-test.tsv"), strict=True)
+    folders = [classifier, exported, exported / "text", exported / "text" / "1"]
+    for folder in folders:
+        model = albert_tf.load(str(folder))
+        assert model.labels == ("animal", "plant")
+        label, probabilities = model.predict(texts_a, texts_b)
+        assert label == [row[1] for row in predicted]
+        expected = [[float(value) for value in row[2:]] for row in predicted]
+        np.testing.assert_allclose(probabilities, expected, atol=2e-6)
+    # A model of pairs takes single texts, too.
+    assert model.predict(["the old cat"]).label[0] in model.labels
+    assert model.tokenizer.vocab_size == 50
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("A fine film.",), "^text_a: expected a list of strings; received str$"),
+        ((7,), "^text_a: expected a list of strings; received int$"),
+        ((["a", 7],), r"^text_a\[1\]: expected a string; received int$"),
+        (([],), "^text_a: expected at least one string; received none$"),
+        ((["a", "b"], ["c"]), "^expected as many of text_a and text_b; received 2 and 1$"),
+    ],
+)
+def test_refuses_what_is_no_list_of_texts(loaded, texts, message):
+    with pytest.raises(InputError, match=message):
+        loaded.predict(*texts)
+
+
+@pytest.fixture(scope="module")
+def loaded(trained):
+    return albert_tf.load(trained)
+
+
+def test_refuses_folders_without_a_model(tmp_path, exported):
+    with pytest.raises(InputError, match=r"^load\('.*missing'\): no such folder$"):
+        albert_tf.load(tmp_path / "missing")
+    with pytest.raises(
+        InputError, match=r"^load\('.*'\): holds no trained model; expected an --out"
+    ):
+        albert_tf.load(tmp_path)
+    version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
+    (version / "assets" / "task.json").unlink()
+    with pytest.raises(InputError, match=r"lacks task\.json, which describes the head"):
+        albert_tf.load(version)
+
+
+def test_refuses_what_a_newer_version_wrote(classifier):
+    path = classifier / "run_options.json"
+    options = json.loads(path.read_text())
+    assert options["albert_tf_version"] == albert_tf.__version__
+    path.write_text(json.dumps({**options, "albert_tf_version": "10.2.0"}))
+    message = r"run_options\.json: written by albert_tf 10\.2\.0, which is newer than this one, "
+    with pytest.raises(InputError, match=message):
+        albert_tf.load(classifier)
