@@ -7,6 +7,7 @@ and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a script wi
 
 # Slow imports come below, where signals are handled.
 import contextlib
+import ctypes
 import glob
 import os
 import platform
@@ -77,6 +78,7 @@ def quiet_start() -> Iterator[None]:
         yield
         if not has_nvidia_gpu():
             _list_devices()
+        _warn_of_data_types()
     finally:
         os.dup2(stderr, 2)
         for number, handler in before.items():
@@ -100,6 +102,21 @@ def _list_devices() -> None:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is not None and tensorflow.test.is_built_with_cuda():
         tensorflow.config.list_physical_devices()
+
+
+def _warn_of_data_types() -> None:
+    """Makes TensorFlow warn of a data type without support in oneDNN, as it warns once in a process.
+
+    Otherwise the first operation on integers prints this error, although another kernel computes it.
+    """
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return
+    # Declared in tensorflow/core/util/util.h. An operation would fix the number of threads.
+    name = "_ZN10tensorflow26DataTypeUnsupportedWarningERKNS_8DataTypeE"
+    path = os.path.join(tensorflow.sysconfig.get_lib(), "libtensorflow_framework.so.2")
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(path)[name](ctypes.byref(ctypes.c_int(tensorflow.int64.as_datatype_enum)))
 
 
 with quiet_start():

@@ -61,6 +61,7 @@ def finish(process):
     """Returns exit code, standard output and the last line of standard error."""
     out, err = process.communicate(timeout=240)
     assert "Traceback" not in err, err
+    assert "oneDNN supports" not in err
     if not command_line.has_nvidia_gpu():
         assert "failed call to cuInit" not in err
     return process.returncode, out, (err.splitlines() or [""])[-1]
