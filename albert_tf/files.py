@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from albert_tf import gfile
@@ -282,28 +282,6 @@ def lock_folder(path: str) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
-
-
-def check_addresses(values: Mapping[str, Any]) -> None:
-    """Checks that TensorFlow has access to the file systems of all paths like gs://bucket/file.
-
-    Args:
-        values: values of the flags. Strings with `://`, and lists of them, are checked.
-
-    Raises:
-        InputError: TensorFlow does not know a file system, or has no access to it.
-    """
-    for flag, value in values.items():
-        for path in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(path, str) or "://" not in path:
-                continue
-            try:
-                gfile.exists(path)
-            except OSError as error:
-                raise InputError(
-                    f"--{flag}={path}: TensorFlow has no access: {reason(error)}; expected a local path, "
-                    "or a path on a file system that TensorFlow can read"
-                ) from error
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.options import option
 from albert_tf.tasks import pretraining_data
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.harness import markdown_table, processor
 
 _SHUFFLE_BUFFER = 1000
@@ -74,7 +74,7 @@ def measure(batches: Iterator, count: int) -> Speed:
 
 
 def _read_batches(options: InputPipelineOptions, folder: str, masking: str) -> tf.data.Dataset:
-    tokenizer = load_tokenizer(options.spm_model_file, None, lower_case=True)
+    tokenizer = AlbertTokenizer(options.spm_model_file, lower_case=True)
     length, predictions = options.max_seq_length, options.max_predictions_per_seq
     spec, mask = {
         "static": (pretraining_record(length, predictions), None),

@@ -43,7 +43,7 @@ from albert_tf.data.record_spec import pretraining_record
 from albert_tf.data.record_writing import write_records
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.harness import Usage, check_choices, markdown_table, processor, watch
 from benchmarks.original import check_original, run_original
 
@@ -158,7 +158,7 @@ def measure(options: PretrainingDataBenchmarkOptions) -> Iterator[tuple[Setting,
 
 def _measure_stages(text: str, model: str, length: int, predictions: int) -> list[list[str]]:
     """Returns rows of CPU seconds: what each stage takes in one process, for a single copy."""
-    tokenizer = load_tokenizer(model, None, lower_case=True)
+    tokenizer = AlbertTokenizer(model, lower_case=True)
     corpus = CorpusConfig(encoding_errors="replace")
     config = PretrainingDataConfig(corpus, SegmentConfig(length), MaskingConfig(predictions), 0, 1)
     paths = [file.path for file in find_files([text])]

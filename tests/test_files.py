@@ -132,15 +132,6 @@ def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["ckpt.data", "ckpt.index"]
 
 
-@pytest.mark.parametrize("value", ["https://host/file", ["file", "https://host/file"]])
-def test_address_that_tensorflow_cannot_read_names_its_flag(value):
-    message = (
-        r"^--input_file=https://host/file: TensorFlow has no access: File system scheme 'https' not"
-    )
-    with pytest.raises(InputError, match=message):
-        files.check_addresses({"max_seq_length": 7, "output_dir": "here", "input_file": value})
-
-
 def test_locked_folder_is_free_again_when_its_owner_is_done(tmp_path):
     with files.lock_folder(str(tmp_path)):
         message = rf"^{tmp_path}: process \d+ on .* is training in this folder; wait until"

@@ -71,6 +71,10 @@ class ExportDetails:
     assets: Assets = dataclasses.field(default_factory=dict)
     evaluations: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
+    def add_assets(self, assets: Assets) -> "ExportDetails":
+        """Returns the same details with more assets."""
+        return dataclasses.replace(self, assets={**self.assets, **assets})
+
 
 SAVED_MODELS = ExportDetails()
 
@@ -199,9 +203,8 @@ def export_question_answering(
     """
     make_text_model = functools.partial(AnswerTextModel, tokenizer=tokenizer, config=config)
     config_asset = {_CONFIG_FILE: json_asset(dataclasses.asdict(config))}
-    details = dataclasses.replace(details, assets={**details.assets, **config_asset})
     exported = _Exportable(model, all_outputs, make_text_model, config.max_seq_length)
-    return exported.write(tokenizer, export_dir, details)
+    return exported.write(tokenizer, export_dir, details.add_assets(config_asset))
 
 
 @dataclasses.dataclass(frozen=True)

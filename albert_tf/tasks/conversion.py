@@ -18,13 +18,14 @@ from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
-from albert_tf.options import option, to_json_dict
+from albert_tf.options import option
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
     CheckpointTarget,
     Companions,
     LoadedEncoder,
 )
+from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -32,7 +33,6 @@ from albert_tf.tasks.trained_folder import (
     folder_of,
     read_folder,
 )
-from albert_tf.tokenization import load_tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     SENTENCEPIECE_FILE,
     TOKENIZER_CONFIG_FILE,
@@ -98,7 +98,7 @@ def run(options: ConversionOptions) -> LoadReport:
         InputError: the checkpoint or the config does not match the options, the output format has no
             such model, or the output exists already.
     """
-    files.check_addresses(to_json_dict(options))
+    check_addresses(options)
     target, output = TARGETS[options.to], options.output_checkpoint
     found = find_companions(options)
     model, report = load_model(found.config, options.init_checkpoint)

@@ -14,6 +14,7 @@ from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
+from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.loaded_models import (
     LoadedClassifier,
     LoadedModel,
@@ -29,7 +30,7 @@ from albert_tf.tasks.trained_folder import (
     read_folder,
     read_options,
 )
-from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator, best_checkpoint, make_strategy
 
 

@@ -23,13 +23,8 @@ from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
-from albert_tf.tokenization import (
-    Tokenizer,
-    WordStartRule,
-    load_tokenizer,
-    train_vocabulary,
-    vocab_file_of,
-)
+from albert_tf.tasks.flags import check_addresses, load_tokenizer
+from albert_tf.tokenization import Tokenizer, WordStartRule, train_vocabulary, vocab_file_of
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
@@ -183,7 +178,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
             file exists.
         StoppedError: a worker died, an input file changed, or a file cannot be written.
     """
-    files.check_addresses(to_json_dict(options))
+    check_addresses(options)
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):

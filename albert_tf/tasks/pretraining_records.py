@@ -28,8 +28,9 @@ from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.progress import Progress
 from albert_tf.tasks.common import check_vocab_size
+from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.training_options import TrainingOptions
-from albert_tf.tokenization import Tokenizer, WordStartRule, load_tokenizer
+from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _BAD_RECORDS_FILE = "bad_records.txt"
 

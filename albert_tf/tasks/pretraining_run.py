@@ -7,7 +7,6 @@ from typing import Literal
 
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.data.pretraining.batches import (
@@ -19,7 +18,7 @@ from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.options import check_range, option, to_json_dict
+from albert_tf.options import check_range, option
 from albert_tf.tasks.common import (
     check_output_dir,
     load_config,
@@ -29,6 +28,7 @@ from albert_tf.tasks.common import (
     start_or_resume,
     write_results,
 )
+from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
@@ -130,7 +130,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         StoppedError: a file cannot be written, or another worker was lost.
         Preempted: SIGTERM or Ctrl-C was received in training, and the current step has been saved.
     """
-    files.check_addresses(to_json_dict(options))
+    check_addresses(options)
     start_devices(options)
     if options.recipe:
         options = _with_recipe(options)

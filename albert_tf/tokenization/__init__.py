@@ -5,7 +5,6 @@ TensorFlow takes seconds to import.
 """
 
 from albert_tf.tokenization.interface import Tokenizer
-from albert_tf.tokenization.loading import load_tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer, WordStartRule
 from albert_tf.tokenization.vocabulary import train_vocabulary, vocab_file_of
 from albert_tf.tokenization.wordpiece_tokenizer import WordPieceTokenizer
@@ -15,7 +14,6 @@ __all__ = [
     "Tokenizer",
     "WordPieceTokenizer",
     "WordStartRule",
-    "load_tokenizer",
     "train_vocabulary",
     "vocab_file_of",
 ]

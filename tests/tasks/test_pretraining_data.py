@@ -28,7 +28,7 @@ from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.options import select
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import AlbertTokenizer
 
 ROOT = pathlib.Path(__file__).parents[2]
 S, M = 41, 7
@@ -306,7 +306,7 @@ def test_only_word_marks_start_words_if_asked(options, tmp_path):
         options, masking="dynamic", train_vocab=False, output_file=str(tmp_path / "dynamic")
     )
     run(dynamic)
-    tokenizer = load_tokenizer(options.spm_model_file, None, True)
+    tokenizer = AlbertTokenizer(options.spm_model_file, lower_case=True)
     is_marked = np.array([piece.startswith("▁") for piece in tokenizer.pieces])
     assert tokenizer.word_start.mean() > is_marked.mean() + 0.2
 

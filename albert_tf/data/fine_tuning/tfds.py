@@ -72,7 +72,7 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
     except ImportError as error:
         raise InputError(
             "the package tensorflow-datasets is not installed; "
-            "pip install tensorflow-datasets importlib-resources, or --data_source=files with --data_dir"
+            "pip install tensorflow-datasets importlib-resources"
         ) from error
     # It warns at each attempt; the user needs only the final error.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -132,10 +132,7 @@ def _explain(builder: str) -> Iterator[None]:
             reason = f"no connection to {urllib.parse.urlsplit(request.url).netloc}"
         else:
             reason = files.reason(error) or type(error).__name__
-        raise InputError(
-            f"'{builder}' can be neither read nor downloaded: {reason}; "
-            "give the original files instead: --data_source=files and --data_dir"
-        ) from error
+        raise InputError(f"'{builder}' can be neither read nor downloaded: {reason}") from error
 
 
 def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:

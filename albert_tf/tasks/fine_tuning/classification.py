@@ -1,14 +1,13 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
-from albert_tf import files
 from albert_tf.errors import FlagError, name_flags
-from albert_tf.options import to_json_dict
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
 from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS, ExampleSet, TextTask
+from albert_tf.tasks.flags import check_addresses
 from albert_tf.tokenization import Tokenizer
 
 __all__ = ["ClassificationOptions", "make_task", "run"]
@@ -24,7 +23,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a row or a checkpoint contradicts the options.
     """
-    files.check_addresses(to_json_dict(options))
+    check_addresses(options)
     start_devices(options)
     return run_task(options.complete(), make_task)
 

@@ -11,9 +11,10 @@ from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import PAPER
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.tokenization import Tokenizer, load_tokenizer
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training import best_checkpoint
 
 _SPLITS = ("train", "dev", "test")

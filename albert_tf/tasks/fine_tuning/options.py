@@ -26,12 +26,9 @@ _DEFAULTS = {
     "classifier_dropout": 0.1,
 }
 
-# The one of each pair that is not given has no default.
-_EXCLUSIVE = (
-    ("num_train_steps", "num_train_epochs"),
-    ("warmup_steps", "warmup_proportion"),
-    ("spm_model_file", "vocab_file"),
-)
+# If one of a pair is given, the other has no default.
+_LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
+_VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -182,7 +179,7 @@ class FineTuningOptions(TrainingOptions):
             )
         if self.reset_head and not self.init_checkpoint:
             raise FlagError("--reset_head: expected --init_checkpoint, whose head it ignores")
-        for names in _EXCLUSIVE[:2]:
+        for names in _LENGTHS:
             if all(getattr(self, name) is not None for name in names):
                 raise FlagError(f"received --{names[0]} and --{names[1]}; expected one of them")
         if self.early_stopping_evaluations and self.do_train and not has_dev_set:
@@ -233,7 +230,7 @@ class FineTuningOptions(TrainingOptions):
             InputError: a file of the trained folder is damaged.
         """
         values = {**_DEFAULTS, **defaults, **self._stored_values(recipe)}
-        for one, other in _EXCLUSIVE:
+        for one, other in (*_LENGTHS, _VOCABULARIES):
             if any(getattr(self, name, None) is not None for name in (one, other)):
                 values = {name: value for name, value in values.items() if name not in (one, other)}
             elif values.get(one) is not None:

@@ -41,7 +41,6 @@ from albert_tf.export import ExportDetails, export_question_answering
 from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
-from albert_tf.options import to_json_dict
 from albert_tf.tasks.common import start_devices, write_results
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tasks.fine_tuning.question_data import (
@@ -52,6 +51,7 @@ from albert_tf.tasks.fine_tuning.question_data import (
 )
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.task import FineTuningTask
+from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.training import Evaluator
@@ -72,7 +72,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a question or a checkpoint contradicts the options.
     """
-    files.check_addresses(to_json_dict(options))
+    check_addresses(options)
     if options.do_eval_predictions:
         return _score_predictions(options)
     start_devices(options)
@@ -191,16 +191,12 @@ class QuestionAnsweringTask(FineTuningTask):
         write_answers(self.options.output_dir, answers, self.find_threshold())
         print(f"answers to {len(answers.nbest)} questions in {self.options.output_dir}")
 
-    def assets(self) -> dict[str, bytes]:
-        """Returns the threshold, if questions may have no answer."""
-        threshold = self.find_threshold()
-        if threshold is None:
-            return {}
-        return {_THRESHOLD_FILE: json_asset({_THRESHOLD: threshold})}
-
     def export(self, model: keras.Model, details: ExportDetails) -> dict[str, str]:
         """Exports the model and returns the written folders."""
-        config = self.options.answer_config(self.find_threshold())
+        threshold = self.find_threshold()
+        if threshold is not None:
+            details = details.add_assets({_THRESHOLD_FILE: json_asset({_THRESHOLD: threshold})})
+        config = self.options.answer_config(threshold)
         return export_question_answering(
             model, self.tokenizer, self.options.export_dir, config, details
         )

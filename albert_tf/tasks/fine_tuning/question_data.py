@@ -18,9 +18,10 @@ from albert_tf.data.squad.questions import (
 )
 from albert_tf.data.squad.window_arrays import SquadWindows, count_answer_tokens
 from albert_tf.data.squad.window_records import name_shards, write_windows
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
+from albert_tf.tasks.flags import name_original_files
 from albert_tf.tokenization import AlbertTokenizer
 
 _TFDS_BUILDERS = {False: "squad", True: "squad/v2.0"}
@@ -63,7 +64,7 @@ def _read(
     if options.data_source == "files":
         return read_squad(path, labelled), path
     builder = _TFDS_BUILDERS[bool(options.version_2_with_negative)]
-    with name_place("--data_source=tfds"):
+    with name_original_files("train_file", "predict_file"):
         return read_squad_tfds(builder, split, options.data_dir), f"{builder}, {split}"
 
 

@@ -339,7 +339,7 @@ class _Run:
         """Returns the metrics and, after the warm-up, whether the model has collapsed."""
         metrics, predictions = self.task.evaluate(self.evaluator)
         if self.evaluator.step > self.warmup_steps:
-            collapsed = self.task.is_collapsed(predictions)
+            collapsed = self.task.is_collapsed(metrics, predictions)
             if collapsed is not None:
                 metrics[COLLAPSED] = float(collapsed)
         return metrics

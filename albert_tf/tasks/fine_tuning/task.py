@@ -67,7 +67,7 @@ class FineTuningTask:
         """Returns the metrics on the dev set, and the predictions that they measure."""
         raise NotImplementedError
 
-    def is_collapsed(self, predictions: Any) -> bool | None:
+    def is_collapsed(self, metrics: Mapping[str, float], predictions: Any) -> bool | None:
         """Returns whether all dev predictions are alike; None if that has no meaning."""
         return None
 

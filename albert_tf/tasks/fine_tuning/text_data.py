@@ -11,9 +11,10 @@ from albert_tf.data.fine_tuning import own_files, race
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Scores, Table
-from albert_tf.errors import InputError, name_flags, name_place
+from albert_tf.errors import InputError, name_flags
 from albert_tf.tasks.common import has_checkpoint, name_remedy
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.flags import name_original_files
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -85,7 +86,7 @@ def _read_own_files(
 def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[str, list[Example]]:
     """Returns the examples of each set of a split."""
     if options.data_source == "tfds":
-        with name_place("--data_source=tfds"):
+        with name_original_files("data_dir"):
             return {name: read_tfds(row, split, name, options.data_dir) for name in row.sets[split]}
     with name_flags():
         return {

@@ -153,18 +153,21 @@ class TextTask(FineTuningTask):
             label_ids = dev_set.features.labels["label_ids"]
             predictions = self.predictions(self.outputs(of_set))
             values = compute_metrics(names, label_ids, predictions)
-            values["loss"] = self._mean_loss(of_set, label_ids)
+            values["loss"] = float(batch_loss(self.loss, {"label_ids": label_ids}, of_set))
             values |= self._evaluate_subsets(dev_set, predictions)
             metrics |= {dev_set.prefix + name: value for name, value in values.items()}
         return metrics, logits
 
-    def is_collapsed(self, predictions: Mapping[str, np.ndarray]) -> bool | None:
+    def is_collapsed(
+        self, metrics: Mapping[str, float], predictions: Mapping[str, np.ndarray]
+    ) -> bool | None:
         """Returns whether the model gives all rows of the main dev set the same answer."""
         if not self.metadata.labels:
             return None
         main_set = self.sets["dev"][0]
-        logits, label_ids = predictions[main_set.name], main_set.features.labels["label_ids"]
-        return is_collapsed(self.outputs(logits), label_ids, self._mean_loss(logits, label_ids))
+        probabilities = self.outputs(predictions[main_set.name])
+        label_ids = main_set.features.labels["label_ids"]
+        return is_collapsed(probabilities, label_ids, metrics[main_set.prefix + "loss"])
 
     def write_evaluation(
         self, metrics: Mapping[str, float], predictions: Mapping[str, np.ndarray]
@@ -217,9 +220,6 @@ class TextTask(FineTuningTask):
             examples.features, self.options.eval_batch_size, fixed_length(self.options)
         )
         return restore_order(evaluator.predict(batches), order)
-
-    def _mean_loss(self, logits: np.ndarray, label_ids: np.ndarray) -> float:
-        return float(batch_loss(self.loss, {"label_ids": label_ids}, logits))
 
     def _evaluate_subsets(self, dev_set: ExampleSet, predictions: np.ndarray) -> dict[str, float]:
         """Returns the metrics of each subset of a set that has several."""

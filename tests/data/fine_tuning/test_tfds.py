@@ -102,7 +102,7 @@ def test_failed_download_is_reported_in_one_line(tmp_path, monkeypatch):
         raise ConnectionError("no route to\nhost")
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", refuse)
-    with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host; .*--data_dir$"):
+    with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host$"):
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
 
 
@@ -128,8 +128,7 @@ def test_failure_without_a_network_is_quick_and_leaves_no_files(tmp_path, monkey
     with pytest.raises(InputError) as caught:
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
     assert str(caught.value) == (
-        "'glue/cola' can be neither read nor downloaded: no connection to "
-        "dl.fbaipublicfiles.com; give the original files instead: --data_source=files and --data_dir"
+        "'glue/cola' can be neither read nor downloaded: no connection to dl.fbaipublicfiles.com"
     )
     assert len(hosts) == 5
     assert not list(tmp_path.rglob("*.tmp.*"))
@@ -153,7 +152,7 @@ def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(
         InputError,
-        match=r"^the package tensorflow-datasets is not installed; pip install .* --data_dir$",
+        match=r"^the package tensorflow-datasets is not installed; pip install tensorflow-datasets ",
     ):
         read_tfds(find_task("cola"), "dev", "", None)
 

@@ -16,7 +16,7 @@ from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.record_files import list_records
 from albert_tf.errors import InputError
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import WordPieceTokenizer
 
 WORDS = [first + second for first in "abcde" for second in "abcdefg"]
 
@@ -30,7 +30,7 @@ def _small_chunks(monkeypatch):
 def tokenizer(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    return load_tokenizer(None, str(path), lower_case=True)
+    return WordPieceTokenizer(str(path), lower_case=True)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from albert_tf.data.pretraining.segments import SegmentConfig, make_document
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_spec import unmasked_record
 from albert_tf.data.record_writing import write_records
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import shared_path
 
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
@@ -303,9 +303,8 @@ SEEDS = 5
 @pytest.mark.parametrize("length", [128, 512])
 def test_statistics_are_those_of_the_original(length):
     golden = json.loads(shared_path(f"golden/pretraining_data/stats_{length}.json").read_text())
-    tokenizer = load_tokenizer(
-        str(shared_path("data/sentencepiece/30k-clean.model")), None, lower_case=True
-    )
+    model = shared_path("data/sentencepiece/30k-clean.model")
+    tokenizer = AlbertTokenizer(str(model), lower_case=True)
     batch = unmasked_instances(tokenizer, length)
     config = MaskingConfig(golden["flags"]["max_predictions_per_seq"])
     masker = tf.function(DynamicMasker(tokenizer, config))

@@ -15,7 +15,7 @@ from albert_tf.data.pretraining.masking import Masker, MaskingConfig, choose_ngr
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from tests.helpers import shared_path
 
 S, M = 41, 7
@@ -31,7 +31,7 @@ def tokenizer(tmp_path_factory):
     """A WordPiece vocabulary of the words `aa` to `jj`, with endings."""
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     path.write_text("\n".join([*SPECIAL, *WORDS, "##s", "##ed", "."]) + "\n")
-    return load_tokenizer(None, str(path), lower_case=True)
+    return WordPieceTokenizer(str(path), lower_case=True)
 
 
 def random_text(seed=0, documents=9):
@@ -256,7 +256,7 @@ def golden():
 def counts_of_seeds(golden):
     """What is in the records of the golden corpus, for each seed, and in its n-grams."""
     model = shared_path("data/sentencepiece/30k-clean.model")
-    tokenizer = load_tokenizer(str(model), None, lower_case=True)
+    tokenizer = AlbertTokenizer(str(model), lower_case=True)
     corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
     chunk = Chunk(0, 0, corpus["documents"], 0)
     return [count(chunk, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]

@@ -15,7 +15,7 @@ from albert_tf.data.pretraining.shards import make_runs, write_shards
 from albert_tf.data.record_files import check_records
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.progress import Progress
-from albert_tf.tokenization import load_tokenizer
+from albert_tf.tokenization import WordPieceTokenizer
 
 S, M = 29, 5
 WORDS = [first + second for first in "abcdefghij" for second in "abcdefghij"]
@@ -25,7 +25,7 @@ WORDS = [first + second for first in "abcdefghij" for second in "abcdefghij"]
 def tokenizer(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    return load_tokenizer(None, str(path), lower_case=True)
+    return WordPieceTokenizer(str(path), lower_case=True)
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,24 @@
+import dataclasses
+
 import pytest
 
 from albert_tf.errors import FlagError, InputError
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, load_tokenizer
+from albert_tf.tasks.flags import check_addresses, load_tokenizer, name_original_files
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
+from tests.tokenization.conftest import make_sentences
 
 
-def test_a_sentencepiece_model(small_model_file):
-    tokenizer = load_tokenizer(small_model_file, None, lower_case=False)
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("vocabulary") / "small.model")
+    train_vocabulary(make_sentences(), path, vocab_size=250)
+    return path
+
+
+def test_a_sentencepiece_model(model_file):
+    tokenizer = load_tokenizer(model_file, None, lower_case=False)
     assert isinstance(tokenizer, AlbertTokenizer)
-    assert tokenizer.vocabulary_file == small_model_file
+    assert tokenizer.vocabulary_file == model_file
     assert tokenizer.lower_case is False
 
 
@@ -31,13 +42,13 @@ def test_exactly_one_vocabulary_is_needed(spm_model_file, vocab_file, received):
         load_tokenizer(spm_model_file, vocab_file, lower_case=True)
 
 
-def test_vocabularies_taken_for_each_other(small_model_file, tmp_path):
+def test_vocabularies_taken_for_each_other(model_file, tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
     with pytest.raises(InputError, match="not a SentencePiece model"):
         load_tokenizer(str(vocab_file), None, lower_case=True)
     with pytest.raises(InputError, match=r"^--vocab_file: '.*small\.model' is .* --spm_model_file"):
-        load_tokenizer(None, small_model_file, lower_case=True)
+        load_tokenizer(None, model_file, lower_case=True)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +60,31 @@ def test_another_fault_of_a_wordpiece_vocabulary_is_named(tmp_path, content, mes
         vocab_file.write_bytes(content)
     with pytest.raises(InputError, match=f"^--vocab_file: {vocab_file}.*{message}"):
         load_tokenizer(None, str(vocab_file), lower_case=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Paths:
+    max_seq_length: int
+    output_dir: str
+    input_file: str | tuple[str, ...]
+
+
+@pytest.mark.parametrize("value", ["https://host/file", ("file", "https://host/file")])
+def test_address_that_tensorflow_cannot_read_names_its_flag(value):
+    message = (
+        r"^--input_file=https://host/file: TensorFlow has no access: File system scheme 'https' not"
+    )
+    with pytest.raises(InputError, match=message):
+        check_addresses(Paths(7, "here", value))
+
+
+def test_error_of_tensorflow_datasets_names_the_flags_of_the_task():
+    with (
+        pytest.raises(InputError) as caught,
+        name_original_files("train_file", "predict_file"),
+    ):
+        raise InputError("'squad' can be neither read nor downloaded")
+    assert str(caught.value) == (
+        "--data_source=tfds: 'squad' can be neither read nor downloaded; give the original files "
+        "instead: --data_source=files, --train_file and --predict_file"
+    )

@@ -1,0 +1,81 @@
+"""Flags that several scripts share: paths, the vocabulary and the source of the data."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf import files, gfile
+from albert_tf.errors import FlagError, InputError, name_place
+from albert_tf.options import to_json_dict
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
+from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
+
+
+def check_addresses(options: Any) -> None:
+    """Checks that TensorFlow has access to the file systems of all paths like gs://bucket/file.
+
+    Args:
+        options: options of the run. Strings with `://`, and lists of them, are checked.
+
+    Raises:
+        InputError: TensorFlow does not know a file system, or has no access to it.
+    """
+    for name, value in to_json_dict(options).items():
+        for path in value if isinstance(value, list) else [value]:
+            if not isinstance(path, str) or "://" not in path:
+                continue
+            try:
+                gfile.exists(path)
+            except OSError as error:
+                raise InputError(
+                    f"--{name}={path}: TensorFlow has no access: {files.reason(error)}; expected a local "
+                    "path, or a path on a file system that TensorFlow can read"
+                ) from error
+
+
+def load_tokenizer(
+    spm_model_file: str | None,
+    vocab_file: str | None,
+    lower_case: bool,
+    word_start_rule: WordStartRule = "original",
+) -> Tokenizer:
+    """Loads the tokenizer of whichever vocabulary is given.
+
+    Args:
+        spm_model_file: a SentencePiece model, or None or "".
+        vocab_file: a WordPiece vocabulary, or None or "".
+        lower_case: whether text is lower-cased first.
+        word_start_rule: which pieces of a SentencePiece model begin a word.
+
+    Raises:
+        FlagError: both are given, or neither.
+        InputError: the file cannot be read or is no such vocabulary.
+    """
+    if bool(spm_model_file) == bool(vocab_file):
+        received = "both" if spm_model_file else "neither"
+        raise FlagError(f"expected one of --spm_model_file and --vocab_file, received {received}")
+    if spm_model_file:
+        with name_place("--spm_model_file"):
+            return AlbertTokenizer(spm_model_file, lower_case, word_start_rule)
+    with name_place("--vocab_file"):
+        try:
+            return WordPieceTokenizer(vocab_file, lower_case)
+        except InputError as error:
+            if is_sentencepiece_model(vocab_file):
+                raise InputError(
+                    f"'{vocab_file}' is a SentencePiece model, expected a WordPiece vocabulary; name it "
+                    "with --spm_model_file instead"
+                ) from error
+            raise
+
+
+@contextlib.contextmanager
+def name_original_files(*names: str) -> Iterator[None]:
+    """Adds to an error of `--data_source=tfds` the flags that name the original files instead."""
+    try:
+        yield
+    except InputError as error:
+        *flags, last = [f"--{name}" for name in ("data_source=files", *names)]
+        raise InputError(
+            f"--data_source=tfds: {error}; give the original files instead: {', '.join(flags)} and {last}"
+        ) from error
