@@ -82,7 +82,9 @@ def read_pairs(patterns: Sequence[str], per_paradigm: int | None) -> list[Pair]:
         values = files.parse_json(line, path, number)
         try:
             paradigm = values["UID"]
-            pair = Pair(values["field"], values["sentence_good"], values["sentence_bad"])
+            # BLiMP writes one of the fields in two ways.
+            field = str(values["field"]).replace("_", "/")
+            pair = Pair(field, values["sentence_good"], values["sentence_bad"])
         except (KeyError, TypeError) as error:
             raise InputError(
                 f"{path}, line {number}: expected an object with UID, field, sentence_good and "
@@ -112,7 +114,7 @@ def table(pairs: Sequence[Pair], right: np.ndarray) -> str:
         of_field[pair.field].append(is_right)
     of_field["all"] = list(right)
     rows = [
-        [name.replace("_", "/"), f"{len(values):,}", f"{100 * np.mean(values):.1f}"]
+        [name, f"{len(values):,}", f"{100 * np.mean(values):.1f}"]
         for name, values in of_field.items()
     ]
     baselines = [[f"{name}, BabyLM 2023", "", f"{value}"] for name, value in _BASELINES.items()]

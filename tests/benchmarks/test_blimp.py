@@ -11,16 +11,17 @@ from benchmarks.blimp import BlimpOptions, Pair
 from tests.benchmarks.pretrained_folder import write_pretrained
 
 PAIRS = [
-    Pair("syntax_semantics", "the old keeper", "the keeper old"),
+    Pair("syntax/semantics", "the old keeper", "the keeper old"),
     Pair("morphology", "ships pass", "ships passes"),
-    Pair("syntax_semantics", "his daughter reads", "his daughter read"),
+    Pair("syntax/semantics", "his daughter reads", "his daughter read"),
 ]
 
 
 def write_blimp(path, uids=("a", "b", "a")):
+    fields = ("syntax_semantics", "morphology", "syntax/semantics")
     lines = [
-        {"UID": uid, "field": pair.field, "sentence_good": pair.good, "sentence_bad": pair.bad}
-        for uid, pair in zip(uids, PAIRS, strict=True)
+        {"UID": uid, "field": field, "sentence_good": pair.good, "sentence_bad": pair.bad}
+        for uid, field, pair in zip(uids, fields, PAIRS, strict=True)
     ]
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
     return str(path)
