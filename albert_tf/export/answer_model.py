@@ -38,15 +38,15 @@ class AnswerTextModel(tf.Module):
         config: how to cut passages and choose answers.
 
     Raises:
-        InputError: the vocabulary is WordPiece, whose tokens do not know their place in the text.
+        InputError: the vocabulary is WordPiece, whose tokens have no offsets in a graph.
     """
 
     def __init__(self, ids_model: IdsModel, tokenizer: Tokenizer, config: AnswerConfig):
         super().__init__()
         if not isinstance(tokenizer, AlbertTokenizer):
             raise InputError(
-                f"{tokenizer.vocabulary_file}: a WordPiece vocabulary cannot answer questions, as its "
-                "tokens have no offsets in the text; expected a SentencePiece model"
+                f"{tokenizer.vocabulary_file}: a model with a WordPiece vocabulary cannot be exported to "
+                "answer questions, as its tokens have no offsets in a graph"
             )
         self.ids_model = ids_model
         self.graph_tokenizer = GraphAlbertTokenizer(tokenizer)

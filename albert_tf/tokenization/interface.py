@@ -65,6 +65,19 @@ class Tokenizer(Protocol):
             num_threads: maximum number of threads, if the tokenizer uses any; -1 for all cores.
         """
 
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids of a text's pieces, and where in the text they come from.
+
+        Args:
+            text: any text.
+
+        Returns:
+            The ids, and for each one the first character of `text` that it stands for and the one after
+            its last. A piece with a word mark begins at the white space before the word, if any. A
+            combining mark, which normalisation drops, belongs to the character before it. So
+            `text[start:end]`, stripped, is the original spelling.
+        """
+
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids, as far as normalisation kept it, without control pieces."""
 

@@ -114,17 +114,7 @@ class AlbertTokenizer:
         return [_replace(ids, self.digit_comma_splits) for ids in batch]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids of a text's pieces, and where in the text they come from.
-
-        Args:
-            text: any text.
-
-        Returns:
-            The ids, and for each one the first character of `text` that it stands for and the one after
-            its last. A piece with a word mark begins at the white space before the word, if any. A
-            combining mark, which normalisation drops, belongs to the character before it. So
-            `text[start:end]`, stripped, is the original spelling.
-        """
+        """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""
         origins = original_spans(text)
         ids, spans = [], []
         for id_, first, after in self._encode_with_places(normalize_text(text, self.lower_case)):

@@ -4,7 +4,9 @@ Words end at white space and punctuation, and every Chinese character is a word,
 `BasicTokenizer`.
 """
 
+import functools
 import hashlib
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
@@ -80,6 +82,23 @@ class WordPieceTokenizer:
         """Returns the ids of each text."""
         return [self.encode(text) for text in texts]
 
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""
+        lengths = [_normalized_length(char, self.lower_case) for char in text]
+        # For each normalised character the index of the original one.
+        origins = np.repeat(np.arange(len(text)), lengths).tolist()
+        ids, spans = [], []
+        for word in re.finditer(r"\S+", _normalize(text, self.lower_case)):
+            start = word.start()
+            for number, piece in enumerate(self._split_word(word.group())):
+                end = start + len(piece) - (len(CONTINUATION_MARK) if number else 0)
+                if piece == WORDPIECE.unk:
+                    end = word.end()
+                ids.append(self._ids[piece])
+                spans.append((origins[start], _end_of(lengths, origins[end - 1])))
+                start = end
+        return ids, spans
+
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the words of ids with spaces between them, without control pieces."""
         silent = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
@@ -112,10 +131,28 @@ def split_words(text: str, lower_case: bool) -> list[str]:
         text: any text.
         lower_case: whether to lower-case it and strip its accents.
     """
+    return _normalize(text, lower_case).split()
+
+
+def _normalize(text: str, lower_case: bool) -> str:
+    """Returns a text with white space around its words; its length is the sum of its characters'."""
     text = text.translate(_CLEANED)
     if lower_case:
         text = unicodedata.normalize("NFD", text.lower()).translate(_WITHOUT_ACCENTS)
-    return text.translate(_APART).split()
+    return text.translate(_APART)
+
+
+@functools.cache
+def _normalized_length(char: str, lower_case: bool) -> int:
+    return len(_normalize(char, lower_case))
+
+
+def _end_of(lengths: Sequence[int], index: int) -> int:
+    """Returns the end of a character and of the dropped ones after it, such as its accents."""
+    end = index + 1
+    while end < len(lengths) and not lengths[end]:
+        end += 1
+    return end
 
 
 def is_control(char: str) -> bool:

@@ -230,7 +230,12 @@ def test_bert_tokenizer_gives_our_ids(tmp_path, lower_case):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     ours = WordPieceTokenizer(str(tmp_path / "vocab.txt"), lower_case)
-    assert theirs(lines, add_special_tokens=False)["input_ids"] == ours.encode_batch(lines)
+    received = theirs(lines, add_special_tokens=False, return_offsets_mapping=True)
+    for line, ids, spans in zip(
+        lines, received["input_ids"], received["offset_mapping"], strict=True
+    ):
+        assert (ids, spans) == ours.encode_with_offsets(line)
+        assert ids == ours.encode(line)
 
 
 @pytest.mark.slow

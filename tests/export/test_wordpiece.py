@@ -87,6 +87,6 @@ def test_multiple_choice(tokenizer, encoder, tmp_path):
 
 def test_question_answering_is_refused(tokenizer, encoder, tmp_path):
     config = AnswerConfig(23, 5, 7)
-    with pytest.raises(InputError, match="a WordPiece vocabulary cannot answer questions"):
+    with pytest.raises(InputError, match="a model with a WordPiece vocabulary cannot be"):
         export_question_answering(AlbertSpanLabeler(encoder), tokenizer, str(tmp_path), config)
     assert list(tmp_path.iterdir()) == []

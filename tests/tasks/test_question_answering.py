@@ -16,7 +16,7 @@ from albert_tf.tasks.fine_tuning.question_data import (
 )
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, write_squad
-from tests.tasks.plants import make_options, write_data
+from tests.tasks.plants import OTHERS, PLANTS, make_options, write_data
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +242,23 @@ def test_too_long_answers_are_counted(data, tmp_path, capsys):
         "warning: --max_answer_length=4: 1 of 3 questions to evaluate on have only longer" in error
     )
     assert "and cannot be answered right (long)" in error
+
+
+def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PLANTS, *map(str.lower, OTHERS)]
+    pieces += ["which", "plant"]
+    pieces += [str(number) for number in range(48 - len(pieces))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    wordpiece = {"spm_model_file": None, "vocab_file": str(tmp_path / "vocab.txt")}
+    out = tmp_path / "out"
+    assert run(make_options(data, out, train_batch_size=32, **wordpiece))["f1"] > 60
+    contexts = {question["id"]: text for question, text in questions_of(data / "dev-v1.json")}
+    for id_, answer in read(out / "predictions.json").items():
+        assert f" {answer} " in f" {contexts[id_]} "
+    with pytest.raises(
+        FlagError, match="--export_dir: expected --spm_model_file; a model with a W"
+    ):
+        make_options(data, out, export_dir=str(tmp_path / "exported"), **wordpiece)
 
 
 @pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])

@@ -32,6 +32,17 @@ def test_a_word_that_cannot_be_spelled_is_one_unknown_piece(make_tokenizer):
     assert tokenizer.tokenize("unxable unable.") == ["[UNK]", "un", "##able", "."]
 
 
+def test_offsets_are_the_original_spelling(make_tokenizer):
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    tokenizer = make_tokenizer([*SPECIAL, *letters, "##s", "##fe", "ca", ".", "中"])
+    text = "\tCafe\u0301s.. É 中?\u00ad x\x00 ΣΑΣ"
+    ids, spans = tokenizer.encode_with_offsets(text)
+    assert ids == tokenizer.encode(text)
+    spelled = ["Ca", "fe\u0301", "s", ".", ".", "É", "中", "?\u00ad", "x\x00", "ΣΑΣ"]
+    assert [text[start:end] for start, end in spans] == spelled
+    assert tokenizer.encode_with_offsets(" \x00") == ([], [])
+
+
 @pytest.mark.parametrize(("length", "pieces"), [(200, 200), (201, 1)])
 def test_a_very_long_word_is_unknown(make_tokenizer, length, pieces):
     assert len(make_tokenizer([*SPECIAL, "x", "##x"]).tokenize("x" * length)) == pieces

@@ -19,7 +19,7 @@ from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.windows import Window, WindowMaker
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import Tokenizer
 
 # Enough for several workers to share SQuAD's dev set, few enough for 64 files of its training set.
 _EXAMPLES_PER_SHARD = 2048
@@ -60,7 +60,7 @@ def name_shards(prefix: str, num_examples: int) -> list[str]:
 
 def write_windows(
     examples: Sequence[SquadExample],
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     config: WindowConfig,
     with_offsets: bool,
     shards: Sequence[str],
@@ -104,7 +104,7 @@ def _deal(examples: Sequence[SquadExample], paths: Sequence[str]) -> Iterator[_S
 class _ShardWriter:
     """Writes shards and returns the number of examples of each."""
 
-    def __init__(self, tokenizer: AlbertTokenizer, config: WindowConfig, with_offsets: bool):
+    def __init__(self, tokenizer: Tokenizer, config: WindowConfig, with_offsets: bool):
         self._make_windows = WindowMaker(tokenizer, config)
         self._spec = squad_record(config.max_seq_length, with_offsets)
         self._length = config.max_seq_length

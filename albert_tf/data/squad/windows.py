@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WINDOW_LENGTH_WEIGHT, WindowConfig
 from albert_tf.data.squad.questions import SquadExample
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import Tokenizer
 
 
 class Window(NamedTuple):
@@ -24,8 +24,8 @@ class Window(NamedTuple):
         example_index: index of the example.
         input_ids: int32 (n,).
         question_length: number of tokens of segment 0, `[CLS] question [SEP]`.
-        token_starts: int32 (n,), first character of each token in the passage. White space before a word
-            belongs to the word's first token.
+        token_starts: int32 (n,), first character of each token in the passage. With SentencePiece,
+            white space before a word belongs to the word's first token.
         token_ends: int32 (n,), the character after the last.
         token_is_max_context: int32 (n,), 1 if no other window of the example shows more of the passage
             around the token, otherwise 0.
@@ -73,7 +73,7 @@ class WindowMaker:
         config: sizes of the windows.
     """
 
-    def __init__(self, tokenizer: AlbertTokenizer, config: WindowConfig):
+    def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
         self._config = config
         self._tokenizer = tokenizer
         self._cls = np.array([tokenizer.cls_id], np.int32)

@@ -11,10 +11,8 @@ from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import PAPER
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.tokenization import Tokenizer
 from albert_tf.training import best_checkpoint
 
 _SPLITS = ("train", "dev", "test")
@@ -59,7 +57,6 @@ class ClassificationOptions(FineTuningOptions):
         None,
         least=1,
     )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(
         "File whose lines are answered on standard output; - is standard input.", None
@@ -102,14 +99,6 @@ class ClassificationOptions(FineTuningOptions):
             "test": self.do_predict,
         }
         return [split for split, is_wanted in wanted.items() if is_wanted]
-
-    def load_tokenizer(self) -> Tokenizer:
-        """Loads the vocabulary, of either kind.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
-        return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
 
     def complete(self) -> "ClassificationOptions":
         """Returns the options with the values of those that the user left out.

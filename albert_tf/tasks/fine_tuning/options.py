@@ -13,10 +13,11 @@ from albert_tf.export.exporting import Form, Weights
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
+from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.trained_folder import read_folder
 from albert_tf.tasks.training_options import MAX_BATCH_SIZE, TrainingOptions
-from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.tokenization import Tokenizer
 
 _DEFAULTS = {
     "do_lower_case": True,
@@ -58,6 +59,7 @@ class FineTuningOptions(TrainingOptions):
         None,
     )
     spm_model_file: str | None = option("SentencePiece model of the vocabulary.", None)
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_lower_case: bool | None = option("Lower-case the text. Default: true.", None)
     data_source: Literal["files", "tfds"] = option(
         "Read files in the original format, or TensorFlow Datasets.", "files"
@@ -146,12 +148,12 @@ class FineTuningOptions(TrainingOptions):
         return f"--{name}={getattr(self, name)}"
 
     def load_tokenizer(self) -> Tokenizer:
-        """Loads the vocabulary.
+        """Loads the vocabulary, of either kind.
 
         Raises:
             InputError: the file cannot be read.
         """
-        return AlbertTokenizer(self.spm_model_file, self.do_lower_case)
+        return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
 
     def check_combinations(
         self, for_training: Iterable[str], dev_flag: str, has_dev_set: bool
@@ -231,7 +233,7 @@ class FineTuningOptions(TrainingOptions):
         """
         values = {**_DEFAULTS, **defaults, **self._stored_values(recipe)}
         for one, other in (*_LENGTHS, _VOCABULARIES):
-            if any(getattr(self, name, None) is not None for name in (one, other)):
+            if any(getattr(self, name) is not None for name in (one, other)):
                 values = {name: value for name, value in values.items() if name not in (one, other)}
             elif values.get(one) is not None:
                 values.pop(other, None)

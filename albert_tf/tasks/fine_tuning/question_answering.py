@@ -53,7 +53,7 @@ from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.task import FineTuningTask
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.training_options import fixed_length
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
 __all__ = ["QuestionAnsweringOptions", "run"]
@@ -97,7 +97,7 @@ def _score_predictions(options: QuestionAnsweringOptions) -> dict[str, float]:
 
 def _read_task(
     options: QuestionAnsweringOptions,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     training_set: Sequence[SquadExample],
 ) -> "QuestionAnsweringTask":
     wanted = options.do_train or options.do_eval or options.do_predict
@@ -116,7 +116,7 @@ def _read_task(
 
 def make_task(
     options: QuestionAnsweringOptions,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     train_features: Features | None = None,
     questions: Sequence[SquadExample] = (),
     windows: SquadWindows | None = None,

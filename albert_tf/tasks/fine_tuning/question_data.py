@@ -22,7 +22,7 @@ from albert_tf.errors import InputError
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tasks.flags import name_original_files
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import Tokenizer
 
 _TFDS_BUILDERS = {False: "squad", True: "squad/v2.0"}
 
@@ -93,7 +93,7 @@ def warn_of_long_answers(
 def make_shards(
     options: QuestionAnsweringOptions,
     examples: Sequence[SquadExample],
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     name: str,
     with_offsets: bool,
 ) -> list[str]:
@@ -111,8 +111,14 @@ def make_shards(
     """
     config = select(options, WindowConfig)
     # Existing files are used as they are, so their names depend on all that they were made of.
-    content = hashlib.sha256(tokenizer.serialized_model)
-    for part in (tokenizer.lower_case, config, with_offsets, *examples):
+    content = hashlib.sha256()
+    for part in (
+        tokenizer.vocabulary_sha256,
+        tokenizer.lower_case,
+        config,
+        with_offsets,
+        *examples,
+    ):
         content.update(repr(part).encode())
     prefix = os.path.join(options.features_dir, f"{name}-{content.hexdigest()[:16]}")
     shards = name_shards(prefix, len(examples))
