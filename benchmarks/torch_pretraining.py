@@ -75,8 +75,8 @@ class TorchPretrainingOptions:
         return pretraining_record(self.max_seq_length, self.max_predictions_per_seq)
 
 
-class Lamb:
-    """LAMB of `albert_tf.optimization`, with the defaults of ours, on lists of tensors.
+class AdamWeightDecay:
+    """The class of this name in `albert_tf.optimization`, with its defaults, on lists of tensors.
 
     Args:
         named_parameters: the model's; parameters without a gradient are left alone.
@@ -104,8 +104,11 @@ class Lamb:
             update = self._adam_update([name for name, _ in named], parameters)
             if not is_excluded:
                 torch._foreach_add_(update, parameters, alpha=self.weight_decay_rate)
-                torch._foreach_mul_(update, _trust_ratios(parameters, update))
+                self.scale(update, parameters)
             torch._foreach_add_(parameters, update, alpha=-learning_rate)
+
+    def scale(self, update: list[torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
+        """Scales the update of parameters with weight decay in place; here by 1."""
 
     def _adam_update(
         self, names: list[str], parameters: list[torch.nn.Parameter]
@@ -118,6 +121,14 @@ class Lamb:
         root = torch._foreach_sqrt(v)
         torch._foreach_add_(root, self.epsilon)
         return list(torch._foreach_div(m, root))
+
+
+class Lamb(AdamWeightDecay):
+    """LAMB of `albert_tf.optimization`, with its defaults."""
+
+    def scale(self, update: list[torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
+        """Scales the update by the trust ratios."""
+        torch._foreach_mul_(update, _trust_ratios(parameters, update))
 
 
 def _trust_ratios(

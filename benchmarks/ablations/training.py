@@ -165,9 +165,14 @@ class Results:
 
 
 class Children:
-    """Runs commands; all of them can be ended at once."""
+    """Runs commands; all of them can be ended at once.
 
-    def __init__(self):
+    Args:
+        one_core: whether each of them may use one core only.
+    """
+
+    def __init__(self, one_core: bool = True):
+        self._environment = _ONE_CORE if one_core else {}
         self._running: set[subprocess.Popen] = set()
         self._lock = threading.Lock()
         self._stopping = False
@@ -195,7 +200,7 @@ class Children:
         """
         if done.exists():
             return
-        environment = {**os.environ, **_ONE_CORE}
+        environment = {**os.environ, **self._environment}
         with open(log, "a") as file:
             with self._lock:
                 if self._stopping:

