@@ -154,6 +154,7 @@ def draw(changes: Mapping[str, LayerChanges], path: str) -> None:
             axes.plot(range(1, 1 + len(values)), values, ".-", label=label)
         axes.set(title=f"{title} of a layer's input and output", xlabel="layer")
         axes.set_ylim(bottom=0)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
         axes.legend()
     files.write_picture(path, figure)
