@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import keras
 import tensorflow as tf
@@ -69,6 +69,40 @@ class BaseModel(keras.Model, abc.ABC):
 
     INPUTS: ClassVar[dict[str, Input]]
     config: AlbertConfig
+
+    @classmethod
+    def from_preset(cls, preset: str, **kwargs) -> Self:
+        """Makes a model of a published size, with random weights, or loads that of a folder.
+
+        Args:
+            preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; or a folder with a checkpoint
+                that `albert_tf.load_checkpoint` reads, and `albert_config.json` or a Hugging Face
+                `config.json`: a trained folder, for its best checkpoint; the folder of one of Google's
+                archives; or a Hugging Face folder.
+            **kwargs: arguments of the constructor but for the encoder or its config, such as
+                `num_classes` of a classifier.
+
+        Returns:
+            The model. If weights are initialised randomly, a warning names them: those of a size, and a
+            head that the folder lacks.
+
+        Raises:
+            InputError: there is no such size or folder, or its checkpoint is of another model.
+        """
+        # `albert_tf.conversion` builds on this module.
+        from albert_tf.conversion.presets import model_from_preset
+
+        return model_from_preset(cls, preset, **kwargs)
+
+    @classmethod
+    @abc.abstractmethod
+    def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
+        """Makes the model with a new encoder.
+
+        Args:
+            config: config of the encoder.
+            **kwargs: the other arguments of the constructor; `dtype` is the encoder's, too.
+        """
 
     @property
     def input_shapes(self) -> dict[str, tuple[None, ...]]:

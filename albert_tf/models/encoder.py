@@ -1,7 +1,7 @@
 """The ALBERT encoder: the factorized embedding and the loop that reuses the block."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import keras
 from keras import ops
@@ -89,6 +89,11 @@ class AlbertEncoder(BaseModel):
             )
         # All shapes are known, so the variables exist before the first call.
         self.build(self.input_shapes)
+
+    @classmethod
+    def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
+        """Makes the encoder."""
+        return cls(config, **kwargs)
 
     def _make_blocks(self, seeds: SeedStream) -> tuple[list[EncoderLayer], list[int]]:
         """Creates each distinct block once.

@@ -1,6 +1,7 @@
 """The base class of models with heads on an encoder."""
 
 import abc
+from typing import Self
 
 import keras
 
@@ -25,6 +26,12 @@ class EncoderWithHeads(BaseModel):
         super().__init__(name=name, **kwargs)
         self.seed = seed
         self.encoder = encoder
+
+    @classmethod
+    def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
+        """Makes the model with a new encoder, of the same seed and precision."""
+        shared = {name: kwargs[name] for name in ("seed", "dtype") if name in kwargs}
+        return cls(AlbertEncoder(config, **shared), **kwargs)
 
     @abc.abstractmethod
     def _build_heads(self, hidden_size: int) -> None:

@@ -1,0 +1,60 @@
+"""`from_preset`: sizes with random weights, folders with theirs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf.config import PRESETS
+from albert_tf.conversion import save_hugging_face
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from tests.helpers import random_inputs, tiny_config
+
+CONFIG = tiny_config(num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A pre-trained model, and its folder."""
+    model = AlbertPretrainer(AlbertEncoder(CONFIG, seed=1), seed=2)
+    path = tmp_path_factory.mktemp("pretrained") / "folder"
+    save_hugging_face(model, str(path))
+    return model, path
+
+
+def test_a_size_has_random_weights_and_says_so(monkeypatch):
+    monkeypatch.setitem(PRESETS, "tiny", dataclasses.asdict(CONFIG))
+    message = r"^AlbertEncoder\.from_preset\('tiny'\): a size without weights; all of them are init"
+    with pytest.warns(UserWarning, match=message):
+        encoder = AlbertEncoder.from_preset("tiny", seed=3)
+    assert encoder.config == CONFIG
+    with pytest.warns(
+        UserWarning, match=r"^AlbertClassifier\.from_preset\('tiny'\): a size without"
+    ):
+        classifier = AlbertClassifier.from_preset("tiny", num_classes=3, seed=3)
+    same = zip(classifier.encoder.get_weights(), encoder.get_weights(), strict=True)
+    assert all(np.array_equal(*weights) for weights in same)
+    assert classifier.num_classes == 3
+
+
+def test_a_folder_has_its_weights(folder):
+    model, path = folder
+    restored = AlbertPretrainer.from_preset(path)
+    for weight, expected in zip(restored.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    expected = model.encoder(random_inputs())["sequence_output"]
+    encoder = AlbertEncoder.from_preset(str(path))
+    np.testing.assert_array_equal(encoder(random_inputs())["sequence_output"], expected)
+    message = r"has no albert_classifier/head/dense/kernel, albert_classifier/head/dense/bias; init"
+    with pytest.warns(UserWarning, match=message):
+        classifier = AlbertClassifier.from_preset(path, num_classes=3)
+    np.testing.assert_array_equal(classifier.encoder(random_inputs())["sequence_output"], expected)
+
+
+def test_neither_size_nor_folder(tmp_path):
+    message = (
+        r"^AlbertEncoder\.from_preset\('huge'\): expected a size \(base_v1, .*\) or a folder with"
+    )
+    with pytest.raises(InputError, match=message):
+        AlbertEncoder.from_preset("huge")
