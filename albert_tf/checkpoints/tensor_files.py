@@ -60,13 +60,24 @@ def stored_by_path(path: str) -> Stored:
     return Stored((f"{VARIABLES}/{path.replace('.', '..').replace('/', '.S')}{_KEY_END}",))
 
 
+# Variables that Keras adds to a layer whose kernel no longer is its weight.
+_OF_CHANGED_LAYERS = ("/lora_kernel_a", "/kernel_scale")
+
+
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
     """Returns variables by path.
 
     Raises:
+        InputError: a layer has variables of LoRA, or is quantized: its kernel is not its weight.
         ValueError: two variables have the same path.
     """
     by_path = {variable.path: variable for variable in variables}
+    for path in by_path:
+        if path.endswith(_OF_CHANGED_LAYERS):
+            raise InputError(
+                f"{path}: layers with LoRA or quantize() have no checkpoint; load one before; "
+                "`model.save` merges LoRA, and `load_checkpoint` reads its .keras file into a new model"
+            )
     if len(by_path) != len(variables):
         raise ValueError("two variables have the same path; give the layers different names")
     return by_path

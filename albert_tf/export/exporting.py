@@ -24,9 +24,9 @@ from albert_tf.export.answer_model import AnswerTextModel
 from albert_tf.export.ids_model import (
     IdsModel,
     Outputs,
-    all_outputs,
     class_outputs,
     score_outputs,
+    span_outputs,
 )
 from albert_tf.export.text_models import ChoiceTextModel, TextModel
 from albert_tf.export.version_folders import (
@@ -203,7 +203,7 @@ def export_question_answering(
     """
     make_text_model = functools.partial(AnswerTextModel, tokenizer=tokenizer, config=config)
     config_asset = {_CONFIG_FILE: json_asset(dataclasses.asdict(config))}
-    exported = _Exportable(model, all_outputs, make_text_model, config.max_seq_length)
+    exported = _Exportable(model, span_outputs, make_text_model, config.max_seq_length)
     return exported.write(tokenizer, export_dir, details.add_assets(config_asset))
 
 

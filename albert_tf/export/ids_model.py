@@ -42,9 +42,10 @@ def score_outputs(logits: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"score": logits[:, 0]}
 
 
-def all_outputs(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the model's outputs as they are."""
-    return dict(outputs)
+def span_outputs(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the outputs that answers are found with: without those for a known start."""
+    of_known_start = ("start_log_probs", "end_log_probs")
+    return {name: values for name, values in outputs.items() if name not in of_known_start}
 
 
 def input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:

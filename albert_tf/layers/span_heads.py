@@ -74,8 +74,8 @@ def make_p_mask(segment_ids):
 class ConditionalSpanHead(keras.layers.Layer):
     """The original's head for SQuAD 2.0 (its `run_squad_v2.py`), which is XLNet's.
 
-    The end's logits depend on the hidden state of the start. In training that is the answer's start; else
-    each of the best starts, and of each the best ends are found. Whether there is an answer depends on
+    The end's logits depend on the hidden state of the start: of the answer's start, if it is given, and
+    of each of the best starts, for which the best ends are found. Whether there is an answer depends on
     [CLS] and on the mean of all hidden states, weighted with the probabilities of the starts. See Yang et
     al. 2019, https://arxiv.org/abs/1906.08237, appendix A.3.
 
@@ -137,30 +137,31 @@ class ConditionalSpanHead(keras.layers.Layer):
         Args:
             sequence_output: float (B, S, H).
             p_mask: int (B, S), see `make_p_mask`.
-            start_positions: int (B,), the answers' starts, in training; None to search for them.
+            start_positions: int (B,), the answers' starts; None if they are not known.
             training: whether dropout is active.
 
         Returns:
-            A dictionary, with `cls_logits`, float32 (B,), the logit of there being no answer. In training
-            `start_log_probs` and `end_log_probs`, float32 (B, S). Else `start_top_log_probs` (B, I) and
-            `end_top_log_probs` (B, I * J), float32, the ends of the first start first, and their
-            positions `start_top_index` and `end_top_index`, int32.
+            A dictionary:
+            `cls_logits`, float32 (B,), the logit of there being no answer;
+            `start_log_probs` and `end_log_probs`, float32 (B, S), the latter for the given or else the
+            best start;
+            `start_top_log_probs` (B, I) and `end_top_log_probs` (B, I * J), float32, the ends of the
+            first start first, and their positions `start_top_index` and `end_top_index`, int32.
+            A graph computes only those that are used.
         """
         start_logits = _mask(self.start_logits(sequence_output)[..., 0], p_mask)  # (B, S)
         start_log_probs = ops.log_softmax(start_logits)
-        outputs = {
-            "cls_logits": self._score_no_answer(sequence_output, start_logits, training)  # (B,)
-        }
-        if start_positions is not None:
-            end_log_probs = self._score_ends(sequence_output, p_mask, start_positions[:, None])
-            end_log_probs = end_log_probs[:, 0]  # (B, S)
-            return outputs | {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs}
         starts, start_index = _top(start_log_probs, self.start_n_top)  # (B, I)
-        ends, end_index = _top(
-            self._score_ends(sequence_output, p_mask, start_index), self.end_n_top
-        )  # (B, I, J)
+        end_log_probs = self._score_ends(sequence_output, p_mask, start_index)  # (B, I, S)
+        ends, end_index = _top(end_log_probs, self.end_n_top)  # (B, I, J)
+        if start_positions is not None:
+            start_positions = ops.expand_dims(start_positions, -1)  # (B, 1)
+            end_log_probs = self._score_ends(sequence_output, p_mask, start_positions)
         beam = (-1, self.start_n_top * self.end_n_top)
-        return outputs | {
+        return {
+            "cls_logits": self._score_no_answer(sequence_output, start_logits, training),  # (B,)
+            "start_log_probs": start_log_probs,
+            "end_log_probs": end_log_probs[:, 0],  # (B, S)
             "start_top_log_probs": starts,
             "start_top_index": start_index,
             "end_top_log_probs": ops.reshape(ends, beam),
@@ -169,13 +170,21 @@ class ConditionalSpanHead(keras.layers.Layer):
 
     def _score_ends(self, sequence_output, p_mask, starts):
         """Returns the log-probabilities of the ends, float32 (B, I, S), of each of `starts` (B, I)."""
-        states = ops.take_along_axis(sequence_output, starts[..., None], axis=1)  # (B, I, H)
-        # The product of the kernel and two states side by side, without putting them side by side.
-        kernel = ops.cast(self.end_hidden.kernel, self.compute_dtype)
-        of_ends = ops.matmul(sequence_output, kernel[: self.hidden_size])  # (B, S, H)
-        of_starts = ops.matmul(states, kernel[self.hidden_size :])  # (B, I, H)
-        bias = ops.cast(self.end_hidden.bias, self.compute_dtype)
-        hidden = ops.tanh(of_ends[:, None] + of_starts[:, :, None] + bias)  # (B, I, S, H)
+        starts = ops.expand_dims(starts, -1)
+        states = ops.take_along_axis(sequence_output, starts, axis=1)  # (B, I, H)
+        if self.end_hidden.quantization_mode is None:
+            # The product of the kernel and two states side by side, without putting them side by side.
+            kernel = ops.cast(self.end_hidden.kernel, self.compute_dtype)
+            of_ends = ops.matmul(sequence_output, kernel[: self.hidden_size])  # (B, S, H)
+            of_starts = ops.matmul(states, kernel[self.hidden_size :])  # (B, I, H)
+            bias = ops.cast(self.end_hidden.bias, self.compute_dtype)
+            sums = of_ends[:, None] + of_starts[:, :, None] + bias  # (B, I, S, H)
+        else:
+            shape = (1, ops.shape(starts)[1], 1, 1)
+            ends = ops.tile(sequence_output[:, None], shape)  # (B, I, S, H)
+            beginnings = ops.tile(states[:, :, None], (1, 1, ops.shape(sequence_output)[1], 1))
+            sums = self.end_hidden(ops.concatenate([ends, beginnings], axis=-1))
+        hidden = ops.tanh(sums)
         logits = self.end_logits(self.end_layer_norm(hidden))[..., 0]
         return ops.log_softmax(_mask(logits, p_mask[:, None]))
 
@@ -190,12 +199,14 @@ class ConditionalSpanHead(keras.layers.Layer):
         return ops.cast(logits[:, 0], "float32")
 
     def compute_output_shape(self, sequence_output_shape):
-        """Returns the shapes of the outputs where no starts are given."""
-        batch_size = sequence_output_shape[0]
+        """Returns the shapes of the outputs."""
+        batch_size, length, _ = sequence_output_shape
         starts = batch_size, self.start_n_top
         ends = batch_size, self.start_n_top * self.end_n_top
         return {
             "cls_logits": (batch_size,),
+            "start_log_probs": (batch_size, length),
+            "end_log_probs": (batch_size, length),
             "start_top_log_probs": starts,
             "start_top_index": starts,
             "end_top_log_probs": ends,

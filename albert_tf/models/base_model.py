@@ -222,6 +222,16 @@ class BaseModel(keras.Model, abc.ABC):
         outputs = {name: x for name, x in outputs.items() if not isinstance(x, list)}
         keras.Model(inputs, outputs).export(filepath, format, verbose, [signature], **kwargs)
 
+    def get_config(self):
+        """Returns the arguments of the constructor; a subclass adds its own.
+
+        Raises:
+            InputError: a layer is quantized, which the configuration would not tell.
+        """
+        if any(weight.name == "kernel_scale" for weight in self.weights):
+            raise self._error("a quantized model cannot be saved; save it before `quantize`")
+        return super().get_config()
+
     def _input_specs(self) -> dict[str, keras.InputSpec]:
         return {
             name: keras.InputSpec(dtype=self.input_dtype, shape=shape)

@@ -110,12 +110,12 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         """Scores a batch.
 
         Args:
-            inputs: those of `AlbertEncoder.call`, with `segment_ids`; in training `start_positions`,
-                int (B,), too.
-            training: whether dropout is active and the starts are given.
+            inputs: those of `AlbertEncoder.call`, with `segment_ids`; optionally `start_positions`,
+                int (B,), the answers' starts, which training needs.
+            training: whether dropout is active.
 
         Returns:
-            those of `ConditionalSpanHead.call`.
+            those of `ConditionalSpanHead.call`, the same in training and inference.
         """
         if training and "start_positions" not in inputs:
             raise InputError("start_positions is missing; training needs it")
@@ -123,7 +123,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         return self.conditional_span_head(
             encoded["sequence_output"],
             make_p_mask(inputs["segment_ids"]),
-            inputs["start_positions"] if training else None,
+            inputs.get("start_positions"),
             training=training,
         )
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import encode_choices
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
+from albert_tf.export.ids_model import span_outputs
 from tests.export.cpp_client import lines_of_ids, needs_compiler
 from tests.export.kinds import KINDS, MAX_QA_LENGTH, WITHOUT_TFLITE, export
 from tests.export.runtimes import run_examples, run_in_session, run_loaded, serialize
@@ -28,7 +29,7 @@ def expected_of(kind, model, inputs):
     if kind == "regressor":
         return {"score": outputs[:, 0].numpy()}
     if kind.endswith("spans"):
-        return {name: value.numpy() for name, value in outputs.items()}
+        return {name: value.numpy() for name, value in span_outputs(outputs).items()}
     return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
 
 

@@ -10,7 +10,7 @@ from ai_edge_litert.compiled_model import (
 from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.export.ids_model import all_outputs, class_outputs, score_outputs
+from albert_tf.export.ids_model import class_outputs, score_outputs, span_outputs
 from albert_tf.export.tflite import write_tflite
 from albert_tf.models import (
     AlbertClassifier,
@@ -146,10 +146,10 @@ def test_runtime_can_keep_shared_weights_once(classifier, classifier_file, tmp_p
 
 HEADS = {
     "regressor": (lambda encoder: AlbertClassifier(encoder, 1, seed=2), score_outputs),
-    "span": (lambda encoder: AlbertSpanLabeler(encoder, seed=2), all_outputs),
+    "span": (lambda encoder: AlbertSpanLabeler(encoder, seed=2), span_outputs),
     "conditional_span": (
         lambda encoder: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
-        all_outputs,
+        span_outputs,
     ),
 }
 
@@ -222,4 +222,4 @@ def test_path_that_cannot_be_written_is_named(tmp_path):
     model = AlbertSpanLabeler(make_encoder(num_hidden_layers=1), seed=2)
     path = tmp_path / "absent" / "model.tflite"
     with pytest.raises(StoppedError, match=r"absent/model\.tflite: cannot be written"):
-        write_tflite(model, all_outputs, str(path), "float32", S)
+        write_tflite(model, span_outputs, str(path), "float32", S)

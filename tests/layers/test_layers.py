@@ -73,7 +73,8 @@ LAYERS = {
 def outputs_of(layer, inputs):
     outputs = layer(*inputs)
     if isinstance(outputs, dict):
-        return list(outputs.values())
+        # Without those of the beam, whose order depends on rounding.
+        return [output for name, output in outputs.items() if "_top_" not in name]
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 

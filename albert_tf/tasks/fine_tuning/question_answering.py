@@ -220,7 +220,9 @@ class QuestionAnsweringTask(FineTuningTask):
         """Answers the questions with the current weights."""
         options, windows = self.options, self.windows
         size = options.eval_batch_size
-        batches, order = evaluation_batches(windows.features, size, fixed_length(options))
+        # With labels, the conditional head would also score the ends of the known starts.
+        features = dataclasses.replace(windows.features, labels={})
+        batches, order = evaluation_batches(features, size, fixed_length(options))
         spans = []
         for number, outputs in enumerate(evaluator.predict_batches(batches)):
             rows = order[number * size : (number + 1) * size]

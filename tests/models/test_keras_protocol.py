@@ -1,0 +1,215 @@
+"""What Keras users do with every model: compile, fit, evaluate, predict, save, clone; LoRA; quantize."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import losses
+from albert_tf.conversion import load_checkpoint
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.optimization import AdamWeightDecay
+from tests.helpers import tiny_config
+from tests.models.test_base_model import HEADS, make_inputs, make_model
+
+ROWS = 4
+CLASSES = np.arange(ROWS) % 2
+# A token of the passage in every row.
+POSITIONS = np.full(ROWS, 3)
+CROSSENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+WEIGHTED = keras.losses.SparseCategoricalCrossentropy(
+    from_logits=True, reduction="mean_with_sample_weight"
+)
+BINARY = keras.losses.BinaryCrossentropy(from_logits=True)
+MASKED_WEIGHTS = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 0]], np.float32)
+MASKED_IDS = np.tile(np.arange(3), (ROWS, 1))
+
+
+def halves(*names):
+    return dict.fromkeys(names, 0.5)
+
+
+# The recipes of docs/keras.md: arguments of `compile`, labels, sample weights; and the scripts' loss.
+RECIPES = {
+    "classifier": ({"loss": CROSSENTROPY}, CLASSES, None, losses.ClassificationLoss()),
+    "regressor": (
+        {"loss": keras.losses.MeanSquaredError()},
+        CLASSES.astype(np.float32),
+        None,
+        losses.RegressionLoss(),
+    ),
+    "multiple_choice": ({"loss": CROSSENTROPY}, CLASSES, None, losses.ClassificationLoss()),
+    "span_labeler": (
+        {
+            "loss": {"start_logits": CROSSENTROPY, "end_logits": CROSSENTROPY},
+            "loss_weights": halves("start_logits", "end_logits"),
+        },
+        {"start_logits": POSITIONS, "end_logits": POSITIONS},
+        None,
+        losses.SpanLoss(),
+    ),
+    "conditional_span_labeler": (
+        {
+            "loss": {
+                "start_log_probs": CROSSENTROPY,
+                "end_log_probs": CROSSENTROPY,
+                "cls_logits": BINARY,
+            },
+            "loss_weights": halves("start_log_probs", "end_log_probs", "cls_logits"),
+        },
+        {
+            "start_log_probs": POSITIONS,
+            "end_log_probs": POSITIONS,
+            "cls_logits": CLASSES.astype(np.float32),
+        },
+        None,
+        losses.ConditionalSpanLoss(),
+    ),
+    "pretrainer": (
+        {"loss": {"masked_lm_logits": WEIGHTED, "sentence_order_logits": CROSSENTROPY}},
+        {"masked_lm_logits": MASKED_IDS, "sentence_order_logits": CLASSES},
+        {"masked_lm_logits": MASKED_WEIGHTS, "sentence_order_logits": np.ones(ROWS, np.float32)},
+        losses.PretrainingLoss(),
+    ),
+}
+# The same labels, by the names of the scripts' features.
+FEATURES = {
+    "label_ids": CLASSES,
+    "start_positions": POSITIONS,
+    "end_positions": POSITIONS,
+    "is_impossible": CLASSES,
+    "masked_lm_ids": MASKED_IDS,
+    "masked_lm_weights": MASKED_WEIGHTS,
+    "next_sentence_labels": CLASSES[:, None],
+}
+
+
+def make(name):
+    if name != "regressor":
+        return make_model(name)
+    config = tiny_config(num_hidden_layers=1, initializer_range=0.2)
+    return AlbertClassifier(AlbertEncoder(config, seed=1), num_classes=1, dropout=0.0, seed=2)
+
+
+def inputs_of(name):
+    inputs = make_inputs(name, ROWS)
+    if name == "conditional_span_labeler":
+        inputs["start_positions"] = POSITIONS.astype(np.int32)
+    return inputs
+
+
+def assert_same_outputs(received, expected, tolerance=1e-5):
+    keras.tree.map_structure(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=tolerance), received, expected
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
+    arguments, labels, weights, loss = RECIPES[name]
+    model, inputs = make(name), inputs_of(name)
+    outputs = model(inputs)
+    model.compile(AdamWeightDecay(1e-3), **arguments, jit_compile=False)
+    expected = float(losses.batch_loss(loss, {**inputs, **FEATURES}, outputs))
+    evaluated = model.evaluate(inputs, labels, sample_weight=weights, verbose=0, return_dict=True)
+    assert evaluated["loss"] == pytest.approx(expected, rel=1e-4)
+    assert_same_outputs(model.predict(inputs, verbose=0), outputs)
+
+    data = (inputs, labels) if weights is None else (inputs, labels, weights)
+    stop = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    keep = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), save_best_only=True)
+    history = model.fit(
+        inputs,
+        labels,
+        sample_weight=weights,
+        validation_data=data,
+        epochs=2,
+        callbacks=[stop, keep],
+        verbose=0,
+    ).history
+    assert history["val_loss"][1] < history["val_loss"][0]
+
+    trained = model(inputs)
+    restored = keras.models.load_model(tmp_path / "best.keras")
+    assert_same_outputs(restored(inputs), trained)
+    assert isinstance(restored.optimizer, AdamWeightDecay)
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    assert_same_outputs(clone(inputs), trained)
+
+
+def test_fit_in_mixed_precision():
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1, dtype="mixed_bfloat16")
+    model = AlbertClassifier(encoder, num_classes=2, seed=2, dtype="mixed_bfloat16")
+    model.compile(AdamWeightDecay(1e-3), CROSSENTROPY, jit_compile=False)
+    history = model.fit(make_inputs("classifier"), CLASSES, epochs=3, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+
+
+def test_a_frozen_encoder_keeps_its_weights():
+    model = make("classifier")
+    before = model.encoder.get_weights()
+    model.encoder.trainable = False
+    assert {weight.path.split("/")[1] for weight in model.trainable_weights} == {"head"}
+    model.compile(AdamWeightDecay(1e-3), CROSSENTROPY, jit_compile=False)
+    head = model.head.get_weights()[0]
+    model.fit(make_inputs("classifier"), CLASSES, verbose=0)
+    for weight, expected in zip(model.encoder.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    assert (model.head.get_weights()[0] != head).any()
+
+
+def enable_lora(model):
+    """Adds LoRA to all dense layers, with the product of random matrices."""
+    rng = np.random.default_rng(0)
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dense):
+            layer.enable_lora(2)
+            layer.lora_kernel_b.assign(rng.normal(0, 0.3, layer.lora_kernel_b.shape))
+
+
+@pytest.mark.parametrize("name", ["conditional_span_labeler", "pretrainer"])
+def test_lora_is_merged_when_it_is_saved(name, tmp_path):
+    model, inputs = make(name), inputs_of(name)
+    before = model(inputs)
+    enable_lora(model)
+    outputs = model(inputs)
+    changes = [np.abs(x - y).max() for x, y in zip(outputs.values(), before.values(), strict=True)]
+    assert max(changes[:2]) > 0.01
+
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    with pytest.raises(InputError, match=r"lora_kernel_a: layers with LoRA or"):
+        load_checkpoint(model, path)
+    assert_same_outputs(keras.models.load_model(path)(inputs), outputs)
+    merged = make(name)
+    load_checkpoint(merged, path)
+    assert_same_outputs(merged(inputs), outputs)
+    assert {weight.path for weight in merged.weights} == {
+        weight.path for weight in make(name).weights
+    }
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_quantized_models_give_nearly_the_same_numbers(name):
+    model, inputs = make(name), inputs_of(name)
+    expected = model(inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras names the layers that it leaves as they are
+        model.quantize("int8")
+    with pytest.raises(InputError, match="a quantized model cannot be saved; save it before"):
+        model.get_config()
+    outputs = model(inputs)
+    for key in expected if isinstance(expected, dict) else []:
+        if expected[key].dtype != tf.float32 or "top" in key:
+            continue
+        finite = np.array(expected[key]) > -1e29
+        difference = np.abs(np.array(outputs[key]) - np.array(expected[key]))[finite]
+        assert 0 < difference.max() < 0.2, key
+    if not isinstance(expected, dict):
+        difference = np.abs(outputs - expected).max()
+        assert 0 < difference < 0.2
