@@ -87,6 +87,12 @@ FEATURES = {
 }
 
 
+def mark_slow(names):
+    """Marks the models whose code the others run, too."""
+    kept = {"classifier", "conditional_span_labeler", "pretrainer"}
+    return [name if name in kept else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def make(name):
     if name != "regressor":
         return make_model(name)
@@ -107,7 +113,7 @@ def assert_same_outputs(received, expected, tolerance=1e-5):
     )
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", mark_slow(RECIPES))
 def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
     arguments, labels, weights, loss = RECIPES[name]
     model, inputs = make(name), inputs_of(name)
@@ -194,7 +200,7 @@ def test_lora_is_merged_when_it_is_saved(name, tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", mark_slow(HEADS))
 def test_quantized_models_give_nearly_the_same_numbers(name):
     model, inputs = make(name), inputs_of(name)
     expected = model(inputs)

@@ -13,7 +13,7 @@ from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_records import LABELS, OFFSETS, squad_record
 from albert_tf.data.squad.windows import WindowMaker
-from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization import Tokenizer
 
 # Bounds the memory of the padded windows.
 _RECORDS_AT_ONCE = 1024
@@ -112,7 +112,7 @@ def read_windows(paths: Sequence[str], max_seq_length: int) -> SquadWindows:
 
 
 def make_windows(
-    examples: Sequence[SquadExample], tokenizer: AlbertTokenizer, config: WindowConfig
+    examples: Sequence[SquadExample], tokenizer: Tokenizer, config: WindowConfig
 ) -> SquadWindows:
     """Makes the windows of a few questions in memory, with offsets and without labels.
 
