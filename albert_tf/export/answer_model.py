@@ -21,7 +21,7 @@ from albert_tf.data.squad.conventions import (
 from albert_tf.errors import InputError
 from albert_tf.export.answer_windows import GraphWindows, cut_windows
 from albert_tf.export.checks import check_rows
-from albert_tf.export.ids_model import IdsModel
+from albert_tf.export.ids_model import IdsModel, trace
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.in_graph import GraphAlbertTokenizer
 
@@ -52,12 +52,12 @@ class AnswerTextModel(tf.Module):
         self.graph_tokenizer = GraphAlbertTokenizer(tokenizer)
         self._config = config
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
-        self.signature = self.predict.get_concrete_function(
+        self.signature = trace(
+            self.predict,
             question=tf.TensorSpec((None,), tf.string, "question"),
             context=tf.TensorSpec((None,), tf.string, "context"),
         )
 
-    @tf.function
     def predict(self, question, context):
         """Answers questions, string (B,), from contexts, string (B,), of any length.
 

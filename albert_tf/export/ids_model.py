@@ -54,6 +54,14 @@ def input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:
     return {spec.name: spec for spec in specs if spec is not None}
 
 
+def trace(function: Callable, **specs: tf.TensorSpec) -> tf.types.experimental.ConcreteFunction:
+    """Traces a function once, without AutoGraph: its Python code has no conditions on tensors.
+
+    A SavedModel keeps the trace as it is. It would trace a `tf.function` again, and keep both.
+    """
+    return tf.function(function, autograph=False).get_concrete_function(**specs)
+
+
 class IdsModel(tf.Module):
     """Maps ids to predictions; its SavedModel needs TensorFlow alone.
 
@@ -86,14 +94,12 @@ class IdsModel(tf.Module):
             positions = _token_positions(inputs["input_mask"])
             return model({**inputs, "token_positions": positions}, training=False)
 
-        @tf.function
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, or (B, C, S) with choices, to predictions."""
             inputs = check(input_ids, input_mask, segment_ids)
             with reading(model, self.weights):
                 return outputs(model(inputs, training=False))
 
-        @tf.function
         def predict_without_padding(input_ids, input_mask, segment_ids):
             """Like `predict`, but layers compute tokens only; outputs at padding positions are undefined.
 
@@ -104,12 +110,10 @@ class IdsModel(tf.Module):
             with reading(model, self.weights):
                 return outputs(map_slices(compute_tokens, inputs))
 
-        self.predict = predict
-        self.predict_without_padding = predict_without_padding
         shape = (None, None) if num_choices is None else (None, num_choices, None)
-        self.signature = predict.get_concrete_function(
-            **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
-        )
+        specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
+        self.predict = self.signature = trace(predict, **specs)
+        self.predict_without_padding = trace(predict_without_padding, **specs)
         self.examples_signature = _examples_signature(self, num_choices)
 
 
@@ -136,11 +140,12 @@ def map_slices(
     Returns:
         What the function returns for all rows.
     """
-    of_slice = tf.function(lambda **rows: function(rows)).get_concrete_function(
+    of_slice = trace(
+        lambda **rows: function(rows),
         **{
             name: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype, name)
             for name, tensor in inputs.items()
-        }
+        },
     )
     shape = tf.shape(next(iter(inputs.values())))
     size = tf.maximum(1, SEQUENCES_PER_SLICE // tf.maximum(1, tf.reduce_prod(shape[1:-1])))
@@ -179,7 +184,6 @@ def _examples_signature(
     features = {name: tf.io.RaggedFeature(tf.int64) for name in INPUTS}
     choices = num_choices or 1
 
-    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "examples")])
     def predict(examples):
         (examples,) = check_rows(examples=examples)
         parsed = tf.io.parse_example(examples, features)
@@ -197,7 +201,7 @@ def _examples_signature(
             inputs[name] = padded
         return ids_model.predict_without_padding(**inputs)
 
-    return predict.get_concrete_function()
+    return trace(predict, examples=tf.TensorSpec((None,), tf.string, "examples"))
 
 
 def _example_assertions(parsed: dict[str, tf.RaggedTensor], num_choices: int) -> list[tf.Operation]:

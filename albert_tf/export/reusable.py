@@ -129,7 +129,7 @@ class _Reusable(tf.Module):
         for training in (False, True):
             self.__call__.get_concrete_function(dict.fromkeys(inputs, _IDS), training=training)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, inputs, training=False):
         """Maps a dictionary of ids to one of outputs; `training` activates dropout."""
         return self._call(inputs, training)
@@ -164,7 +164,8 @@ class ReusableEncoder(_Reusable):
             setattr(self, name, tf.saved_model.Asset(path))
 
     @tf.function(
-        input_signature=[tf.TensorSpec(_IDS.shape, _IDS.dtype, name) for name in _HUB_INPUTS]
+        input_signature=[tf.TensorSpec(_IDS.shape, _IDS.dtype, name) for name in _HUB_INPUTS],
+        autograph=False,
     )
     def serve(self, input_word_ids, input_mask, input_type_ids):
         """Returns the outputs that are tensors; TensorFlow Serving has no others."""
@@ -217,7 +218,7 @@ class Preprocessor(tf.Module):
         self.tokenize = _Tokenize(tokenizer)
         self.bert_pack_inputs = _PackInputs(tokenizer, max_position_embeddings)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def __call__(self, sentences):
         """Maps single texts, string (B,), to `input_word_ids`, `input_mask`, `input_type_ids`."""
         return self.bert_pack_inputs([self.tokenize(sentences)])
@@ -237,7 +238,7 @@ class _Tokenize(tf.Module):
             "vocab_size": tokenizer.vocab_size,
         }
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def __call__(self, sentences):
         return self._graph_tokenizer(*check_shapes(sentences=sentences))
 
@@ -264,7 +265,7 @@ class _PackInputs(tf.Module):
             for seq_length in (None, tf.TensorSpec((), tf.int32)):
                 self.__call__.get_concrete_function([ids] * texts, seq_length=seq_length)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, inputs, seq_length=None):
         if seq_length is None:
             seq_length = min(_SEQ_LENGTH, self._greatest)

@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.graph_packing import pack_choices
 from albert_tf.data.fine_tuning.packing import BLANK
 from albert_tf.data.fine_tuning.preprocessor import Preprocessor
 from albert_tf.export.checks import check_rows
-from albert_tf.export.ids_model import IdsModel
+from albert_tf.export.ids_model import IdsModel, trace
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 
@@ -33,11 +33,10 @@ class TextModel(tf.Module):
         # A function, so that the module does not track the layer.
         self._preprocess = preprocessor.call
         names = ("text_a", "text_b") if pairs else ("text_a",)
-        self.signature = self.predict.get_concrete_function(
-            **{name: tf.TensorSpec((None,), tf.string, name) for name in names}
+        self.signature = trace(
+            self.predict, **{name: tf.TensorSpec((None,), tf.string, name) for name in names}
         )
 
-    @tf.function
     def predict(self, text_a, text_b=None):
         """Maps strings (B,) to the outputs of `IdsModel.predict_without_padding`."""
         texts = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
@@ -70,13 +69,13 @@ class ChoiceTextModel(tf.Module):
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         self._max_seq_length = max_seq_length
         self._max_qa_length = max_qa_length
-        self.signature = self.predict.get_concrete_function(
+        self.signature = trace(
+            self.predict,
             article=tf.TensorSpec((None,), tf.string, "article"),
             question=tf.TensorSpec((None,), tf.string, "question"),
             options=tf.TensorSpec((None, num_choices), tf.string, "options"),
         )
 
-    @tf.function
     def predict(self, article, question, options):
         """Maps strings (B,), (B,) and (B, C) to the outputs of `IdsModel.predict_without_padding`."""
         article, question, options = check_rows(article=article, question=question, options=options)

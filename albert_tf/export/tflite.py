@@ -49,7 +49,8 @@ class _FixedLengthModel(tf.Module):
 
         # The closure keeps the Keras model out of what the module tracks.
         @tf.function(
-            input_signature=[tf.TensorSpec((1, length), tf.int32, name) for name in INPUTS]
+            input_signature=[tf.TensorSpec((1, length), tf.int32, name) for name in INPUTS],
+            autograph=False,
         )
         def predict(*inputs):
             predictions = outputs(model(dict(zip(INPUTS, inputs, strict=True)), training=False))

@@ -1,17 +1,14 @@
-"""One tiny classifier in its exported forms, for all tests of this folder."""
+"""A tiny model of each kind and its exported forms, for all tests of this folder."""
 
 import functools
 
 import numpy as np
 import pytest
 
-from albert_tf.export import export_classifier
-from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.export.cpp_client import Client
 from tests.export.kinds import export, make_model
-from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE, WORDS
-from tests.helpers import tiny_config
+from tests.export.samples import VOCAB_SIZE, WORDS
 
 
 @pytest.fixture(scope="session")
@@ -21,19 +18,6 @@ def tokenizer(tmp_path_factory):
     sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
     train_vocabulary(sentences, path, vocab_size=VOCAB_SIZE)
     return AlbertTokenizer(path)
-
-
-@pytest.fixture(scope="session")
-def model():
-    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1), seed=1)
-    return AlbertClassifier(encoder, num_classes=3, seed=2)
-
-
-@pytest.fixture(scope="session")
-def exported(tmp_path_factory, model, tokenizer):
-    """The folders of the ids model and of the text model, which takes pairs."""
-    export_dir = str(tmp_path_factory.mktemp("exported"))
-    return export_classifier(model, LABELS, tokenizer, export_dir, MAX_SEQ_LENGTH, pairs=True)
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +31,17 @@ def exported_kind(tmp_path_factory, tokenizer):
         return model, export(kind, model, tokenizer, folder, "saved_model")
 
     return model_and_paths
+
+
+@pytest.fixture(scope="session")
+def model(exported_kind):
+    return exported_kind("classifier")[0]
+
+
+@pytest.fixture(scope="session")
+def exported(exported_kind):
+    """The folders of the classifier's ids model and text model, which takes pairs."""
+    return exported_kind("classifier")[1]
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,20 @@
 """Ways in which TensorFlow runs the signatures of a SavedModel."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 
+@functools.lru_cache(maxsize=4)
+def load(path):
+    """Loads a SavedModel, once for several tests."""
+    return tf.saved_model.load(path)
+
+
 def run_loaded(path, inputs):
     constants = {name: tf.constant(value) for name, value in inputs.items()}
-    outputs = tf.saved_model.load(path).signatures["serving_default"](**constants)
+    outputs = load(path).signatures["serving_default"](**constants)
     return {name: value.numpy() for name, value in outputs.items()}
 
 
@@ -35,5 +43,5 @@ def serialize(inputs, lengths):
 
 
 def run_examples(path, examples):
-    signature = tf.saved_model.load(path).signatures["serving_examples"]
+    signature = load(path).signatures["serving_examples"]
     return {name: value.numpy() for name, value in signature(examples=examples).items()}

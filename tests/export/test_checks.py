@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.export.runtimes import load
 from tests.export.samples import VOCAB_SIZE
 from tests.helpers import random_inputs
 
@@ -14,7 +15,7 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 @pytest.fixture(scope="module")
 def loaded(exported):
-    return {form: tf.saved_model.load(path) for form, path in exported.items()}
+    return {form: load(path) for form, path in exported.items()}
 
 
 @pytest.fixture(scope="module")

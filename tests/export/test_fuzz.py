@@ -6,12 +6,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.export.runtimes import load
 from tests.export.strategies import TEXTS, WRITINGS
 
 
 @pytest.fixture(scope="module")
 def answer(exported):
-    loaded = tf.saved_model.load(exported["text"])
+    loaded = load(exported["text"])
 
     def answer(texts):
         columns = tf.constant(texts, tf.string), tf.constant(texts[::-1], tf.string)

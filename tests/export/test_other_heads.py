@@ -8,7 +8,7 @@ from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
 from tests.export.kinds import MAX_QA_LENGTH
-from tests.export.runtimes import run_loaded
+from tests.export.runtimes import load, run_loaded
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, WORDS
 from tests.export.strategies import SHORT_TEXTS
 from tests.helpers import random_inputs
@@ -45,7 +45,7 @@ def test_multiple_choice_in_text_form_gives_the_models_numbers(choices, tokenize
 
 @pytest.fixture(scope="module")
 def loaded(choices):
-    return {form: tf.saved_model.load(path) for form, path in choices[1].items()}
+    return {form: load(path) for form, path in choices[1].items()}
 
 
 @pytest.fixture(scope="module")

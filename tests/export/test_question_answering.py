@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export import export_question_answering
 from tests.export.kinds import ANSWERS
-from tests.export.runtimes import run_in_session
+from tests.export.runtimes import load, run_in_session
 from tests.export.samples import WORDS
 from tests.export.strategies import SHORT_TEXTS
 
 
-def load(path):
-    return tf.saved_model.load(path).signatures["serving_default"]
+def load_answers(path):
+    return load(path).signatures["serving_default"]
 
 
 @pytest.fixture(scope="module")
 def answer(exported_kind):
     """The text model of a simple head."""
-    return load(exported_kind("simple_spans")[1]["text"])
+    return load_answers(exported_kind("simple_spans")[1]["text"])
 
 
 def ask(answer, *pairs):
@@ -42,7 +42,7 @@ def test_answers_in_tensorflow_servings_loader(kind, exported_kind):
         ("cat", ""),
         ("a", " "),
     ]
-    expected = ask(load(paths["text"]), *pairs)
+    expected = ask(load_answers(paths["text"]), *pairs)
     questions, contexts = zip(*pairs, strict=True)
     received = run_in_session(paths["text"], {"question": questions, "context": contexts})
     np.testing.assert_array_equal(received["answer"], expected["answer"])
@@ -80,12 +80,12 @@ def test_answers_do_not_depend_on_the_batch(answer):
 def test_threshold_decides_what_is_unanswered(exported_kind, tokenizer, tmp_path):
     model, paths = exported_kind("conditional_spans")
     pairs = [("who?", "the man ran over " * count) for count in range(1, 8)]
-    outputs = ask(load(paths["text"]), *pairs)
+    outputs = ask(load_answers(paths["text"]), *pairs)
     low, high = np.sort(outputs["null_score"])[[2, 3]]
     threshold = float(low + high) / 2
     config = dataclasses.replace(ANSWERS, null_threshold=threshold)
     paths = export_question_answering(model, tokenizer, str(tmp_path), config)
-    with_threshold = ask(load(paths["text"]), *pairs)
+    with_threshold = ask(load_answers(paths["text"]), *pairs)
     kept = outputs["null_score"] <= threshold
     np.testing.assert_array_equal(with_threshold["answer"], np.where(kept, outputs["answer"], b""))
     np.testing.assert_array_equal(with_threshold["end"], np.where(kept, outputs["end"], 0))

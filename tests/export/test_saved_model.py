@@ -10,9 +10,8 @@ import tensorflow as tf
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export import export_classifier
 from albert_tf.export.version_folders import encoder_assets
-from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer
-from tests.export.runtimes import run_in_session, run_loaded
+from tests.export.runtimes import load, run_in_session, run_loaded
 from tests.export.samples import (
     LABELS,
     MAX_SEQ_LENGTH,
@@ -21,7 +20,7 @@ from tests.export.samples import (
     WORDS,
     expected_of_texts,
 )
-from tests.helpers import random_inputs, tiny_config
+from tests.helpers import random_inputs
 
 
 def text_inputs():
@@ -47,21 +46,14 @@ def test_text_model_gives_the_models_numbers(exported, model, tokenizer, run):
     np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
-def test_text_model_of_single_texts_gives_the_models_numbers(model, tokenizer, tmp_path):
-    paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=False)
-    outputs = run_loaded(paths["text"], {"text_a": text_inputs()["text_a"]})
-    expected = expected_of_texts(model, tokenizer, pairs=False)
-    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
-
-
-def test_text_model_computes_no_padding(tokenizer, tmp_path):
-    encoder = AlbertEncoder(tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1), seed=1)
-    model = AlbertClassifier(encoder, num_classes=3, seed=2)
-    table = encoder.embedding.word_embeddings
+def test_text_model_computes_no_padding(exported, model, tokenizer):
+    loaded = tf.saved_model.load(exported["text"])
+    embedding = model.encoder.embedding.word_embeddings
+    (table,) = (weight for weight in loaded.ids_model.weights if weight.shape == embedding.shape)
     # What is computed of padding becomes a part of every answer.
-    table.assign(np.where(np.arange(VOCAB_SIZE)[:, None] == tokenizer.pad_id, np.nan, table))
-    paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=True)
-    outputs = run_loaded(paths["text"], text_inputs())
+    table.assign(np.where(np.arange(VOCAB_SIZE)[:, None] == tokenizer.pad_id, np.nan, embedding))
+    texts = {name: tf.constant(column) for name, column in text_inputs().items()}
+    outputs = loaded.signatures["serving_default"](**texts)
     assert np.isfinite(outputs["probabilities"]).all()
 
 
@@ -117,7 +109,7 @@ def test_refuses_empty_and_unequal_batches(exported, counts):
         "text_a": tf.constant(["cat"] * counts[0], tf.string),
         "text_b": tf.constant(["dog"] * counts[1], tf.string),
     }
-    signature = tf.saved_model.load(exported["text"]).signatures["serving_default"]
+    signature = load(exported["text"]).signatures["serving_default"]
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         signature(**inputs)
     assert f"equally many of {', '.join(inputs)}; received:" in info.value.message
@@ -132,28 +124,27 @@ def test_assets_have_the_vocabulary_as_it_was_read(tmp_path, model, tokenizer):
     assert assets["vocabulary.model"] == tokenizer.vocabulary
 
 
-def test_each_export_is_a_new_version(tmp_path, model, tokenizer):
-    (tmp_path / "ids" / "9").mkdir(parents=True)
-    (tmp_path / "ids" / "notes").mkdir()
-    first = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
-    second = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
-    assert [pathlib.Path(path).name for path in first.values()] == ["10", "10"]
-    assert [pathlib.Path(path).name for path in second.values()] == ["11", "11"]
-    assert sorted(path.name for path in (tmp_path / "text").iterdir()) == ["10", "11"]
+def test_each_export_is_a_new_version_of_which_both_forms_appear_or_none(
+    tmp_path, model, tokenizer, monkeypatch
+):
+    refused = "none"
 
-
-def test_both_forms_appear_or_none(tmp_path, model, tokenizer, monkeypatch):
-    save = tf.saved_model.save
-
-    def fail_at_text(module, path, **arguments):
-        if "text" in path:
+    def save(module, path, **arguments):
+        if refused in path:
             raise OSError("No space left on device")
-        save(module, path, **arguments)
+        pathlib.Path(path).mkdir()
 
-    monkeypatch.setattr(tf.saved_model, "save", fail_at_text)
-    with pytest.raises(StoppedError, match="text/1: cannot be written: No space left"):
+    def export():
         export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
-    assert list((tmp_path / "ids").iterdir()) == list((tmp_path / "text").iterdir()) == []
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    (tmp_path / "ids" / "9").mkdir(parents=True)
+    export()
+    refused = "/text/"
+    with pytest.raises(StoppedError, match="text/11: cannot be written: No space left"):
+        export()
+    assert sorted(path.name for path in (tmp_path / "ids").iterdir()) == ["10", "9"]
+    assert [path.name for path in (tmp_path / "text").iterdir()] == ["10"]
 
 
 def test_names_a_folder_that_cannot_be_made(tmp_path, model, tokenizer):

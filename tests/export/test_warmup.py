@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export import warmup
+from tests.export.runtimes import load
 from tests.helpers import random_inputs
 
 predict_pb2 = pytest.importorskip(
@@ -16,7 +17,7 @@ prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log
 
 @pytest.fixture(scope="module")
 def loaded(exported):
-    return {name: tf.saved_model.load(path) for name, path in exported.items()}
+    return {name: load(path) for name, path in exported.items()}
 
 
 def read(path):

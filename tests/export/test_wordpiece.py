@@ -12,7 +12,6 @@ from albert_tf.export import (
     export_classifier,
     export_multiple_choice,
     export_question_answering,
-    export_regressor,
 )
 from albert_tf.models import (
     AlbertClassifier,
@@ -58,16 +57,6 @@ def test_classifier_of_pairs(tokenizer, encoder, tmp_path):
     examples = [Example("", a, b) for a, b in PAIRS]
     features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)
     np.testing.assert_allclose(outputs["logits"], logits(model, features), atol=1e-5)
-
-
-def test_regressor_of_single_texts(tokenizer, encoder, tmp_path):
-    model = AlbertClassifier(encoder, 1, seed=2)
-    paths = export_regressor(model, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=False)
-    texts = [a for a, _ in PAIRS]
-    outputs = run_in_session(paths["text"], {"text_a": texts})
-    examples = [Example("", text, None) for text in texts]
-    features = encode_examples(examples, (), tokenizer, MAX_SEQ_LENGTH)
-    np.testing.assert_allclose(outputs["score"], logits(model, features)[:, 0], atol=1e-5)
 
 
 def test_multiple_choice(tokenizer, encoder, tmp_path):
