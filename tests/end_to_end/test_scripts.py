@@ -1,9 +1,11 @@
 """The scripts as their users run them: processes, exit codes, kills."""
 
+import dataclasses
 import json
 import os
 import pathlib
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -17,21 +19,23 @@ import command_line
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.options import flag_name
+from albert_tf.tasks.fine_tuning.classification import run
 from albert_tf.tokenization import train_vocabulary
 from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.end_to_end.test_exact_resume import assert_same_end
 from tests.helpers import tiny_config
-from tests.tasks.animals import write_data
+from tests.tasks.animals import make_options, write_data
 from tests.tasks.language import LENGTH, PREDICTIONS, write_language
 from tests.tokenization.conftest import make_sentences
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = {
-    "create_pretraining_data.py": "--input_file",
-    "run_pretraining.py": "--input_file",
-    "run_classifier.py": "--task_name",
-    "run_squad.py": "--max_answer_length",
-    "convert_checkpoint.py": "--output_checkpoint",
+    "create_pretraining_data.py": "input_file",
+    "run_pretraining.py": "input_file",
+    "run_classifier.py": "task_name",
+    "run_squad.py": "max_answer_length",
+    "convert_checkpoint.py": "output_checkpoint",
 }
 
 
@@ -83,71 +87,70 @@ def test_python_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("script", "flag"), SCRIPTS.items())
-def test_help_shows_the_flags_of_the_script(script, flag):
-    code, out, _ = finish(start(script, help="true"))
+def test_script_has_the_flags_of_its_task(script, flag, monkeypatch):
+    calls = []
+    monkeypatch.setattr(command_line, "run", lambda *arguments: calls.append(arguments))
+    runpy.run_path(str(ROOT / script), run_name="__main__")
+    ((options_class, task),) = calls
+    assert flag in {flag_name(field) for field in dataclasses.fields(options_class)}
+    assert callable(task)
+
+
+# The command line is the same for all scripts; this one starts without TensorFlow.
+SCRIPT = "create_pretraining_data.py"
+
+
+def test_help_shows_the_flags_of_the_script():
+    code, out, _ = finish(start(SCRIPT, help="true"))
     assert code == 1  # absl's exit code of --help
-    assert flag in out
+    assert "--input_file" in out
 
 
 @pytest.mark.parametrize(
-    ("script", "flags", "message"),
+    ("flags", "message"),
     [
-        ("run_classifier.py", {"task_nam": "tsv"}, "Unknown command line flag 'task_nam'"),
-        ("run_squad.py", {}, "--output_dir must have a value other than None"),
+        ({"input_fil": "text"}, "Unknown command line flag 'input_fil'"),
+        ({}, "--input_file must have a value other than None"),
         (
-            "run_pretraining.py",
-            {"albert_config_file": "none.json", "output_dir": "none", "do_train": "true"},
-            "--do_train: expected --input_file; received none",
+            {"input_file": "none", "output_file": "none", "max_seq_length": "0"},
+            "--max_seq_length=0: expected at least ",
         ),
     ],
 )
-def test_mistake_in_the_flags_is_one_line_and_exit_code_2(script, flags, message):
-    code, out, error = finish(start(script, **flags))
+def test_mistake_in_the_flags_is_one_line_and_exit_code_2(flags, message):
+    code, out, error = finish(start(SCRIPT, **flags))
     assert code == 2
     assert out == ""
-    assert error.startswith(f"{script}: error: ")
+    assert error.startswith(f"{SCRIPT}: error: ")
     assert message in error
 
 
 def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
+    missing = tmp_path / "none.txt"
     code, _, error = finish(
-        start(
-            "run_pretraining.py",
-            albert_config_file=tmp_path / "none.json",
-            output_dir=tmp_path / "out",
-            input_file="none",
-            do_train="true",
-        )
+        start(SCRIPT, input_file=missing, output_file=tmp_path / "out", vocab_file=missing)
     )
     assert code == 1
-    assert error.startswith(
-        f"run_pretraining.py: error: --albert_config_file: {tmp_path}/none.json: cannot be read: "
-    )
-    assert not (tmp_path / "out").exists()
+    assert error.startswith(f"{SCRIPT}: error: ")
+    assert str(missing) in error
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_truncated_checkpoint_is_one_line_and_leaves_nothing(tmp_path):
     config = tiny_config()
     config.to_json_file(str(tmp_path / "albert_config.json"))
     save_tf1_checkpoint(AlbertEncoder(config), str(tmp_path / "model.ckpt-best"))
-    flags = {
-        "init_checkpoint": tmp_path / "model.ckpt-best",
-        "albert_config_file": tmp_path / "albert_config.json",
-        "from": "tf1",
-        "to": "albert_tf",
-    }
-    code, out, _ = finish(
-        start("convert_checkpoint.py", **flags, output_checkpoint=tmp_path / "whole")
-    )
-    assert code == 0
-    assert "bert/pooler/dense/kernel" in out
-
     data = tmp_path / "model.ckpt-best.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
     before = sorted(tmp_path.iterdir())
-    code, _, error = finish(
-        start("convert_checkpoint.py", **flags, output_checkpoint=tmp_path / "part")
-    )
+    flags = {
+        "init_checkpoint": tmp_path / "model.ckpt-best",
+        "albert_config_file": tmp_path / "albert_config.json",
+        "output_checkpoint": tmp_path / "converted",
+        "from": "tf1",
+        "to": "albert_tf",
+    }
+    code, _, error = finish(start("convert_checkpoint.py", **flags))
     assert code == 1
     assert error.startswith(f"convert_checkpoint.py: error: {tmp_path}/model.ckpt-best: ")
     assert "the checkpoint is damaged" in error
@@ -196,7 +199,7 @@ def test_signal_in_the_imports_is_one_line(number, code, line):
     [
         ("training", signal.SIGTERM, 0, "SIGTERM"),
         pytest.param("evaluating", signal.SIGTERM, 0, "SIGTERM", marks=pytest.mark.slow),
-        ("training", signal.SIGINT, 130, "Ctrl-C"),
+        pytest.param("training", signal.SIGINT, 130, "Ctrl-C", marks=pytest.mark.slow),
     ],
 )
 def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name):
@@ -282,17 +285,15 @@ def test_onednn_is_turned_on_unless_the_user_chose_and_gpu_that_fails_is_not_hid
         assert "failed call to cuInit" in error
 
 
-@pytest.fixture(scope="module")
-def twins(tmp_path_factory):
-    """Two folders that equal commands trained, of which the seed says all."""
-    folder = tmp_path_factory.mktemp("twins")
-    write_data(folder)
+@pytest.mark.slow
+def test_classifier_of_a_seed_is_the_same_to_the_bit(tmp_path):
+    write_data(tmp_path)
     flags = {
         "task_name": "tsv",
-        "train_file": folder / "train.tsv",
-        "dev_file": folder / "dev.tsv",
-        "albert_config_file": folder / "albert_config.json",
-        "spm_model_file": folder / "words.model",
+        "train_file": tmp_path / "train.tsv",
+        "dev_file": tmp_path / "dev.tsv",
+        "albert_config_file": tmp_path / "albert_config.json",
+        "spm_model_file": tmp_path / "words.model",
         "do_train": "true",
         "do_eval": "true",
         "deterministic": "true",
@@ -302,18 +303,17 @@ def twins(tmp_path_factory):
         "num_train_steps": 20,
         "save_checkpoints_steps": 10,
     }
-    folders = [folder / name for name in ("one", "two")]
+    folders = [tmp_path / name for name in ("one", "two")]
     processes = [start("run_classifier.py", output_dir=path, **flags) for path in folders]
     assert [finish(process)[0] for process in processes] == [0, 0]
-    return folders
+    assert_same_end(*folders)
 
 
-def test_classifier_of_a_seed_is_the_same_to_the_bit(twins):
-    assert_same_end(*twins)
-
-
-def test_classifier_answers_a_pipe_until_nobody_reads(twins):
-    process = start("run_classifier.py", output_dir=twins[0], predict_file="-")
+def test_classifier_answers_a_pipe_until_nobody_reads(tmp_path):
+    write_data(tmp_path)
+    out = tmp_path / "out"
+    run(make_options(tmp_path, out, num_train_steps=1, do_eval=False, dev_file=None))
+    process = start("run_classifier.py", output_dir=out, predict_file="-")
     answers = []
     for line in ("the old cat", "few moss"):
         print(line, file=process.stdin, flush=True)
