@@ -244,13 +244,13 @@ class _Exportable:
         if details.weights == "float16":
             raise InputError("weights='float16': SavedModels have no such form; expected int8")
         stored_in = details.weights or self.model.compute_dtype
-        paths = next_version(export_dir, ["ids", "text"])
         with asset_files(assets) as paths_of_assets:
             is_int8 = details.weights == "int8"
             ids_model = IdsModel(
                 self.model, self.outputs, paths_of_assets, is_int8, self.num_choices
             )
             modules = {"ids": ids_model, "text": self.make_text_model(ids_model)}
+            paths = next_version(export_dir, modules)
             with write_version(paths) as incomplete:
                 for name, module in modules.items():
                     signatures = {"serving_default": module.signature}
