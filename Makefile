@@ -8,10 +8,10 @@ quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
 
 test: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Tests with libraries that `make test` does not install, each in an environment of its own.
 test-parity: .venv-parity/installed

@@ -83,44 +83,39 @@ def read_curve(folder):
     }
 
 
-def print_table(curves):
-    one = curves["one device"]
-    print("\nlargest relative difference from one device")
-    for name, curve in curves.items():
-        parts = [f"{key} {max(abs(np.divide(curve[key], one[key]) - 1)):.1e}" for key in curve]
-        print(f"{name:>20}: {', '.join(parts)}")
+def print_table(name, curve, one):
+    parts = [f"{key} {max(abs(np.divide(curve[key], one[key]) - 1)):.1e}" for key in curve]
+    print(f"\n{name}: largest relative difference from one device: {', '.join(parts)}")
     print("masked_lm_loss of each step")
-    for step, losses in enumerate(
-        zip(*(c["masked_lm_loss"] for c in curves.values()), strict=True), 1
-    ):
-        print(f"{step:>20}: {' '.join(f'{loss:.6f}' for loss in losses)}")
+    losses = zip(one["masked_lm_loss"], curve["masked_lm_loss"], strict=True)
+    for step, pair in enumerate(losses, 1):
+        print(f"{step:>20}: {' '.join(f'{loss:.6f}' for loss in pair)}")
 
 
-def test_curve_is_the_same_on_every_strategy(tmp_path, flags):
-    output_dirs = {
-        "one device": {},
-        "2 mirrored devices": {"distribution_strategy": "mirrored"},
-        "4 micro-batches": {"accumulate_steps": 4},
-    }
-    for name, more in output_dirs.items():
-        run(PretrainingOptions(**flags, **more, output_dir=str(tmp_path / name)))
-    workers = start_workers(
-        {
-            **flags,
-            "distribution_strategy": "multi_worker_mirrored",
-            "output_dir": str(tmp_path / "2 workers"),
-        }
-    )
-    for worker in workers:
-        output, _ = worker.communicate(timeout=200)
-        assert worker.returncode == 0, output
-    curves = {name: read_curve(tmp_path / name) for name in [*output_dirs, "2 workers"]}
-    print_table(curves)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"distribution_strategy": "multi_worker_mirrored"}, id="2 workers"),
+        # tests/training/test_trainer.py compares these step by step.
+        pytest.param({"distribution_strategy": "mirrored"}, id="mirrored", marks=pytest.mark.slow),
+        pytest.param({"accumulate_steps": 4}, id="4 micro-batches", marks=pytest.mark.slow),
+    ],
+)
+def test_curve_is_that_of_one_device(tmp_path, flags, changes, request):
+    run(PretrainingOptions(**flags, output_dir=str(tmp_path / "one device")))
+    other = {**flags, **changes, "output_dir": str(tmp_path / "other")}
+    if changes.get("distribution_strategy") == "multi_worker_mirrored":
+        for worker in start_workers(other):
+            output, _ = worker.communicate(timeout=200)
+            assert worker.returncode == 0, output
+    else:
+        run(PretrainingOptions(**other))
+    one, curve = read_curve(tmp_path / "one device"), read_curve(tmp_path / "other")
+    print_table(request.node.callspec.id, curve, one)
     # The gradients are clipped, or this would not see where that happens.
-    assert max(curves["one device"]["gradient_norm"]) > 1.0
-    for name, curve in curves.items():
-        for key, values in curves["one device"].items():
-            np.testing.assert_allclose(curve[key], values, rtol=1e-5, err_msg=f"{name}, {key}")
+    assert max(one["gradient_norm"]) > 1.0
+    for key, values in one.items():
+        np.testing.assert_allclose(curve[key], values, rtol=1e-5, err_msg=key)
 
 
 def start_long_run(flags, output_dir):

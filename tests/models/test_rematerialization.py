@@ -92,7 +92,7 @@ def test_each_layer_keeps_its_input_alone():
     [
         ("one_device", False),
         pytest.param("one_device", True, marks=pytest.mark.slow),
-        ("mirrored", False),
+        pytest.param("mirrored", False, marks=pytest.mark.slow),
     ],
 )
 def test_trainer_learns_the_same(strategy_name, jit_compile):

@@ -3,6 +3,7 @@ import shutil
 import pytest
 
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.tasks import language
 from tests.tasks.animals import make_options, pair_files, write_data
 
 
@@ -12,6 +13,12 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def language_data(tmp_path_factory):
+    """Folder with records for pre-training, their vocabulary and a model's config."""
+    return language.write_data(tmp_path_factory.mktemp("language"))
 
 
 @pytest.fixture(scope="session")

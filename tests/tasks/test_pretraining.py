@@ -14,10 +14,9 @@ from tensorboard.compat.proto import event_pb2
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
-from albert_tf.data.record_spec import pretraining_record
-from albert_tf.data.record_writing import write_records
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.models import AlbertEncoder
+from albert_tf.tasks import pretraining_run
 from albert_tf.tasks.pretraining_run import run
 from albert_tf.training import Evaluator
 from tests.helpers import tiny_config
@@ -28,20 +27,14 @@ from tests.tasks.language import (
     make_options,
     replace_record,
     spoil,
-    write_data,
     write_language,
 )
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("records"))
-
-
-@pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
+def trained(language_data, tmp_path_factory):
     """The options and the metrics of a complete run."""
-    options = make_options(data, tmp_path_factory.mktemp("trained"))
+    options = make_options(language_data, tmp_path_factory.mktemp("trained"))
     return options, run(options)
 
 
@@ -88,24 +81,26 @@ def test_run_learns_and_reports(trained):
 
 
 @pytest.mark.parametrize("objective", ["none", "nsp"])
-def test_sentence_objective(data, tmp_path, objective):
-    metrics = run(make_options(data, tmp_path, num_train_steps=1, sentence_objective=objective))
+def test_sentence_objective(language_data, tmp_path, objective):
+    metrics = run(
+        make_options(language_data, tmp_path, num_train_steps=1, sentence_objective=objective)
+    )
     assert ("sentence_order_loss" in metrics) == (objective == "nsp")
 
 
-def test_init_checkpoint_initialises_the_weights(data, tmp_path, trained):
+def test_init_checkpoint_initialises_the_weights(language_data, tmp_path, trained):
     options, metrics = trained
     start = {"init_checkpoint": f"{options.output_dir}/best", "num_train_steps": 1}
-    run(make_options(data, tmp_path, **start, optimizer="adamw"))
+    run(make_options(language_data, tmp_path, **start, optimizer="adamw"))
     first = reports(tmp_path)[0]["masked_lm_loss"]
     assert first == pytest.approx(metrics["masked_lm_loss"], rel=1e-5)
 
 
-def test_encoder_alone_starts_training_but_is_not_evaluated(data, tmp_path, capsys):
+def test_encoder_alone_starts_training_but_is_not_evaluated(language_data, tmp_path, capsys):
     encoder = AlbertEncoder(tiny_config(num_hidden_layers=2))
     save_hugging_face(encoder, str(tmp_path / "theirs"))
     start = {"init_checkpoint": str(tmp_path / "theirs"), "num_train_steps": 1}
-    run(make_options(data, tmp_path / "run", **start))
+    run(make_options(language_data, tmp_path / "run", **start))
     assert (
         "missing, initialised randomly: albert_pretrainer/masked_lm_head/"
         in capsys.readouterr().out
@@ -113,7 +108,7 @@ def test_encoder_alone_starts_training_but_is_not_evaluated(data, tmp_path, caps
     with pytest.raises(
         InputError, match=r"^--init_checkpoint: .*theirs .*lacks albert_pretrainer/m"
     ):
-        run(make_options(data, tmp_path / "other", do_train=False, **start))
+        run(make_options(language_data, tmp_path / "other", do_train=False, **start))
 
 
 def test_folder_of_another_model_is_refused(options, tmp_path):
@@ -158,19 +153,19 @@ def test_folder_of_a_classifier_is_refused(options, tmp_path):
         run(options)
 
 
-def test_config_without_a_second_segment_is_refused(data, tmp_path):
+def test_config_without_a_second_segment_is_refused(language_data, tmp_path):
     config = tmp_path / "albert_config.json"
     tiny_config(type_vocab_size=1).to_json_file(str(config))
     with pytest.raises(InputError, match=r"albert_config\.json: type_vocab_size 1; expected at"):
-        run(make_options(data, tmp_path / "out", albert_config_file=str(config)))
+        run(make_options(language_data, tmp_path / "out", albert_config_file=str(config)))
 
 
-def test_length_above_the_positions_is_refused(data, tmp_path):
+def test_length_above_the_positions_is_refused(language_data, tmp_path):
     with pytest.raises(InputError, match=r"--max_seq_length=65: .*max_position_embeddings 64"):
-        run(make_options(data, tmp_path, max_seq_length=65))
+        run(make_options(language_data, tmp_path, max_seq_length=65))
 
 
-def test_warning_names_the_records_of_a_skipped_step(data, tmp_path, capsys):
+def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, capsys):
     path = tmp_path / "spoilt.tfrecord"
     write_language(path, 40, seed=1)
     spoil(path, 23, "masked_lm_weights", [float("nan")] * PREDICTIONS)
@@ -178,7 +173,7 @@ def test_warning_names_the_records_of_a_skipped_step(data, tmp_path, capsys):
     changes |= {"train_batch_size": 4, "log_steps": 1}
     # All records are seen once in ten steps.
     for num_train_steps in (9, 10):
-        run(make_options(data, tmp_path, **changes, num_train_steps=num_train_steps))
+        run(make_options(language_data, tmp_path, **changes, num_train_steps=num_train_steps))
     (line,) = map(json.loads, (tmp_path / "bad_steps.jsonl").read_text().splitlines())
     ((named_path, numbers),) = line["records"].items()
     assert named_path == str(path)
@@ -192,7 +187,7 @@ def test_warning_names_the_records_of_a_skipped_step(data, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("fault", ["id", "damage", "no example"])
-def test_bad_record_ends_the_run_with_one_line(data, tmp_path, fault):
+def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path, fault):
     path = tmp_path / "bad.tfrecord"
     write_language(path, 40, seed=1)
     if fault == "id":
@@ -206,12 +201,12 @@ def test_bad_record_ends_the_run_with_one_line(data, tmp_path, fault):
         expected = "record 7: is not a tf.train.Example"
     changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
     with pytest.raises(InputError) as error:
-        run(make_options(data, tmp_path / "out", **changes))
+        run(make_options(language_data, tmp_path / "out", **changes))
     assert str(error.value).startswith(f"{path}, {expected}")
     assert "\n" not in str(error.value)
 
 
-def test_bad_records_are_skipped_counted_and_named(data, tmp_path, capsys):
+def test_bad_records_are_skipped_counted_and_named(language_data, tmp_path, capsys):
     path = tmp_path / "bad.tfrecord"
     write_language(path, 40, seed=1)
     spoil(path, 23, "input_ids", [97] * LENGTH)
@@ -219,7 +214,7 @@ def test_bad_records_are_skipped_counted_and_named(data, tmp_path, capsys):
     path.write_bytes(path.read_bytes()[: path.stat().st_size - 100])
     changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
     changes |= {"on_bad_record": "skip", "num_train_steps": 5}
-    run(make_options(data, tmp_path / "out", **changes))
+    run(make_options(language_data, tmp_path / "out", **changes))
     output = capsys.readouterr()
     named = (tmp_path / "out" / "bad_records.txt").read_text().splitlines()
     assert [line.split(":")[0] for line in named] == [
@@ -233,7 +228,7 @@ def test_bad_records_are_skipped_counted_and_named(data, tmp_path, capsys):
     )
 
 
-def test_evaluation_alone(data, tmp_path, trained):
+def test_evaluation_alone(language_data, tmp_path, trained):
     options, metrics = trained
     # The training records are not read.
     alone = dataclasses.replace(options, do_train=False, input_file=(str(tmp_path / "none"),))
@@ -260,26 +255,36 @@ def test_worker_lost_in_the_last_evaluation_is_one_line(trained, monkeypatch):
         run(dataclasses.replace(options, do_train=False))
 
 
-def test_options_of_speed_and_memory_learn_the_same(data, tmp_path):
-    plain = make_options(data, tmp_path / "plain", num_train_steps=4, optimizer="adamw")
-    expected = run(plain)
-    compiled = dataclasses.replace(
-        plain, output_dir=str(tmp_path / "compiled"), accumulate_steps=4, jit_compile=True
+def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, trained):
+    options, _ = trained
+    lower = make_options(
+        language_data, tmp_path, num_train_steps=1, mixed_precision="mixed_bfloat16"
     )
-    assert run(compiled) == pytest.approx(expected, rel=1e-4)
-    lower = dataclasses.replace(
-        plain, output_dir=str(tmp_path / "lower"), mixed_precision="mixed_bfloat16"
-    )
-    rough = run(lower)
+    run(lower)
+    expected, rough = (reports(pathlib.Path(one.output_dir))[0] for one in (options, lower))
     for name in ("masked_lm_loss", "sentence_order_loss"):
         # Processors differ in where they round to bfloat16, whose numbers are 0.8 % apart.
         assert rough[name] == pytest.approx(expected[name], rel=5e-2)
     assert rough["masked_lm_loss"] != pytest.approx(expected["masked_lm_loss"], rel=1e-6)
 
 
-def test_batch_that_does_not_divide_is_refused(data, tmp_path):
+@pytest.mark.slow
+def test_options_of_speed_and_memory_learn_the_same(language_data, tmp_path):
+    """`tests/training/test_trainer.py` compares them step by step."""
+    plain = make_options(language_data, tmp_path / "plain", num_train_steps=4, optimizer="adamw")
+    compiled = dataclasses.replace(
+        plain, output_dir=str(tmp_path / "compiled"), accumulate_steps=4, jit_compile=True
+    )
+    assert run(compiled) == pytest.approx(run(plain), rel=1e-4)
+
+
+def test_batch_that_does_not_divide_is_refused(language_data, tmp_path):
     options = make_options(
-        data, tmp_path, accumulate_steps=3, distribution_strategy="mirrored", train_batch_size=16
+        language_data,
+        tmp_path,
+        accumulate_steps=3,
+        distribution_strategy="mirrored",
+        train_batch_size=16,
     )
     with pytest.raises(
         FlagError, match="--train_batch_size=16: expected a multiple of 6, which is"
@@ -287,59 +292,38 @@ def test_batch_that_does_not_divide_is_refused(data, tmp_path):
         run(options)
 
 
-def test_learns_from_dynamic_masks(data, tmp_path):
-    options = make_dynamic_options(data, tmp_path)
+def test_learns_from_dynamic_masks(language_data, tmp_path):
+    options = make_dynamic_options(language_data, tmp_path)
     metrics = run(options)
     first = next(line for line in reports(tmp_path) if line["split"] == "eval")
     assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
     # Each evaluation of a model sees the same masks, so it gives the same metrics.
     alone = dataclasses.replace(options, do_train=False, input_file=())
     assert run(alone) == pytest.approx(metrics, rel=1e-5)
-    with_masks = dataclasses.replace(alone, eval_input_file=(str(data / "dev.tfrecord"),))
+    with_masks = dataclasses.replace(alone, eval_input_file=(str(language_data / "dev.tfrecord"),))
     assert run(with_masks)["masked_lm_loss"] == pytest.approx(metrics["masked_lm_loss"], abs=0.5)
 
 
-def as_the_original_writes(serialized, spec):
-    """Returns a record as the original's script serializes it, with a feature that nobody reads."""
-    parsed = spec.parse(serialized)
-    example = tf.train.Example()
-    for name, values in parsed.items():
-        feature = example.features.feature[name]
-        if name == "masked_lm_weights":
-            feature.float_list.value.extend(float(value) for value in values)
-        else:
-            feature.int64_list.value.extend(int(value) for value in values)
-    example.features.feature["another"].bytes_list.value.append(b"feature")
-    return example.SerializeToString()
-
-
-def test_records_of_the_original_are_read_as_they_are(data, tmp_path):
-    spec = pretraining_record(LENGTH, PREDICTIONS)
-    records = tf.data.TFRecordDataset(str(data / "train.tfrecord"))
-    theirs = str(tmp_path / "original.tfrecord")
-    write_records(theirs, [as_the_original_writes(record, spec) for record in records])
-    ours = make_options(data, tmp_path / "ours", num_train_steps=2)
-    original = make_options(data, tmp_path / "theirs", num_train_steps=2, input_file=(theirs,))
-    assert run(original) == pytest.approx(run(ours), rel=1e-4)
-
-
-def test_recipe_of_another_size(data, tmp_path):
+def test_recipe_of_another_size(language_data, tmp_path):
     with pytest.raises(
         InputError, match=r"--recipe=paper_v1: .*albert_config.json has none of the"
     ):
-        run(make_options(data, tmp_path, recipe="paper_v1"))
+        run(make_options(language_data, tmp_path, recipe="paper_v1"))
 
 
-def test_recipe_prints_every_value_and_each_can_be_set(data, tmp_path, capsys):
-    small = dataclasses.asdict(AlbertConfig.from_preset("base_v1", vocab_size=97))
-    (tmp_path / "base.json").write_text(json.dumps(small))
-    changes = {"albert_config_file": str(tmp_path / "base.json"), "num_train_steps": 1}
-    changes |= {"recipe": "paper_v1", "train_batch_size": 2, "max_eval_steps": 1}
-    run(make_options(data, tmp_path / "out", eval_batch_size=2, **changes))
+def test_recipe_prints_every_value_and_each_can_be_set(
+    language_data, tmp_path, monkeypatch, capsys
+):
+    # The paper's sizes take a while.
+    small = AlbertConfig.from_json_file(str(language_data / "albert_config.json"))
+    published = dataclasses.replace(small, hidden_dropout_prob=0.1)
+    monkeypatch.setattr(pretraining_run, "find_size", lambda config, recipe: published)
+    changes = {"recipe": "paper_v1", "train_batch_size": 2, "num_train_steps": 1}
+    run(make_options(language_data, tmp_path, **changes, max_eval_steps=1))
     printed = capsys.readouterr().out
     assert "recipe paper_v1: optimizer lamb, learning_rate 0.02, train_batch_size 2, " in printed
     assert "dropout 0.1" in printed
-    saved = json.loads((tmp_path / "out" / "albert_config.json").read_text())
+    saved = json.loads((tmp_path / "albert_config.json").read_text())
     assert saved["attention_probs_dropout_prob"] == 0.1
 
 

@@ -3,8 +3,13 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf.data.pretraining.batches import pretraining_evaluation_batches
+from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.record_writing import write_records
 from albert_tf.errors import InputError
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import check_same_vocabulary, open_records
@@ -15,14 +20,8 @@ from tests.tasks.language import (
     make_options,
     replace_record,
     spoil,
-    write_data,
     write_language,
 )
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("records"))
 
 
 def open_both(options):
@@ -30,13 +29,13 @@ def open_both(options):
     return [open_records(options, config, flag) for flag in ("input_file", "eval_input_file")]
 
 
-def test_records_of_another_length_are_refused(data, tmp_path):
+def test_records_of_another_length_are_refused(language_data, tmp_path):
     with pytest.raises(
         InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32"
     ):
-        open_both(make_options(data, tmp_path, max_seq_length=32))
+        open_both(make_options(language_data, tmp_path, max_seq_length=32))
     with pytest.raises(InputError, match=r"'masked_lm_\w+' has length 4, expected 5"):
-        open_both(make_options(data, tmp_path, max_predictions_per_seq=5))
+        open_both(make_options(language_data, tmp_path, max_predictions_per_seq=5))
 
 
 @pytest.fixture
@@ -53,17 +52,19 @@ def bad_files(tmp_path):
     return paths
 
 
-def test_file_without_a_good_record_is_refused(bad_files, data, tmp_path):
+def test_file_without_a_good_record_is_refused(bad_files, language_data, tmp_path):
     options = make_options(
-        data, tmp_path / "out", input_file=(str(bad_files[3]),), on_bad_record="skip"
+        language_data, tmp_path / "out", input_file=(str(bad_files[3]),), on_bad_record="skip"
     )
     with pytest.raises(InputError, match=r"--input_file: no record can be used: .*text, record 1"):
         open_both(options)
 
 
-def test_glob_without_files_is_refused(data, tmp_path):
+def test_glob_without_files_is_refused(language_data, tmp_path):
     with pytest.raises(InputError, match="--input_file: no file matches"):
-        open_both(make_options(data, tmp_path, input_file=(str(data / "*.none"),)))
+        open_both(
+            make_options(language_data, tmp_path, input_file=(str(language_data / "*.none"),))
+        )
 
 
 @pytest.mark.parametrize(
@@ -82,15 +83,15 @@ def test_glob_without_files_is_refused(data, tmp_path):
         ({"vocab_file": "missing.txt"}, "missing.txt"),
     ],
 )
-def test_unmasked_records_need_their_vocabulary(data, tmp_path, changes, message):
+def test_unmasked_records_need_their_vocabulary(language_data, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
-        open_both(make_dynamic_options(data, tmp_path, **changes))
+        open_both(make_dynamic_options(language_data, tmp_path, **changes))
 
 
-def test_records_of_both_kinds_are_refused(data, tmp_path):
-    both = (str(data / "train.tfrecord"), str(data / "unmasked.tfrecord"))
+def test_records_of_both_kinds_are_refused(language_data, tmp_path):
+    both = (str(language_data / "train.tfrecord"), str(language_data / "unmasked.tfrecord"))
     with pytest.raises(InputError, match=r"--input_file: .*unmasked\.tfrecord holds .*one kind"):
-        open_both(make_dynamic_options(data, tmp_path, input_file=both))
+        open_both(make_dynamic_options(language_data, tmp_path, input_file=both))
 
 
 def write_stats(path, **stats):
@@ -112,21 +113,23 @@ def write_stats(path, **stats):
         ),
     ],
 )
-def test_vocabulary_of_the_stats_file_is_compared(data, tmp_path, stats, message):
+def test_vocabulary_of_the_stats_file_is_compared(language_data, tmp_path, stats, message):
     shards = tuple(str(tmp_path / f"a-0000{number}-of-00002.tfrecord") for number in range(2))
     for path in shards:
-        shutil.copy(data / "train.tfrecord", path)
+        shutil.copy(language_data / "train.tfrecord", path)
     write_stats(tmp_path / "a.stats.json", **stats)
-    vocab_file = str(data / "vocab.txt")
-    options = make_options(data, tmp_path / "out", input_file=shards, vocab_file=vocab_file)
+    vocab_file = str(language_data / "vocab.txt")
+    options = make_options(
+        language_data, tmp_path / "out", input_file=shards, vocab_file=vocab_file
+    )
     with pytest.raises(InputError, match=message):
         open_both(options)
 
 
-def test_another_vocabulary_is_refused(data, tmp_path):
-    pieces = (data / "vocab.txt").read_text().split()
+def test_another_vocabulary_is_refused(language_data, tmp_path):
+    pieces = (language_data / "vocab.txt").read_text().split()
     vocab_file = tmp_path / "vocab.txt"
-    options = make_dynamic_options(data, tmp_path, vocab_file=str(vocab_file))
+    options = make_dynamic_options(language_data, tmp_path, vocab_file=str(vocab_file))
     vocab_file.write_text("\n".join(pieces[:-1]))
     with pytest.raises(InputError, match=r"vocab\.txt has 96 pieces; .*vocab_size 97"):
         open_both(options)
@@ -139,30 +142,30 @@ def test_another_vocabulary_is_refused(data, tmp_path):
         open_both(options)
 
 
-def test_records_of_two_vocabularies_are_refused(data, tmp_path):
+def test_records_of_two_vocabularies_are_refused(language_data, tmp_path):
     for name in ("train", "dev"):
-        shutil.copy(data / f"{name}.tfrecord", tmp_path)
+        shutil.copy(language_data / f"{name}.tfrecord", tmp_path)
         write_stats(tmp_path / f"{name}.stats.json", vocab_size=97, vocabulary_sha256=name)
     inputs = {"input_file": (str(tmp_path / "train.tfrecord"),)}
     inputs["eval_input_file"] = (str(tmp_path / "dev.tfrecord"),)
-    records = open_both(make_options(data, tmp_path / "out", **inputs))
+    records = open_both(make_options(language_data, tmp_path / "out", **inputs))
     with pytest.raises(
         InputError, match=r"^--eval_input_file: .*dev\.tfrecord and .*train\.tfrecord we"
     ):
         check_same_vocabulary(*records)
 
 
-def test_first_record_of_each_file_is_checked(data, bad_files, tmp_path):
+def test_first_record_of_each_file_is_checked(language_data, bad_files, tmp_path):
     for path, fault in {
         bad_files[1]: "record 1: feature 'masked_lm_ids' has length 5, expected 4",
         bad_files[3]: "record 1: damaged or cut short",
     }.items():
         with pytest.raises(InputError) as error:
-            open_both(make_options(data, tmp_path / "out", input_file=(str(path),)))
+            open_both(make_options(language_data, tmp_path / "out", input_file=(str(path),)))
         assert str(error.value).startswith(f"{path}, {fault}")
 
 
-def test_bad_first_records_do_not_hide_that_there_are_no_masks(data, tmp_path):
+def test_bad_first_records_do_not_hide_that_there_are_no_masks(language_data, tmp_path):
     path, text = tmp_path / "spoilt", tmp_path / "text"
     write_language(path, 40, seed=1, masked=False)
     replace_record(path, 1, b"\xff\xfe no example")
@@ -170,7 +173,7 @@ def test_bad_first_records_do_not_hide_that_there_are_no_masks(data, tmp_path):
     for number in (1, 2, 3):
         replace_record(text, number, b"\xff\xfe no example")
     changes = {"input_file": (str(path), str(text)), "on_bad_record": "skip"}
-    records, _ = open_both(make_dynamic_options(data, tmp_path / "out", **changes))
+    records, _ = open_both(make_dynamic_options(language_data, tmp_path / "out", **changes))
     assert records.mask is not None
     assert {name: list(bad.faults) for name, bad in records.files.bad.items()} == {
         str(path): [1],
@@ -178,6 +181,37 @@ def test_bad_first_records_do_not_hide_that_there_are_no_masks(data, tmp_path):
     }
 
 
-def test_skip_leaves_good_records_alone(data, tmp_path):
-    records, _ = open_both(make_options(data, tmp_path / "out", on_bad_record="skip"))
+def test_skip_leaves_good_records_alone(language_data, tmp_path):
+    records, _ = open_both(make_options(language_data, tmp_path / "out", on_bad_record="skip"))
     assert records.files.bad == {}
+
+
+def as_the_original_writes(serialized, spec):
+    """Returns a record as the original's script serializes it, with a feature that nobody reads."""
+    parsed = spec.parse(serialized)
+    example = tf.train.Example()
+    for name, values in parsed.items():
+        feature = example.features.feature[name]
+        if name == "masked_lm_weights":
+            feature.float_list.value.extend(float(value) for value in values)
+        else:
+            feature.int64_list.value.extend(int(value) for value in values)
+    example.features.feature["another"].bytes_list.value.append(b"feature")
+    return example.SerializeToString()
+
+
+def batches_of(records):
+    batches = pretraining_evaluation_batches(records.files, records.spec.parse, 8, 1, records.mask)
+    return list(batches.as_numpy_iterator())
+
+
+def test_records_of_the_original_are_read_as_they_are(language_data, tmp_path):
+    spec = pretraining_record(LENGTH, PREDICTIONS)
+    records = tf.data.TFRecordDataset(str(language_data / "dev.tfrecord"))
+    path = str(tmp_path / "original.tfrecord")
+    write_records(path, [as_the_original_writes(record, spec) for record in records])
+    original, ours = open_both(make_options(language_data, tmp_path, input_file=(path,)))
+    for theirs, expected in zip(batches_of(original), batches_of(ours), strict=True):
+        assert theirs.keys() == expected.keys()
+        for name, values in expected.items():
+            np.testing.assert_array_equal(theirs[name], values)
