@@ -1,8 +1,9 @@
-"""A run that is killed, again and again, ends equal to the bit to one that was not."""
+"""A run that is stopped and killed, again and again, ends equal to the bit to one that was not."""
 
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -15,12 +16,15 @@ from tests.helpers import tiny_config
 from tests.tasks.language import LENGTH, PREDICTIONS, write_language, write_vocabulary
 
 ROOT = pathlib.Path(__file__).parents[2]
+# The script, with two devices.
 PROGRAM = """
-import json, sys, tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from albert_tf.tasks.pretraining_run import PretrainingOptions, run
-run(PretrainingOptions(**json.loads(sys.argv[1])))
+import command_line
+with command_line.quiet_start():
+    import tensorflow as tf
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    from albert_tf.tasks.pretraining_run import PretrainingOptions, run
+command_line.run(PretrainingOptions, run)
 """
 
 
@@ -35,11 +39,11 @@ def options(request, tmp_path):
     return {
         "albert_config_file": str(config),
         "vocab_file": str(tmp_path / "vocab.txt"),
-        "input_file": [str(tmp_path / "train.tfrecord")],
-        "eval_input_file": [str(tmp_path / "dev.tfrecord")],
-        "do_train": True,
-        "do_eval": True,
-        "deterministic": True,
+        "input_file": str(tmp_path / "train.tfrecord"),
+        "eval_input_file": str(tmp_path / "dev.tfrecord"),
+        "do_train": "true",
+        "do_eval": "true",
+        "deterministic": "true",
         "max_seq_length": LENGTH,
         "max_predictions_per_seq": PREDICTIONS,
         "train_batch_size": 16,
@@ -50,19 +54,42 @@ def options(request, tmp_path):
 
 
 def start(options, output_dir):
-    arguments = json.dumps({**options, "output_dir": str(output_dir)})
+    flags = {**options, "output_dir": output_dir}
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, arguments],
+        [sys.executable, "-c", PROGRAM, *(f"--{name}={value}" for name, value in flags.items())],
         cwd=ROOT,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
 def run_to_the_end(options, output_dir):
-    _, error = (process := start(options, output_dir)).communicate(timeout=240)
+    """Returns what the run prints."""
+    output, error = (process := start(options, output_dir)).communicate(timeout=240)
     assert process.returncode == 0, error
+    return output
+
+
+def run_and_terminate(options, output_dir):
+    """Sends SIGTERM to a run that has saved a checkpoint; returns the step that it saves at its end."""
+    process = start(options, output_dir)
+    first = output_dir / f"ckpt-{options['save_checkpoints_steps']}.index"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and not first.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.terminate()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    assert error.splitlines()[-1] == "-c: stopped by SIGTERM; the same command resumes"
+    step = int(tf.train.latest_checkpoint(str(output_dir)).rpartition("-")[2])
+    assert step < options["num_train_steps"]
+    assert reports(output_dir)[-1]["step"] == step
+    return step
+
+
+def reports(output_dir):
+    return [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
 
 
 def wait_for_report(process, reports, before):
@@ -75,11 +102,11 @@ def wait_for_report(process, reports, before):
 
 def run_and_kill(options, output_dir, delay, has_reported=True):
     """Kills a run some seconds after its start, or after it has reported; returns whether it was on."""
-    reports = output_dir / "metrics.jsonl"
-    before = reports.stat().st_mtime_ns if reports.exists() else None
+    path = output_dir / "metrics.jsonl"
+    before = path.stat().st_mtime_ns if path.exists() else None
     process = start(options, output_dir)
     if has_reported:
-        wait_for_report(process, reports, before)
+        wait_for_report(process, path, before)
     time.sleep(delay)
     was_on = process.poll() is None
     process.kill()
@@ -93,14 +120,19 @@ def checkpoint_files(folder):
     return {path.name: path.read_bytes() for path in folder.glob(f"{prefix.name}.*")}
 
 
-def assert_same_end(one, other):
+def assert_same_end(one, other, reported_from=0):
+    """Compares two runs to the bit, but for reports of training before some step."""
     for folder in ("", "best"):
         first, second = (checkpoint_files(path / folder) for path in (one, other))
         assert len(first) >= 2
         assert first.keys() == second.keys()
         assert all(content == second[name] for name, content in first.items())
-    for file in ("metrics.jsonl", "eval_results.json"):
-        assert (one / file).read_text() == (other / file).read_text()
+    assert (one / "eval_results.json").read_text() == (other / "eval_results.json").read_text()
+    first, second = (
+        [line for line in reports(path) if line["split"] == "eval" or line["step"] >= reported_from]
+        for path in (one, other)
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -111,18 +143,23 @@ def assert_same_end(one, other):
     ],
     indirect=["options"],
 )
-def test_killed_run_ends_equal_to_the_bit(tmp_path, options, strategy):
+def test_interrupted_run_ends_equal_to_the_bit(tmp_path, options, strategy):
     options |= {"distribution_strategy": strategy, "num_train_steps": 200}
     run_to_the_end(options, tmp_path / "whole")
-    assert run_and_kill(options, tmp_path / "parts", 0.3)
-    run_to_the_end(options, tmp_path / "parts")
-    assert_same_end(tmp_path / "whole", tmp_path / "parts")
+    parts = tmp_path / "parts"
+    step = run_and_terminate(options, parts)
+    assert run_and_kill(options, parts, 0.1)
+    (resumed,) = re.findall(r"resuming .* from step (\d+)", run_to_the_end(options, parts))
+    assert int(resumed) >= step
+    # The run that stopped between two reports has one more, and the next one is of fewer steps.
+    reported_from = step + options["save_checkpoints_steps"]
+    assert_same_end(tmp_path / "whole", parts, reported_from)
 
-    lines = map(json.loads, (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines())
+    lines = reports(parts)
     losses = {line["step"]: line["loss"] for line in lines if line["split"] == "eval"}
     assert list(losses) == list(range(0, 201, 20))
     del losses[0]
-    best = BestCheckpoint(str(tmp_path / "parts" / "best"))
+    best = BestCheckpoint(str(parts / "best"))
     assert best.metrics["step"] == min(losses, key=losses.get)
 
 

@@ -327,11 +327,11 @@ def test_recipe_prints_every_value_and_each_can_be_set(
     assert saved["attention_probs_dropout_prob"] == 0.1
 
 
-def test_loaded_model_embeds_texts_and_fills_masks(data, trained):
+def test_loaded_model_embeds_texts_and_fills_masks(language_data, trained):
     folder = trained[0].output_dir
     with pytest.raises(InputError, match=r"holds no vocabulary; pass tokenizer=albert_tf\.Albert"):
         albert_tf.load(folder)
-    tokenizer = albert_tf.WordPieceTokenizer(str(data / "vocab.txt"))
+    tokenizer = albert_tf.WordPieceTokenizer(str(language_data / "vocab.txt"))
     model = albert_tf.load(folder, tokenizer)
     texts = ["word1 word2 word3", "word7"]
     embeddings = model.predict(texts)
