@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import tqdm
 
+# Work that may be short shows no progress before this.
+SECONDS_WITHOUT_PROGRESS = 10.0
 _SECONDS_BETWEEN_LINES = 10.0
 _NOTHING: Mapping = types.MappingProxyType({})
 

@@ -101,7 +101,7 @@ _HEADS = (
     ),
     (_DENSE, MODEL + "head/dense", "classifier"),
     (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
-    # They have no such head; the names say what is missing.
+    # Hugging Face has no such head; these names serve the report of missing keys.
     (_TENSOR, MODEL + "(conditional_span_head/.+)", r"\1"),
 )
 

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
+from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.conversion.checkpoint_loading import load_checkpoint, read_config
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.errors import ArgumentError, name_place
-from albert_tf.training import best_checkpoint
 
 _Model = TypeVar("_Model", bound=keras.Model)
 

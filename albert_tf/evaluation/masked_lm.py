@@ -9,14 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import ArgumentError
-from albert_tf.progress import Progress
+from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
 
 _SPECIAL_PIECES = 2  # [CLS] and [SEP]
 # Tracing the model takes about as long as this many batches.
 _EAGER_BATCHES = 2
-_SECONDS_WITHOUT_PROGRESS = 10.0
 
 
 class Filling(NamedTuple):
@@ -81,7 +80,7 @@ def score_sentences(
     by_length = sorted(range(len(ids_of)), key=lambda number: len(ids_of[number]))
     copies = ((number, masked) for number in by_length for masked in range(len(ids_of[number])))
     scores = np.zeros(len(ids_of))
-    with Progress("scoring", "pieces", total, delay=_SECONDS_WITHOUT_PROGRESS) as progress:
+    with Progress("scoring", "pieces", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
         while batch := list(itertools.islice(copies, batch_size)):
             pieces = np.array([ids_of[number][masked] for number, masked in batch])
             found = predict(_mask_one_each(batch, ids_of, tokenizer), pieces)

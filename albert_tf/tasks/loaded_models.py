@@ -18,13 +18,12 @@ from albert_tf.data.squad.window_arrays import make_windows
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.options import select
-from albert_tf.progress import Progress
+from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
 from albert_tf.tasks.fine_tuning.text_tasks import TextTask
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
-_SECONDS_WITHOUT_PROGRESS = 10.0
 _BATCH_SIZE = 64
 
 
@@ -227,7 +226,7 @@ class _WithProgress:
 
     def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
         count = int(batches.cardinality())
-        with Progress("predicting", "batches", count, delay=_SECONDS_WITHOUT_PROGRESS) as progress:
+        with Progress("predicting", "batches", count, delay=SECONDS_WITHOUT_PROGRESS) as progress:
             for outputs in self._evaluator.predict_batches(batches):
                 progress.update()
                 yield outputs

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.errors import InputError, name_place
@@ -31,7 +32,7 @@ from albert_tf.tasks.trained_folder import (
     read_options,
 )
 from albert_tf.tokenization import Tokenizer
-from albert_tf.training import Evaluator, best_checkpoint, make_strategy
+from albert_tf.training import Evaluator, make_strategy
 
 
 def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:

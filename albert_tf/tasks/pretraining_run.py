@@ -7,6 +7,7 @@ from typing import Literal
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
 from albert_tf.data.pretraining.batches import (
@@ -45,7 +46,6 @@ from albert_tf.training import (
     Evaluator,
     Trainer,
     TrainingPlan,
-    best_checkpoint,
     explain_lost_worker,
     train,
 )

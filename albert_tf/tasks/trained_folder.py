@@ -14,12 +14,12 @@ from typing import Any, Self
 import tensorflow as tf
 
 from albert_tf import __version__, files
+from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.config import CONFIG_FILE
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.data.fine_tuning.tsv import Labels, Scores
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from albert_tf.training.plan import BEST_DIR
 
 OPTIONS_FILE = "run_options.json"
 # A key of that file beside the options: SHA-256 of the vocabulary.

@@ -2,7 +2,7 @@
 
 from albert_tf.training.evaluator import Evaluator
 from albert_tf.training.interruptions import explain_lost_worker
-from albert_tf.training.loop import best_checkpoint, best_metrics, resume, train
+from albert_tf.training.loop import best_metrics, resume, train
 from albert_tf.training.plan import LoopOptions, TrainingPlan
 from albert_tf.training.strategy import make_deterministic, make_strategy
 from albert_tf.training.trainer import Trainer
@@ -12,7 +12,6 @@ __all__ = [
     "LoopOptions",
     "Trainer",
     "TrainingPlan",
-    "best_checkpoint",
     "best_metrics",
     "explain_lost_worker",
     "make_deterministic",

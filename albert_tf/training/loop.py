@@ -18,19 +18,15 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.errors import InputError, Preempted
 from albert_tf.training.bad_steps import BadSteps, NameRecords
 from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.plan import BEST_DIR, TrainingPlan
+from albert_tf.training.plan import TrainingPlan
 from albert_tf.training.reports import Interval, Reports
 from albert_tf.training.spikes import Spike, SpikeWatch
 from albert_tf.training.trainer import Trainer
-
-
-def best_checkpoint(output_dir: str) -> str:
-    """Returns the best checkpoint of a run or, if nothing was evaluated, the newest."""
-    return BestCheckpoint(f"{output_dir}/{BEST_DIR}").prefix or output_dir
 
 
 def best_metrics(output_dir: str) -> dict[str, float] | None:

@@ -3,10 +3,9 @@
 import dataclasses
 from typing import Literal
 
+from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.options import option
 from albert_tf.training.checkpoint_manager import BestCheckpoint
-
-BEST_DIR = "best"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

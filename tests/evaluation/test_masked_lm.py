@@ -68,7 +68,7 @@ def test_scores_are_those_of_one_masked_piece_at_a_time(model):
 
 @pytest.mark.parametrize(("seconds", "line"), [(0.0, "scoring: 2/2 pieces"), (1e6, "")])
 def test_long_work_shows_its_progress(model, capsys, monkeypatch, seconds, line):
-    monkeypatch.setattr(masked_lm, "_SECONDS_WITHOUT_PROGRESS", seconds)
+    monkeypatch.setattr(masked_lm, "SECONDS_WITHOUT_PROGRESS", seconds)
     albert_tf.score_sentences(model, Letters(), ["a"])
     assert capsys.readouterr().err[: len(line) or None] == line
 

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import gfile
+from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.conversion import load_checkpoint
 from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
@@ -19,7 +20,6 @@ from albert_tf.training import (
     LoopOptions,
     Trainer,
     TrainingPlan,
-    best_checkpoint,
     make_strategy,
     resume,
     train,

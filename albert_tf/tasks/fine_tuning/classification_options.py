@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, ClassVar, Literal
 
 from albert_tf import files
+from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.conversion import read_config
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
@@ -13,7 +14,6 @@ from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.recipes import PAPER
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.training import best_checkpoint
 
 _SPLITS = ("train", "dev", "test")
 _OWN_FILES = tuple(f"{split}_file" for split in _SPLITS)

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import __version__, files
+from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
 from albert_tf.data.pipeline import training_batches
@@ -47,7 +48,6 @@ from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
     Evaluator,
     TrainingPlan,
-    best_checkpoint,
     best_metrics,
     make_strategy,
     train,
