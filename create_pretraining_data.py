@@ -1,14 +1,6 @@
-r"""Makes pre-training data: text files in, TFRecord files out.
+"""Makes pre-training data; the same as the command albert-create-pretraining-data."""
 
-Usage:
-    python create_pretraining_data.py --input_file='text/*.txt' --output_file=train.tfrecord \
-        --spm_model_file=vocabulary.model --max_seq_length=512 --max_predictions_per_seq=77
-"""
-
-import command_line
-
-with command_line.quiet_start():
-    from albert_tf.tasks import pretraining_data
+from albert_tf import commands
 
 if __name__ == "__main__":
-    command_line.run(pretraining_data.PretrainingDataOptions, pretraining_data.run)
+    commands.create_pretraining_data()

@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import (

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import command_line
+from albert_tf import command_line
 
 with command_line.quiet_start():
     import keras

@@ -10,8 +10,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
-import command_line
-from albert_tf import files
+from albert_tf import command_line, files
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS
 from albert_tf.errors import InputError
 from albert_tf.evaluation.glue_score import glue_score, task_score

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-import command_line
+from albert_tf import command_line
 from albert_tf.data.pretraining.batches import RecordOrder, pretraining_batches
 from albert_tf.data.pretraining.graph_masking import DynamicMasker
 from albert_tf.data.pretraining.masking import MaskingConfig

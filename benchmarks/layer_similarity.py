@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import command_line
+from albert_tf import command_line
 
 with command_line.quiet_start():
     import numpy as np

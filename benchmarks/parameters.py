@@ -13,7 +13,7 @@ import dataclasses
 
 import keras
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

@@ -31,7 +31,7 @@ from typing import Any
 
 import tensorflow as tf
 
-import command_line
+from albert_tf import command_line
 from albert_tf.data.pretraining.corpus import CorpusConfig, CorpusReader
 from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig

@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option

@@ -20,7 +20,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-import command_line
+from albert_tf import command_line
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option

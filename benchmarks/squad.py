@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import command_line
-from albert_tf import files
+from albert_tf import command_line, files
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from benchmarks.harness import (

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options import option

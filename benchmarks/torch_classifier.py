@@ -13,8 +13,7 @@ import numpy as np
 import torch
 import transformers
 
-import command_line
-from albert_tf import files
+from albert_tf import command_line, files
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import transformers
 
-import command_line
+from albert_tf import command_line
 from albert_tf.data.pretraining.batches import (
     RecordOrder,
     pretraining_batches,

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-import command_line
+from albert_tf import command_line
 
 # The tests run TensorFlow as the scripts set it up.
 with command_line.quiet_start():

@@ -19,7 +19,7 @@ import os
 import pathlib
 import time
 
-import command_line
+from albert_tf import command_line
 from albert_tf.errors import FlagError
 from albert_tf.options import check_ranges, option
 from benchmarks.ablations import report

@@ -11,7 +11,7 @@ import dataclasses
 import os
 from typing import Any
 
-import command_line
+from albert_tf import command_line
 
 with command_line.quiet_start():
     import numpy as np

@@ -17,7 +17,7 @@ import dataclasses
 import tempfile
 from collections.abc import Iterator, Mapping
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS

@@ -19,7 +19,7 @@ or takes more than 1.3 times the ceiling in fp32 or 2.5 times in bf16.
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option

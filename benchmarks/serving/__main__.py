@@ -27,8 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-import command_line
-from albert_tf import files
+from albert_tf import command_line, files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.tsv import Columns, read_examples
 from albert_tf.errors import InputError

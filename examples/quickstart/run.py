@@ -272,7 +272,7 @@ def _describe(stats: dict) -> str:
 
 def _count_parameters(out: pathlib.Path) -> int:
     # Here and not above, because what is complete already needs no TensorFlow to be walked over.
-    import command_line
+    from albert_tf import command_line
 
     with command_line.quiet_start():
         from albert_tf import AlbertConfig, AlbertEncoder

@@ -18,7 +18,7 @@ from tests.tasks.language import LENGTH, PREDICTIONS, write_language, write_voca
 ROOT = pathlib.Path(__file__).parents[2]
 # The script, with two devices.
 PROGRAM = """
-import command_line
+from albert_tf import command_line
 with command_line.quiet_start():
     import tensorflow as tf
     cpu = tf.config.list_physical_devices("CPU")[0]

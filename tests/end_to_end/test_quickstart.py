@@ -10,7 +10,7 @@ import sys
 import pytest
 from absl import flags
 
-import command_line
+from albert_tf import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions

@@ -4,18 +4,20 @@ import dataclasses
 import json
 import os
 import pathlib
+import pkgutil
 import re
 import runpy
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import command_line
+from albert_tf import command_line
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -30,12 +32,13 @@ from tests.tasks.language import LENGTH, PREDICTIONS, write_language
 from tests.tokenization.conftest import make_sentences
 
 ROOT = pathlib.Path(__file__).parents[2]
+# The command that calls the same function, and a flag of its task.
 SCRIPTS = {
-    "create_pretraining_data.py": "input_file",
-    "run_pretraining.py": "input_file",
-    "run_classifier.py": "task_name",
-    "run_squad.py": "max_answer_length",
-    "convert_checkpoint.py": "output_checkpoint",
+    "create_pretraining_data.py": ("albert-create-pretraining-data", "input_file"),
+    "run_pretraining.py": ("albert-pretrain", "input_file"),
+    "run_classifier.py": ("albert-classify", "task_name"),
+    "run_squad.py": ("albert-squad", "max_answer_length"),
+    "convert_checkpoint.py": ("albert-convert", "output_checkpoint"),
 }
 
 
@@ -86,14 +89,19 @@ def test_python_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
     np.testing.assert_array_equal(names["encoder"](names["inputs"])["sequence_output"], expected)
 
 
-@pytest.mark.parametrize(("script", "flag"), SCRIPTS.items())
-def test_script_has_the_flags_of_its_task(script, flag, monkeypatch):
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script_and_command_run_the_same_task(script, monkeypatch):
+    command, flag = SCRIPTS[script]
     calls = []
     monkeypatch.setattr(command_line, "run", lambda *arguments: calls.append(arguments))
     runpy.run_path(str(ROOT / script), run_name="__main__")
-    ((options_class, task),) = calls
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pkgutil.resolve_name(project["scripts"][command])()
+    assert calls[0] == calls[1]
+    options_class, task, description = calls[0]
     assert flag in {flag_name(field) for field in dataclasses.fields(options_class)}
     assert callable(task)
+    assert "{command} --" in description
 
 
 # The command line is the same for all scripts; this one starts without TensorFlow.
@@ -103,7 +111,8 @@ SCRIPT = "create_pretraining_data.py"
 def test_help_shows_the_flags_of_the_script():
     code, out, _ = finish(start(SCRIPT, help="true"))
     assert code == 1  # absl's exit code of --help
-    assert "--input_file" in out
+    assert f"python {SCRIPT} --input_file=" in out  # the usage
+    assert "  --input_file: " in out
 
 
 @pytest.mark.parametrize(
@@ -250,7 +259,7 @@ glob.glob = lambda path: ["/dev/nvidia0"] if path == "/dev/nvidia*" else find(pa
 builtins.open = lambda path, *arguments, **options: (
     io.StringIO("flags : fma avx2") if path == "/proc/cpuinfo" else open_(path, *arguments, **options)
 )
-import command_line
+from albert_tf import command_line
 with command_line.quiet_start():
     import tensorflow as tf
 

@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-import command_line
+from albert_tf import command_line
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import option

@@ -1,7 +1,7 @@
-"""The command line of all scripts: flags, error messages, signals and exit codes.
+"""What all commands and scripts share: flags, error messages, signals and exit codes.
 
-The flags of a script are the fields of its task's options dataclass. A user's mistake prints one line
-and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a script with one line and exit code
+The flags of a command are the fields of its task's options dataclass. A user's mistake prints one line
+and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a command with one line and exit code
 0, Ctrl-C with one line and 130; training saves a checkpoint first.
 """
 
@@ -20,8 +20,8 @@ _INTERRUPTED = "interrupted"
 _INTERRUPTED_CODE = 128 + signal.SIGINT  # the convention of shells
 
 
-def _script_name() -> str:
-    """Returns the script's file name, or its folder's name if it was started with `python -m`."""
+def _command_name() -> str:
+    """Returns the command's file name, or its folder's name if it was started with `python -m`."""
     folder, name = os.path.split(sys.argv[0])
     return os.path.basename(folder) if name == "__main__.py" else name
 
@@ -52,7 +52,7 @@ _TURNED_ON_ONEDNN = _turn_on_onednn()
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Keeps the start of a script quiet. Import TensorFlow and other slow modules in this context.
+    """Keeps the start of a command quiet. Import TensorFlow and other slow modules in this context.
 
     TensorFlow's start-up messages are discarded, including those that no setting suppresses. Ctrl-C and
     SIGTERM end the process with one line, as there is nothing to save yet.
@@ -62,7 +62,7 @@ def quiet_start() -> Iterator[None]:
 
     def end(number: int, frame: object) -> None:
         is_interrupt = number == signal.SIGINT
-        line = f"{_script_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
+        line = f"{_command_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
         os.write(stderr, line.encode())
         # An exception could be caught by a module that is being imported.
         os._exit(_INTERRUPTED_CODE if is_interrupt else 0)
@@ -121,6 +121,7 @@ def _warn_of_data_types() -> None:
 
 with quiet_start():
     import dataclasses
+    import inspect
     import types
     import typing
 
@@ -130,13 +131,22 @@ with quiet_start():
     from albert_tf.options import flag_name
 
 
-def run(options_class: type, task: Callable[[typing.Any], None]) -> None:
+def run(
+    options_class: type, task: Callable[[typing.Any], typing.Any], description: str | None = None
+) -> None:
     """Parses the command line into an `options_class` and calls `task` with it. Does not return.
 
     Args:
         options_class: frozen dataclass whose fields are declared with `albert_tf.options.option`.
         task: function to call.
+        description: what `--help` says above the flags, a docstring in which `{command}` stands for the
+            command as it was called; by default that of the main module.
     """
+    if description is not None:
+        name = _command_name()
+        command = f"python {name}" if name.endswith(".py") else name
+        # absl's `--help` prints the docstring of the main module.
+        sys.modules["__main__"].__doc__ = inspect.cleandoc(description).format(command=command)
     define_flags(options_class)
     app.run(lambda argv: _run_task(options_class, task), flags_parser=_parse_flags)
 
@@ -171,7 +181,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
         define(name, default, description)
     if required:
         flags.mark_flag_as_required(name)
-    # `--help` shows the flags of the script instead of this module's.
+    # `--help` shows the flags of the command instead of this module's.
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
 
@@ -234,4 +244,4 @@ def _fail(error: ReportedError) -> typing.NoReturn:
 
 
 def _say(line: str) -> None:
-    print(f"{_script_name()}: {line}", file=sys.stderr)
+    print(f"{_command_name()}: {line}", file=sys.stderr)

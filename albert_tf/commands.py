@@ -1,0 +1,80 @@
+"""The commands `albert-classify` and so on, which the scripts of a checkout call, too.
+
+The docstring of a function is what `--help` says above the flags. Each function imports its own task, so
+that a command imports no other task and answers signals from its start.
+"""
+
+from albert_tf import command_line
+
+
+def create_pretraining_data() -> None:
+    r"""Makes pre-training data: text files in, TFRecord files out.
+
+    Usage:
+        {command} --input_file='text/*.txt' --output_file=train.tfrecord \
+            --spm_model_file=vocabulary.model --max_seq_length=512 --max_predictions_per_seq=77
+    """
+    with command_line.quiet_start():
+        from albert_tf.tasks import pretraining_data as task
+    command_line.run(task.PretrainingDataOptions, task.run, create_pretraining_data.__doc__)
+
+
+def pretrain() -> None:
+    r"""Pre-trains ALBERT on records of pre-training data.
+
+    Usage:
+        {command} --albert_config_file=albert_config.json \
+            --input_file='data/*.tfrecord' --output_dir=pretrained --do_train \
+            --train_batch_size=64 --num_train_steps=10000
+    """
+    with command_line.quiet_start():
+        from albert_tf.tasks import pretraining_run as task
+    command_line.run(task.PretrainingOptions, task.run, pretrain.__doc__)
+
+
+def classify() -> None:
+    r"""Fine-tunes ALBERT on GLUE, RACE or your own texts, evaluates, predicts and exports it.
+
+    Usage:
+        {command} --task_name=tsv --train_file=train.tsv --dev_file=dev.tsv \
+            --albert_config_file=albert_config.json --spm_model_file=vocab.model \
+            --init_checkpoint=pretrained/best --output_dir=classifier --do_train --do_eval \
+            --export_dir=exported
+        echo 'A text.' | {command} --output_dir=classifier --predict_file=-
+    """
+    with command_line.quiet_start():
+        from albert_tf.tasks.fine_tuning import classification as task
+    command_line.run(task.ClassificationOptions, task.run, classify.__doc__)
+
+
+def answer_questions() -> None:
+    r"""Fine-tunes ALBERT on SQuAD 1.1 or 2.0, evaluates, answers questions and exports it.
+
+    Usage:
+        {command} --train_file=train-v2.0.json --predict_file=dev-v2.0.json \
+            --albert_config_file=albert_config.json --spm_model_file=30k-clean.model \
+            --init_checkpoint=pretrained/best --output_dir=squad --do_train --do_eval \
+            --export_dir=exported
+        {command} --output_dir=squad --predict_file=questions.json --do_predict
+        {command} --output_dir=scores --predict_file=dev-v2.0.json \
+            --do_eval_predictions --predictions_file=predictions.json
+    """
+    with command_line.quiet_start():
+        from albert_tf.tasks.fine_tuning import question_answering as task
+    command_line.run(task.QuestionAnsweringOptions, task.run, answer_questions.__doc__)
+
+
+def convert() -> None:
+    r"""Converts a checkpoint to TensorFlow 1's format, Hugging Face's or ours, or to a SavedModel.
+
+    The input may have any of these formats, or brightmart's or TF Hub's. Its format is detected; --from
+    only checks it.
+
+    Usage:
+        {command} --init_checkpoint=albert_base/model.ckpt-best \
+            --albert_config_file=albert_base/albert_config.json \
+            --from=tf1 --to=hugging_face --output_checkpoint=albert_base_hugging_face
+    """
+    with command_line.quiet_start():
+        from albert_tf.tasks import conversion as task
+    command_line.run(task.ConversionOptions, task.run, convert.__doc__)
