@@ -15,7 +15,7 @@ test-all: lint
 
 # Tests with libraries that `make test` does not install, each in an environment of its own.
 test-parity: .venv-parity/installed
-	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py \
+	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py tests/conversion/test_keras_hub.py \
 		tests/conversion/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py \
 		tests/benchmarks/test_pretraining.py tests/benchmarks/test_pretraining_curves.py \
 		tests/evaluation/test_masked_lm.py tests/models/test_base_model.py \

@@ -16,6 +16,7 @@ from albert_tf.checkpoints.tensor_files import (
     variables_by_path,
 )
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import keras_hub
 from albert_tf.conversion.formats import CheckpointFormat, FormatName, open_checkpoint
 from albert_tf.conversion.hugging_face_config import (
     HuggingFaceConfig,
@@ -78,15 +79,19 @@ class LoadReport:
 
 
 def read_config(path: str) -> AlbertConfig:
-    """Reads a config file, a published `albert_config.json` or a Hugging Face folder's `config.json`.
+    """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
-    The key `model_type` tells them apart; they mean different functions by `gelu` (docs/fidelity.md).
+    Their keys tell them apart; they mean different functions by `gelu` (docs/fidelity.md).
 
     Raises:
         InputError: the file cannot be read or does not describe a model that we have.
     """
-    if is_hugging_face(files.read_json(path)):
+    values = files.read_json(path)
+    if is_hugging_face(values):
         return HuggingFaceConfig.from_json_file(path).encoder
+    if keras_hub.is_keras_hub(values):
+        with name_place(path):
+            return keras_hub.config_from_dict(values)
     return AlbertConfig.from_json_file(path)
 
 
@@ -104,8 +109,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         model: an encoder, or a model with one.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
             (`.../ckpt-1000`, `.../model.ckpt-best`); a folder with such checkpoints, for its latest or
-            only one; a Hugging Face folder with safetensors; the folder of a SavedModel of TF Hub; or a
-            `.keras` file.
+            only one; a Hugging Face folder with safetensors; the folder of a SavedModel of TF Hub; a
+            `.keras` file; or a preset's folder, a `.keras` or a `.weights.h5` file of KerasHub.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.

@@ -22,7 +22,7 @@ from albert_tf.checkpoints.tensor_files import (
     variables_by_path,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import hugging_face, tf1, tf_hub
+from albert_tf.conversion import hugging_face, keras_hub, tf1, tf_hub
 from albert_tf.conversion.hugging_face_config import ModelType
 from albert_tf.conversion.hugging_face_reader import (
     FolderReader,
@@ -40,7 +40,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
 )
 
-FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub"]
+FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub", "keras_hub"]
 
 _KERAS_MODEL, _KERAS_WEIGHTS = ".keras", ".h5"
 # What Keras raises for damaged files.
@@ -159,6 +159,15 @@ _FORMATS = (
         for model_type in get_args(ModelType)
         for bare in (False, True)
     ),
+    CheckpointFormat(
+        "keras_hub",
+        "KerasHub",
+        lambda reader: isinstance(reader, keras_hub.KerasHubReader),
+        keras_hub.stored_in_keras_hub,
+        check=keras_hub.check_config,
+        is_no_weight=keras_hub.is_no_weight,
+        encoder_prefixes=(keras_hub.BACKBONE,),
+    ),
 )
 
 
@@ -179,6 +188,8 @@ def open_checkpoint(path: str) -> tuple[TensorReader, CheckpointFormat]:
 
 
 def _open(path: str) -> TensorReader:
+    if reader := keras_hub.open_keras_hub(path):
+        return reader
     if path.endswith((_KERAS_MODEL, _KERAS_WEIGHTS)):
         return KerasReader(path)
     if tf.saved_model.contains_saved_model(path):
@@ -202,7 +213,8 @@ class KerasReader(TensorReader):
         if path.endswith(_KERAS_WEIGHTS):
             raise InputError(
                 f"{path}: does not say which model its weights belong to; make that model, call "
-                f"model.load_weights('{path}') and model.save('model{_KERAS_MODEL}'), and name that file"
+                f"model.load_weights('{path}') and model.save('model{_KERAS_MODEL}'), and name that "
+                "file; of a KerasHub preset, name the folder"
             )
         try:
             model = keras.models.load_model(path, compile=False)

@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
-from albert_tf.conversion.checkpoint_loading import load_checkpoint, read_config
+from albert_tf.conversion.checkpoint_loading import load_checkpoint, read_config, stored_shape
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.errors import ArgumentError, name_place
+from albert_tf.models import AlbertClassifier
 
 _Model = TypeVar("_Model", bound=keras.Model)
 
@@ -31,13 +32,23 @@ def model_from_preset(model_class: type[_Model], preset: str, **kwargs: Any) -> 
         return model
     with name_place(place):
         config = read_config(_find_config(preset))
+        checkpoint = best_checkpoint(preset)
+        if issubclass(model_class, AlbertClassifier) and "num_classes" not in kwargs:
+            kwargs["num_classes"] = _count_classes(checkpoint)
         model = model_class.from_encoder_config(config, **kwargs)
-        report = load_checkpoint(model, best_checkpoint(preset))
+        report = load_checkpoint(model, checkpoint)
     if report.missing:
         warnings.warn(
             f"{place}: has no {', '.join(report.missing)}; initialised randomly", stacklevel=3
         )
     return model
+
+
+def _count_classes(checkpoint: str) -> int:
+    shape = stored_shape(checkpoint, "albert_classifier/head/dense/bias")
+    if shape is None:
+        raise ArgumentError("num_classes: expected a number, as the folder holds no classifier")
+    return shape[0]
 
 
 def _find_config(folder: str) -> str:

@@ -76,11 +76,11 @@ class BaseModel(keras.Model, abc.ABC):
 
         Args:
             preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; or a folder with a checkpoint
-                that `albert_tf.load_checkpoint` reads, and `albert_config.json` or a Hugging Face
-                `config.json`: a trained folder, for its best checkpoint; the folder of one of Google's
-                archives; or a Hugging Face folder.
+                that `albert_tf.load_checkpoint` reads, and `albert_config.json`, or the `config.json` of
+                Hugging Face or KerasHub: a trained folder, for its best checkpoint; the folder of one of
+                Google's archives; a Hugging Face folder; or a preset of KerasHub.
             **kwargs: arguments of the constructor but for the encoder or its config, such as
-                `num_classes` of a classifier.
+                `num_classes` of a classifier, by default that of the folder's head.
 
         Returns:
             The model. If weights are initialised randomly, a warning names them: those of a size, and a

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion import LoadReport, load_model, read_config
+from albert_tf.conversion import LoadReport, keras_hub, load_model, read_config
 from albert_tf.conversion.formats import FormatName
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
@@ -139,6 +139,8 @@ def find_companions(options: CheckpointOptions) -> Companions:
     path, config_name = options.init_checkpoint, CONFIG_FILE
     if is_folder(path):
         check_folder(path)
+        config_name = FOLDER_CONFIG_FILE
+    elif keras_hub.is_preset(path):
         config_name = FOLDER_CONFIG_FILE
     folder = folder_of(path)
     trained = read_folder(folder, ("do_lower_case",))

@@ -9,6 +9,7 @@ from albert_tf.config import PRESETS
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.helpers import random_inputs, tiny_config
 
 CONFIG = tiny_config(num_hidden_layers=1)
@@ -50,6 +51,22 @@ def test_a_folder_has_its_weights(folder):
     with pytest.warns(UserWarning, match=message):
         classifier = AlbertClassifier.from_preset(path, num_classes=3)
     np.testing.assert_array_equal(classifier.encoder(random_inputs())["sequence_output"], expected)
+
+
+def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
+    trained = AlbertClassifier(AlbertEncoder(CONFIG, seed=1), num_classes=5, seed=2)
+    save_hugging_face(trained, str(tmp_path / "hugging_face"))
+    save_checkpoint(trained, str(tmp_path / "ours" / "ckpt-3"))
+    CONFIG.to_json_file(str(tmp_path / "ours" / "albert_config.json"))
+    for name in ("hugging_face", "ours"):
+        restored = AlbertClassifier.from_preset(tmp_path / name)
+        assert restored.num_classes == 5
+        for weight, expected in zip(restored.get_weights(), trained.get_weights(), strict=True):
+            np.testing.assert_array_equal(weight, expected)
+    _, pretrained = folder
+    message = r"^AlbertClassifier\.from_preset\(.*\): num_classes: expected a number, as the folder"
+    with pytest.raises(InputError, match=message):
+        AlbertClassifier.from_preset(pretrained)
 
 
 def test_neither_size_nor_folder(tmp_path):

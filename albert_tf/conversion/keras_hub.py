@@ -1,0 +1,309 @@
+"""KerasHub's models: their files, and a table from our names to theirs. KerasHub itself is not needed.
+
+`AlbertBackbone`, `AlbertTextClassifier` and `AlbertMaskedLM` of https://github.com/keras-team/keras-hub
+come as presets (folders with `config.json`, `model.weights.h5` and, for heads, `task.weights.h5`), as
+`.keras` files (an archive of such files) and as `.weights.h5` files, which hold no config.
+
+Keras names the tensors in these files by the classes of the layers, counted, and not by their names.
+Kernels and biases of the attention keep heads and head size apart: (H, N, D), (N, D), (N, D, H).
+"""
+
+import contextlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.checkpoints.tensor_files import TensorReader
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import names
+from albert_tf.conversion.names import in_groups
+from albert_tf.errors import InputError, name_place
+
+CONFIG_FILE = "config.json"
+_WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
+_KERAS_MODEL, _KERAS_WEIGHTS = ".keras", ".h5"
+
+# Of the names under which Keras registers their classes; KerasNLP is the former name of KerasHub.
+_PACKAGES = ("keras_hub>", "keras_nlp>")
+_BACKBONE_CLASS = "AlbertBackbone"
+_TASK_CLASSES = ("AlbertTextClassifier", "AlbertClassifier", "AlbertMaskedLM")
+# Ours -> theirs. `gelu` is the tanh form, layers share whole blocks.
+_CONFIG_KEYS = {
+    "vocab_size": "vocabulary_size",
+    "hidden_size": "hidden_dim",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "intermediate_dim",
+    "embedding_size": "embedding_dim",
+    "num_hidden_groups": "num_groups",
+    "inner_group_num": "num_inner_repetitions",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "dropout",
+    "max_position_embeddings": "max_sequence_length",
+    "type_vocab_size": "num_segments",
+}
+
+# In the names of our table, as in the files of models with a head.
+BACKBONE = "albert_backbone/"
+_BLOCK = "transformer_encoder"
+_DENSE = (("/kernel", "/0"), ("/bias", "/1"))
+_LAYER_NORM = (("/gamma", "/0"), ("/beta", "/1"))
+_AROUND_THE_BLOCKS = (
+    ((("", "/0"),), "embedding/word_embeddings", BACKBONE + "reversible_embedding"),
+    ((("", "/0"),), "embedding/position_embeddings", BACKBONE + "position_embedding"),
+    ((("", "/0"),), "embedding/segment_embeddings", BACKBONE + "embedding"),
+    (_LAYER_NORM, "embedding/layer_norm", BACKBONE + "layer_normalization"),
+    (_DENSE, "embedding/projection", BACKBONE + "dense"),
+    (_DENSE, "pooler/dense", BACKBONE + "dense_1"),
+    ((("", "/0"),), "masked_lm_head/output_bias", "masked_lm_head"),
+    (_DENSE, "masked_lm_head/transform", "masked_lm_head/_intermediate_dense"),
+    (_LAYER_NORM, "masked_lm_head/layer_norm", "masked_lm_head/_intermediate_layer_norm"),
+    (_DENSE, "head/dense", "dense"),
+    # KerasHub has no such heads; the names say what is missing.
+    (_DENSE, "(sentence_order_head|span_head)/dense", r"\1"),
+    ((("", ""),), "(conditional_span_head/.+)", r"\1"),
+)
+_BLOCKS = (
+    (_LAYER_NORM, r"attention_\d+_\d+/layer_norm", "_self_attention_layer_norm"),
+    (_DENSE, r"ffn_\d+_\d+/intermediate", "_feedforward_intermediate_dense"),
+    (_DENSE, r"ffn_\d+_\d+/output", "_feedforward_output_dense"),
+    (_LAYER_NORM, r"ffn_\d+_\d+/layer_norm", "_feedforward_layer_norm"),
+)
+# Our kernels and biases, theirs, and the first of the two axes that are one of ours.
+_ATTENTION = (
+    *((name, f"{name}_dense", 1, 0) for name in ("query", "key", "value")),
+    ("output", "output_dense", 0, None),
+)
+
+
+def _rows() -> Iterator[names.Row]:
+    for parts, ours, theirs in _AROUND_THE_BLOCKS:
+        for our_end, their_end in parts:
+            yield names.row(names.MODEL + ours + our_end, theirs + their_end)
+    # The first one of a class has no number.
+    for number, block in (("0", _BLOCK), (r"(\d+)", _BLOCK + r"_\1")):
+        ours, theirs = f"{names.MODEL}block_{number}/", f"{BACKBONE}{block}/"
+        for parts, layer, their_layer in _BLOCKS:
+            for our_end, their_end in parts:
+                yield names.row(ours + layer + our_end, theirs + their_layer + their_end)
+        for layer, their_layer, kernel_axis, bias_axis in _ATTENTION:
+            for our_end, their_end, axis in (
+                ("/kernel", "/0", kernel_axis),
+                ("/bias", "/1", bias_axis),
+            ):
+                yield names.row(
+                    ours + rf"attention_\d+_\d+/{layer}" + our_end,
+                    f"{theirs}_self_attention_layer/{their_layer}" + their_end,
+                    merged_axis=axis,
+                )
+
+
+stored_in_keras_hub = names.make_layout(list(_rows()), "KerasHub's")
+
+
+def is_no_weight(name: str) -> bool:
+    """Returns whether a tensor is the optimizer's, or the state of a random generator."""
+    return name.startswith("optimizer/") or "seed_generator" in name
+
+
+def is_keras_hub(values: Any) -> bool:
+    """Returns whether the content of a JSON file describes a model of KerasHub."""
+    registered = values.get("registered_name") if isinstance(values, Mapping) else None
+    return isinstance(registered, str) and registered.startswith(_PACKAGES)
+
+
+def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
+    """Returns the config of an encoder from the content of KerasHub's `config.json`.
+
+    Raises:
+        InputError: it describes a model other than an ALBERT, or one that we do not have.
+    """
+    name = values.get("class_name")
+    config = values.get("config")
+    if name in _TASK_CLASSES and isinstance(config, Mapping):
+        backbone = config.get("backbone")
+        return config_from_dict(backbone if isinstance(backbone, Mapping) else {})
+    if name != _BACKBONE_CLASS or not isinstance(config, Mapping):
+        raise InputError(
+            f"class_name is {name!r}; of KerasHub's models only "
+            f"{', '.join((_BACKBONE_CLASS, *_TASK_CLASSES))} can be read"
+        )
+    missing = [theirs for theirs in _CONFIG_KEYS.values() if theirs not in config]
+    if missing:
+        raise InputError(f"key '{missing[0]}' is missing in the config of {name}")
+    return AlbertConfig(**{ours: config[theirs] for ours, theirs in _CONFIG_KEYS.items()})
+
+
+def check_config(config: AlbertConfig, reader: "KerasHubReader") -> None:
+    """Raises an `InputError` if a config describes another model than the files, or one they cannot hold.
+
+    Dropout rates and initial values may differ. A `.weights.h5` file does not say how many layers use
+    its blocks: the config decides.
+    """
+    there = in_groups(config, "KerasHub's")
+    if there.hidden_act != "gelu":
+        raise InputError(f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'")
+    layers, groups = there.num_hidden_layers, there.num_hidden_groups
+    # Theirs apply the groups one after the other, each equally often.
+    order = [layer * groups // layers for layer in range(layers)]
+    if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
+        raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
+    if reader.config is None:
+        return
+    for ours, theirs in _CONFIG_KEYS.items():
+        expected, received = getattr(reader.config, ours), getattr(there, ours)
+        if not ours.endswith("_prob") and received != expected:
+            raise InputError(
+                f"{theirs} is {expected!r} there; the model's config has {ours} {received!r}"
+            )
+
+
+# What the libraries raise for damaged files.
+_DAMAGES = (OSError, KeyError, RuntimeError, ValueError, EOFError, zipfile.BadZipFile)
+
+
+def open_keras_hub(path: str) -> "KerasHubReader | None":
+    """Opens a model of KerasHub.
+
+    Args:
+        path: folder of a preset, a `.keras` or a `.weights.h5` file.
+
+    Returns:
+        A reader; None if the path is not KerasHub's, or an archive that is too damaged to tell.
+
+    Raises:
+        InputError: a file is missing or damaged, or holds another model than an ALBERT.
+    """
+    if is_preset(path):
+        return _open_preset(path)
+    if not (path.endswith((_KERAS_MODEL, _KERAS_WEIGHTS)) and tf.io.gfile.exists(path)):
+        return None
+    content = files.read_bytes(path)
+    values = None
+    if path.endswith(_KERAS_MODEL):
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                values = json.loads(archive.read(CONFIG_FILE))
+                if not is_keras_hub(values):
+                    return None
+                content = archive.read(_WEIGHTS_FILE)
+        except _DAMAGES:
+            return None
+    else:
+        with name_place(path), _open_h5(content) as file:
+            layers = file.get("layers", {})
+            inner = (layer.get("layers", {}) for layer in layers.values())
+            if not any(_BLOCK in group for group in (layers, *inner)):
+                return None
+    return KerasHubReader(path, values, path, {path: content})
+
+
+def is_preset(folder: str) -> bool:
+    """Returns whether a folder is a preset of KerasHub with weights."""
+    paths = [os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE)]
+    return all(map(tf.io.gfile.exists, paths)) and is_keras_hub(files.read_json(paths[0]))
+
+
+def _open_preset(folder: str) -> "KerasHubReader":
+    config_file, weights, head = (
+        os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE, _HEAD_FILE)
+    )
+    paths = [weights, head] if tf.io.gfile.exists(head) else [weights]
+    contents = {path: files.read_bytes(path) for path in paths}
+    return KerasHubReader(folder, files.read_json(config_file), config_file, contents)
+
+
+class KerasHubReader(TensorReader):
+    """Reads the weights of a KerasHub model, as float32.
+
+    Args:
+        path: folder or file of the model.
+        values: its config; None if its files have none.
+        config_file: where the config is, for messages.
+        contents: the HDF5 files with its weights, by path.
+
+    Attributes:
+        config: config of the encoder, in our terms; None if unknown.
+
+    Raises:
+        InputError: a file is damaged, or the model is not an ALBERT.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        values: Mapping[str, Any] | None,
+        config_file: str,
+        contents: Mapping[str, bytes],
+    ):
+        self.config: AlbertConfig | None = None
+        if values is not None:
+            with name_place(config_file):
+                self.config = config_from_dict(values)
+        self._tensors: dict[str, np.ndarray] = {}
+        for place, content in contents.items():
+            self._tensors |= _read_weights(content, place)
+        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
+        super().__init__(path, shapes)
+
+    def _get(self, name: str) -> np.ndarray:
+        return self._tensors[name]
+
+
+@contextlib.contextmanager
+def _open_h5(content: bytes) -> Iterator[h5py.File]:
+    """Opens an HDF5 file; raises an `InputError` if it is damaged, also while it is read."""
+    try:
+        with h5py.File(io.BytesIO(content)) as file:
+            yield file
+    except InputError:
+        raise
+    except _DAMAGES as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"the file is damaged: {reason}") from error
+
+
+def _read_weights(content: bytes, path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of an HDF5 file by the names of our table."""
+    with name_place(path), _open_h5(content) as file:
+        tensors = _read_tensors(file)
+    if any(name.startswith(f"{_BLOCK}/") for name in tensors):
+        tensors = {
+            name if is_no_weight(name) else BACKBONE + name: tensor
+            for name, tensor in tensors.items()
+        }
+    is_encoder = any(f"{_BLOCK}/" in name for name in tensors)
+    # Their BERT has no projection after the embeddings, and so one dense layer less.
+    if is_encoder and f"{BACKBONE}dense_1/0" not in tensors:
+        raise InputError(f"{path}: holds another model of KerasHub than {_BACKBONE_CLASS}")
+    return tensors
+
+
+def _read_tensors(file: h5py.File) -> dict[str, np.ndarray]:
+    """Returns the tensors of a file; `layers` and `vars`, which say nothing, are left out of names."""
+    tensors = {}
+
+    def visit(path: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset):
+            name = "/".join(part for part in path.split("/") if part not in ("layers", "vars"))
+            value = np.asarray(item)
+            tensors[name] = value if is_no_weight(name) else _as_float32(value, item.attrs, name)
+
+    file.visititems(visit)
+    return tensors
+
+
+def _as_float32(value: np.ndarray, attributes: Mapping[str, Any], name: str) -> np.ndarray:
+    if attributes.get("dtype") == "bfloat16":
+        value = value.view(tf.bfloat16.as_numpy_dtype)
+    elif value.dtype.kind != "f":
+        raise InputError(f"'{name}' is of type {value.dtype}; a quantized model cannot be read")
+    return value.astype(np.float32)
