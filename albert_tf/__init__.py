@@ -66,14 +66,17 @@ _MODULES = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module_name in _MODULES:
-            module = importlib.import_module(f"albert_tf.{module_name}")
-            if hasattr(module, name):
-                globals()[name] = getattr(module, name)
-                return globals()[name]
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+# With it, type checkers would accept any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            for module_name in _MODULES:
+                module = importlib.import_module(f"albert_tf.{module_name}")
+                if hasattr(module, name):
+                    globals()[name] = getattr(module, name)
+                    return globals()[name]
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,7 @@ from albert_tf.export.text_models import ChoiceTextModel, TextModel
 from albert_tf.export.version_folders import (
     Assets,
     asset_files,
+    can_write_text,
     encoder_assets,
     json_asset,
     lines_asset,
@@ -102,7 +103,7 @@ def export_classifier(
         details: the form, and what accompanies the model.
 
     Returns:
-        The written folders: `ids` and `text`, or `tflite`.
+        The written folders: `ids` and, with TensorFlow Text, `text`; or `tflite`.
 
     Raises:
         InputError: the model has no such form.
@@ -157,7 +158,7 @@ def export_multiple_choice(
         details: the form, and what accompanies the model.
 
     Returns:
-        The written folders: `ids` and `text`.
+        The written folders: `ids` and, with TensorFlow Text, `text`.
 
     Raises:
         InputError: the model has no such form.
@@ -195,7 +196,7 @@ def export_question_answering(
         details: the form, and what accompanies the model.
 
     Returns:
-        The written folders: `ids` and `text`, or `tflite`.
+        The written folders: `ids` and, with TensorFlow Text, `text`; or `tflite`.
 
     Raises:
         InputError: the model has no such form, or the vocabulary is WordPiece.
@@ -249,7 +250,9 @@ class _Exportable:
             ids_model = IdsModel(
                 self.model, self.outputs, paths_of_assets, is_int8, self.num_choices
             )
-            modules = {"ids": ids_model, "text": self.make_text_model(ids_model)}
+            modules = {"ids": ids_model}
+            if can_write_text(export_dir, "text"):
+                modules["text"] = self.make_text_model(ids_model)
             paths = next_version(export_dir, modules)
             with write_version(paths) as incomplete:
                 for name, module in modules.items():

@@ -50,7 +50,7 @@ def export_reusable(
         export_dir: parent of both folders.
 
     Returns:
-        The written folders: `encoder` and, with a tokenizer, `preprocessor`.
+        The written folders: `encoder` and, with a tokenizer and TensorFlow Text, `preprocessor`.
 
     Raises:
         InputError: a folder cannot be made.
@@ -63,7 +63,9 @@ def export_reusable(
 
 def next_version(tokenizer: Tokenizer | None, export_dir: str) -> dict[str, str]:
     """Returns the folders that `export_reusable` would write."""
-    names = ("encoder", "preprocessor") if tokenizer else ("encoder",)
+    names = ["encoder"]
+    if tokenizer is not None and version_folders.can_write_text(export_dir, "preprocessor"):
+        names.append("preprocessor")
     return version_folders.next_version(export_dir, names)
 
 

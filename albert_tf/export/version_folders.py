@@ -6,6 +6,7 @@ the config of the encoder, the vocabulary and what else describes the model.
 
 import contextlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -13,7 +14,9 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 # File name -> content.
 Assets = Mapping[str, bytes]
@@ -34,6 +37,23 @@ def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
         files.make_directory(directory)
     version = str(1 + max(map(latest_version, directories.values())))
     return {name: os.path.join(directory, version) for name, directory in directories.items()}
+
+
+def can_write_text(export_dir: str, name: str) -> bool:
+    """Returns whether TensorFlow Text is there for a model of texts; warns if it is missing.
+
+    Models of ids, which are exported together with one of texts, do without it.
+
+    Args:
+        export_dir: parent of the models' folders.
+        name: name of the folder of the model of texts.
+    """
+    try:
+        import_tensorflow_text()
+    except InputError as error:
+        print(f"warning: {os.path.join(export_dir, name)}: not exported: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What `albert_tf.load` returns: models that predict from text."""
 
+import abc
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
@@ -67,7 +68,7 @@ class Answers(NamedTuple):
     null_odds: np.ndarray
 
 
-class LoadedModel:
+class LoadedModel(abc.ABC):
     """A trained model and its tokenizer.
 
     Attributes:
@@ -79,6 +80,10 @@ class LoadedModel:
         self.model = model
         self.tokenizer = tokenizer
         self._evaluator = _WithProgress(evaluator)
+
+    @abc.abstractmethod
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Predicts from lists of texts; what it takes and returns depends on the task, see `load`."""
 
 
 class _TextModel(LoadedModel):

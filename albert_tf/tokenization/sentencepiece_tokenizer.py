@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 import sentencepiece
@@ -51,7 +51,7 @@ class AlbertTokenizer:
         InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
     """
 
-    file_name = "vocabulary.model"
+    file_name: ClassVar[str] = "vocabulary.model"
 
     def __init__(
         self,

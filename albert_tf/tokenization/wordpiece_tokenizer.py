@@ -9,6 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class WordPieceTokenizer:
         InputError: the file cannot be read, is not UTF-8 or lacks a special piece.
     """
 
-    file_name = "vocabulary.txt"
+    file_name: ClassVar[str] = "vocabulary.txt"
 
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file

@@ -53,6 +53,15 @@ def preprocessor(paths):
     return tf.saved_model.load(paths["preprocessor"])
 
 
+def test_without_tensorflow_text_the_encoder_is_exported(
+    pretrainer, tokenizer, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    paths = export_reusable(pretrainer.encoder, tokenizer, str(tmp_path))
+    assert list(paths) == [path.name for path in tmp_path.iterdir()] == ["encoder"]
+    assert f"{tmp_path}/preprocessor: not exported: " in capsys.readouterr().err
+
+
 def encoder_inputs(inputs):
     return {theirs: tf.constant(inputs[ours]) for ours, theirs in INPUTS.items()}
 

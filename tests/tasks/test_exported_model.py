@@ -6,12 +6,15 @@ import json
 import pathlib
 import re
 import shutil
+import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.loading import load
 from albert_tf.tokenization import train_vocabulary
 from tests.tasks.animals import make_options, pair_files
 
@@ -54,6 +57,28 @@ def test_text_model_takes_pairs(exported):
     model = tf.saved_model.load(str(exported / "text" / "1"))
     inputs = model.signatures["serving_default"].structured_input_signature[1]
     assert set(inputs) == {"text_a", "text_b"}
+
+
+def test_without_tensorflow_text_a_model_of_ids_is_exported(
+    trained, exported, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    run(ClassificationOptions(output_dir=str(trained), export_dir=str(tmp_path)))
+    printed = capsys.readouterr()
+    assert printed.out == f"exported {tmp_path}/ids/1\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["ids"]
+    assert re.fullmatch(
+        rf"warning: {tmp_path}/text: not exported: .* pip install 'tensorflow-text==.*'\n",
+        printed.err,
+    )
+    texts = ["the old cat", "a rose"], ["near", "big"]
+    np.testing.assert_allclose(
+        load(str(tmp_path)).predict(*texts).probabilities,
+        load(str(exported)).predict(*texts).probabilities,
+        atol=1e-6,
+    )
+    with pytest.raises(InputError, match=r"pip install 'tensorflow-text=="):
+        load(str(exported / "text" / "1"))
 
 
 def test_model_card_has_the_metrics_of_the_best_checkpoint(trained, exported):
