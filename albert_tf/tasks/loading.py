@@ -69,8 +69,8 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
         options = options_path(model_dir)
         if not tf.io.gfile.exists(options):
             raise InputError(
-                "holds no trained model; expected an --output_dir, or an --export_dir or one of its "
-                "versions, of run_classifier.py, run_squad.py or run_pretraining.py"
+                "holds no trained model; expected an --output_dir of fine-tuning or pre-training, or an "
+                "--export_dir or one of its versions"
             )
         place = {"exported_model": version} if version else {"output_dir": model_dir}
         is_text = tf.io.gfile.exists(os.path.join(model_dir, LABEL_METADATA_FILE))

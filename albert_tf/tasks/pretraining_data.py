@@ -80,7 +80,7 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         least=1,
     )
     masking: Literal["static", "dynamic"] = option(
-        "static: write masked sequences. dynamic: write unmasked ones, which run_pretraining.py masks "
+        "static: write masked sequences. dynamic: write unmasked ones, which pre-training masks "
         "differently in each epoch, by its own flags.",
         "static",
     )
