@@ -28,6 +28,22 @@ _MAX_UNKNOWN_RUN = 256
 _ITSELF = -1
 
 
+class Replaced(NamedTuple):
+    """What replaces n numbers: m numbers.
+
+    Attributes:
+        values: int32 (m,).
+        origins: int64 (m,), the index of the number that each one replaces.
+        entries: int64 (m,), its entry in the table.
+        limits: int64 (n,), how many there are up to the end of what replaces each number.
+    """
+
+    values: tf.Tensor
+    origins: tf.Tensor
+    entries: tf.Tensor
+    limits: tf.Tensor
+
+
 class Replacements:
     """Replaces some numbers with sequences of numbers, which may be empty.
 
@@ -42,21 +58,38 @@ class Replacements:
         rows = [*sorted(table.items()), (np.iinfo(np.int32).max, [_ITSELF])]
         self._numbers = np.array([number for number, _ in rows], np.int32)
         self._values = np.concatenate([row for _, row in rows]).astype(np.int32)
-        self._row_lengths = np.array([len(row) for _, row in rows], np.int64)
+        self._row_limits = np.cumsum([len(row) for _, row in rows], dtype=np.int64)
+        self._row_lengths = np.diff(self._row_limits, prepend=np.int64(0))
 
-    def find(self, numbers: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the indices of the entries that replace each of int32 (n,), int64 (n, None)."""
+    def replace(self, numbers: tf.Tensor) -> Replaced:
+        """Replaces each of int32 (n,)."""
         row = tf.searchsorted(self._numbers, numbers)
         row = tf.where(tf.gather(self._numbers, row) == numbers, row, len(self._numbers) - 1)
-        entries = tf.range(len(self._values), dtype=tf.int64)
-        table = tf.RaggedTensor.from_row_lengths(entries, self._row_lengths, validate=False)
-        return tf.gather(table, row)
+        limits = tf.cumsum(tf.gather(self._row_lengths, row))
+        indices = tf.range(tf.reduce_max(tf.pad(limits, [[1, 0]])))
+        origins = rows_of(indices, limits)
+        entries = indices - tf.gather(limits - tf.gather(self._row_limits, row), origins)
+        values = tf.gather(self._values, entries)
+        values = tf.where(values == _ITSELF, tf.gather(numbers, origins), values)
+        return Replaced(values, origins, entries, limits)
 
-    def replace(self, numbers: tf.Tensor, entries: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns what replaces each number, int32 (n, None), given `entries` from `find(numbers)`."""
-        values = tf.gather(self._values, entries.values)
-        kept = tf.gather(numbers, entries.value_rowids())
-        return entries.with_values(tf.where(values == _ITSELF, kept, values))
+
+def in_rows(replaced: Replaced, row_splits: tf.Tensor) -> tf.RaggedTensor:
+    """Returns what replaces the numbers of each row, int32 (B, None), given their int64 (B + 1,)."""
+    row_splits = tf.gather(tf.pad(replaced.limits, [[1, 0]]), row_splits)
+    return tf.RaggedTensor.from_row_splits(replaced.values, row_splits, validate=False)
+
+
+def rows_of(indices: tf.Tensor, row_limits: tf.Tensor) -> tf.Tensor:
+    """Returns the rows, int64 (n,), that elements belong to.
+
+    `tf.RaggedTensor.value_rowids` does the same with fifty operations.
+
+    Args:
+        indices: int64 (n,), of elements among those of all rows.
+        row_limits: int64 (B,), number of elements up to the end of each row.
+    """
+    return tf.searchsorted(row_limits, indices, side="right", out_type=tf.int64)
 
 
 class NormalizedCharacters(NamedTuple):
@@ -78,13 +111,16 @@ class NormalizedCharacters(NamedTuple):
     row_limits: tf.Tensor
     byte_limits: tf.Tensor
 
-    def index_of_byte(self, offsets: tf.RaggedTensor) -> tf.Tensor:
-        """Returns the indices, int64 (m,), of the characters at byte offsets (B, None) of the lines."""
-        row_starts = tf.pad(self.row_limits, [[1, 0]])[:-1]
+    def index_of_byte(self, offsets: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the indices, int64 (m,), of the characters at some bytes.
+
+        Args:
+            offsets: int32 (m,), number of bytes before the character in its line.
+            rows: int64 (m,), the lines.
+        """
+        row_starts = tf.pad(self.row_limits, [[1, 0]])
         bytes_before = tf.gather(tf.pad(self.byte_limits, [[1, 0]]), row_starts)
-        global_offsets = tf.cast(offsets.values, tf.int64) + tf.gather(
-            bytes_before, offsets.value_rowids()
-        )
+        global_offsets = tf.cast(offsets, tf.int64) + tf.gather(bytes_before, rows)
         return tf.searchsorted(self.byte_limits, global_offsets, side="right", out_type=tf.int64)
 
 
@@ -130,66 +166,88 @@ class GraphNormalizer:
                 words than this may be cut after one of them.
         """
         original = tf.strings.unicode_decode(text, "UTF-8")
-        is_space = original.with_values(_is_one_of(original.values, self._white_space))
+        values = original.values
+        indices = tf.range(tf.size(values, tf.int64))
+        rows = rows_of(indices, original.row_splits[1:])
+        positions = indices - tf.gather(original.row_splits, rows)
+        is_space = _is_one_of(values, self._white_space)
         if max_pieces is not None and self._words_are_apart:
-            is_needed = original.with_values(self._is_needed(original, is_space, max_pieces))
-            original = tf.ragged.boolean_mask(original, is_needed)
-            is_space = tf.ragged.boolean_mask(is_space, is_needed)
-        kept, text_ends = _collapse_spaces(is_space)
-        positions = tf.ragged.boolean_mask(tf.ragged.range(original.row_lengths()), kept)
-        original = tf.ragged.boolean_mask(original, kept)
-        entries = self._characters.find(original.values)
-        characters = original.with_values(
-            self._characters.replace(original.values, entries)
-        ).merge_dims(1, 2)
-        if self._lower_case:
-            characters = lower_sigmas(characters, self._final_sigma)
+            is_needed = self._is_needed(values, is_space, rows, original.row_splits, max_pieces)
+            values, is_space, rows, positions = _select(
+                is_needed, values, is_space, rows, positions
+            )
+        kept, text_ends = _collapse_spaces(is_space, rows, positions, tf.size(text))
+        values, rows, positions = _select(kept, values, rows, positions)
 
-        is_dropped = entries.row_lengths() == 0
-        starts = tf.ragged.boolean_mask(positions, positions.with_values(~is_dropped))
-        counts = tf.boolean_mask(entries.row_lengths(), ~is_dropped)
-        ends = tf.repeat(_ends(starts, text_ends), counts)
-        starts = tf.repeat(starts.values, counts)
-        if self._known is not None:
-            is_kept = self._shorten_unknown_runs(characters)
-            characters = tf.ragged.boolean_mask(characters, characters.with_values(is_kept))
-            starts, ends = tf.boolean_mask(starts, is_kept), tf.boolean_mask(ends, is_kept)
-        byte_lengths = 1 + sum(
-            tf.cast(characters.values >= first, tf.int64) for first in (0x80, 0x800, 0x10000)
+        replaced = self._characters.replace(values)
+        characters = replaced.values
+        rows = tf.gather(rows, replaced.origins)
+        starts = tf.gather(positions, replaced.origins)
+        following = tf.gather(replaced.limits, replaced.origins)
+        is_last = tf.gather(tf.pad(rows, [[0, 1]], constant_values=-1), following) != rows
+        ends = tf.where(
+            is_last, tf.gather(text_ends, rows), tf.gather(tf.pad(starts, [[0, 1]]), following)
         )
+        if self._lower_case:
+            characters = lower_sigmas(_lines(characters, rows, text), self._final_sigma).values
+        if self._known is not None:
+            is_kept = self._shorten_unknown_runs(characters, rows)
+            characters, rows, starts, ends = _select(is_kept, characters, rows, starts, ends)
+        byte_lengths = 1 + sum(
+            tf.cast(characters >= first, tf.int64) for first in (0x80, 0x800, 0x10000)
+        )
+        lines = _lines(characters, rows, text)
         return NormalizedCharacters(
-            text=tf.strings.unicode_encode(characters, "UTF-8"),
+            text=tf.strings.unicode_encode(lines, "UTF-8"),
             starts=starts,
             ends=ends,
             text_ends=text_ends,
-            row_limits=characters.row_limits(),
+            row_limits=lines.row_splits[1:],
             byte_limits=tf.cumsum(byte_lengths),
         )
 
     def _is_needed(
-        self, original: tf.RaggedTensor, is_space: tf.RaggedTensor, max_pieces: int
+        self,
+        values: tf.Tensor,
+        is_space: tf.Tensor,
+        rows: tf.Tensor,
+        row_splits: tf.Tensor,
+        max_pieces: int,
     ) -> tf.Tensor:
         """Finds the characters of the first `max_pieces` words of each line, bool (n,).
 
         Only words that certainly have a piece count: those that end in a character that is not blank.
         """
-        before_space = tf.concat([is_space.values[1:], [False]], axis=0)
-        ends_word = before_space & ~_is_one_of(original.values, self._blank)
-        ends_word |= _is_one_of(original.values, self._phrases)
+        before_space = tf.concat([is_space[1:], [False]], axis=0)
+        ends_word = before_space & ~_is_one_of(values, self._blank)
+        ends_word |= _is_one_of(values, self._phrases)
         counts = tf.cumsum(tf.cast(ends_word, tf.int32), exclusive=True)
         # An empty last line begins after the last count.
-        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), original.row_starts())
-        return counts - tf.gather(of_lines, original.value_rowids()) < max_pieces
+        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), row_splits)
+        return counts - tf.gather(of_lines, rows) < max_pieces
 
-    def _shorten_unknown_runs(self, characters: tf.RaggedTensor) -> tf.Tensor:
+    def _shorten_unknown_runs(self, characters: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Finds the characters that stay, bool (n,): of a long run its beginning and its last one."""
-        is_first = tf.ragged.range(characters.row_lengths()).values == 0
-        ends_run = is_first | _is_one_of(characters.values, self._known)
+        is_first = rows != tf.pad(rows, [[1, 0]], constant_values=-1)[:-1]
+        ends_run = is_first | _is_one_of(characters, self._known)
         # A character is dropped if no run ends from so many characters before it to the next one.
         counts = tf.cumsum(tf.cast(ends_run, tf.int32))
         before = tf.pad(counts, [[_MAX_UNKNOWN_RUN, 0]])[: tf.size(counts)]
         after = tf.pad(counts, [[0, 1]], constant_values=-1)[1:]
         return before != after
+
+
+def _lines(characters: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the characters of each line of a text, int32 (B, None)."""
+    line_numbers = tf.range(tf.size(text, tf.int64) + 1)
+    row_splits = tf.searchsorted(rows, line_numbers, out_type=tf.int64)
+    return tf.RaggedTensor.from_row_splits(characters, row_splits, validate=False)
+
+
+def _select(mask: tf.Tensor, *arrays: tf.Tensor) -> list[tf.Tensor]:
+    """Returns the elements of arrays for which a mask is true."""
+    indices = tf.where(mask)[:, 0]
+    return [tf.gather(array, indices) for array in arrays]
 
 
 def lower_sigmas(characters: tf.RaggedTensor, final_sigma: str) -> tf.RaggedTensor:
@@ -249,33 +307,27 @@ def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
     return tf.gather(np.append(members, np.int32(-1)), nearest) == values
 
 
-def _collapse_spaces(is_space: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+def _collapse_spaces(
+    is_space: tf.Tensor, rows: tf.Tensor, positions: tf.Tensor, num_rows: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Trims white space and reduces each run of it to one space.
 
     Args:
-        is_space: bool (B, None), which characters are white space.
+        is_space: bool (n,), which characters are white space.
+        rows: int64 (n,), their lines.
+        positions: int64 (n,), their indices in the lines.
+        num_rows: number of lines, B.
 
     Returns:
-        bool (B, None), whether a character stays, and int64 (B,), where trailing white space begins.
+        bool (n,), whether a character stays, and int64 (B,), where trailing white space begins.
     """
-    rows = is_space.value_rowids()
-    positions = tf.ragged.range(is_space.row_lengths()).values
-    after_space = tf.concat([[True], is_space.values[:-1]], axis=0) | (positions == 0)
+    after_space = tf.concat([[True], is_space[:-1]], axis=0) | (positions == 0)
     text_ends = tf.math.unsorted_segment_max(
-        tf.where(is_space.values, tf.zeros_like(positions), positions + 1), rows, is_space.nrows()
+        tf.where(is_space, tf.zeros_like(positions), positions + 1), rows, num_rows
     )
     # The maximum of an empty line is the least number there is.
     text_ends = tf.maximum(text_ends, tf.zeros_like(text_ends))
-    kept = ~is_space.values | (~after_space & (positions < tf.gather(text_ends, rows)))
-    return is_space.with_values(kept), text_ends
-
-
-def _ends(starts: tf.RaggedTensor, text_ends: tf.Tensor) -> tf.Tensor:
-    """Returns the start that follows each start, int64 (n,); the text's end after the last of a line."""
-    rows = starts.value_rowids()
-    is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)[: tf.size(rows)]
-    following = tf.pad(starts.values[1:], [[0, 1]])[: tf.size(rows)]
-    return tf.where(is_last, tf.gather(text_ends, rows), following)
+    return ~is_space | (~after_space & (positions < tf.gather(text_ends, rows))), text_ends
 
 
 # It looks at all of Unicode, which takes a second.

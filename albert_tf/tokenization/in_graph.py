@@ -21,7 +21,9 @@ from albert_tf.tokenization.graph_normalization import (
     character_class,
     characters_of_unicode,
     final_sigma_pattern,
+    in_rows,
     lower_sigmas,
+    rows_of,
 )
 from albert_tf.tokenization.interface import WORDPIECE, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
@@ -143,40 +145,42 @@ class GraphAlbertTokenizer(tf.Module):
         return self._split(self._normalize(text))
 
     def _split(self, characters: NormalizedCharacters) -> TokensWithOffsets:
-        ids, starts, ends = self._sentencepiece.tokenize_with_offsets(characters.text)
+        pieces, first_bytes, after_bytes = self._sentencepiece.tokenize_with_offsets(
+            characters.text
+        )
+        rows = rows_of(tf.range(tf.size(pieces.values, tf.int64)), pieces.row_splits[1:])
         # As indices into the characters of all lines.
-        firsts = characters.index_of_byte(starts)
-        afters = characters.index_of_byte(ends)
+        firsts = characters.index_of_byte(first_bytes.values, rows)
+        afters = characters.index_of_byte(after_bytes.values, rows)
 
-        entries = self._digit_commas.find(ids.values)  # (pieces, None)
-        pieces = entries.value_rowids()
-        whole = tf.gather(firsts, pieces)
-        afters = tf.gather(afters, pieces)
-        firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, entries.values))
-        afters = tf.maximum(whole, afters - tf.gather(self._tails, entries.values))
-        ids = ids.with_values(self._digit_commas.replace(ids.values, entries)).merge_dims(1, 2)
-        return TokensWithOffsets(ids, *_original_offsets(characters, ids, firsts, afters))
+        ids = self._digit_commas.replace(pieces.values)
+        whole = tf.gather(firsts, ids.origins)
+        afters = tf.gather(afters, ids.origins)
+        firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, ids.entries))
+        afters = tf.maximum(whole, afters - tf.gather(self._tails, ids.entries))
+        starts, ends = _original_offsets(characters, tf.gather(rows, ids.origins), firsts, afters)
+        lines = in_rows(ids, pieces.row_splits)
+        return TokensWithOffsets(lines, lines.with_values(starts), lines.with_values(ends))
 
 
 def _original_offsets(
-    characters: NormalizedCharacters, ids: tf.RaggedTensor, firsts: tf.Tensor, afters: tf.Tensor
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Turns indices of normalised characters into offsets in the original lines.
+    characters: NormalizedCharacters, rows: tf.Tensor, firsts: tf.Tensor, afters: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Turns indices of normalised characters into offsets in the original lines, int64 (ids,) each.
 
     Args:
         characters: of all lines.
-        ids: int32 (B, None).
-        firsts: int64 (ids,), the first character of each id.
+        rows: int64 (ids,), the line of each id.
+        firsts: int64 (ids,), its first character.
         afters: int64 (ids,), the character after its last one.
     """
-    ends_of_lines = tf.gather(characters.text_ends, ids.value_rowids())
     starts = tf.where(
-        firsts < tf.gather(characters.row_limits, ids.value_rowids()),
+        firsts < tf.gather(characters.row_limits, rows),
         tf.gather(tf.pad(characters.starts, [[0, 1]]), firsts),
-        ends_of_lines,
+        tf.gather(characters.text_ends, rows),
     )
     ends = tf.where(afters > firsts, tf.gather(tf.pad(characters.ends, [[1, 0]]), afters), starts)
-    return ids.with_values(starts), ids.with_values(ends)
+    return starts, ends
 
 
 class GraphWordPieceTokenizer(tf.Module):
@@ -227,9 +231,7 @@ class GraphWordPieceTokenizer(tf.Module):
         characters = tf.strings.unicode_decode(text, "UTF-8")
         if self._lower_case:
             characters = lower_sigmas(characters, self._final_sigma)
-        entries = self._characters.find(characters.values)
-        replaced = self._characters.replace(characters.values, entries)
-        characters = characters.with_values(replaced).merge_dims(1, 2)
+        characters = in_rows(self._characters.replace(characters.values), characters.row_splits)
         if self._lower_case:
             characters = _in_canonical_order(characters)
         spaced = tf.strings.regex_replace(
