@@ -1,5 +1,8 @@
 """The rules of `packing` as TensorFlow operations: ids of texts to the inputs of a model."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.packing import choice_lengths, pair_lengths
@@ -10,7 +13,7 @@ def pack_inputs(
     ids_b: tf.RaggedTensor | None,
     cls_id: int,
     sep_id: int,
-    max_seq_length: int,
+    max_seq_length: int | tf.Tensor,
 ) -> dict[str, tf.Tensor]:
     """Makes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, padded with 0 to the longest of the batch.
 
@@ -27,14 +30,15 @@ def pack_inputs(
     Returns:
         `input_ids`, `input_mask`, `segment_ids`, int32 (B, S).
     """
-    length_a = tf.cast(ids_a.row_lengths(), tf.int32)
-    length_b = tf.zeros_like(length_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
-    budget = tf.where(length_b > 0, max_seq_length - 3, max_seq_length - 2)
+    length_a = ids_a.row_lengths()
+    length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
+    special_ids = tf.where(length_b > 0, tf.constant(3, tf.int64), 2)
+    budget = tf.cast(max_seq_length, tf.int64) - special_ids
     kept_a, kept_b = pair_lengths(length_a, length_b, budget, tf.minimum, tf.maximum)
-    ids_a = _range(ids_a, tf.zeros_like(kept_a), kept_a)
+    parts = [_Part(ids_a, tf.zeros_like(kept_a), kept_a)]
     if ids_b is not None:
-        ids_b = _range(ids_b, tf.zeros_like(kept_b), kept_b)
-    return _join(ids_a, ids_b, cls_id, sep_id)
+        parts.append(_Part(ids_b, tf.zeros_like(kept_b), kept_b))
+    return _join(parts, cls_id, sep_id)
 
 
 def pack_choices(
@@ -55,42 +59,42 @@ def pack_choices(
         max_seq_length: maximum number of tokens, special tokens included.
         max_qa_length: maximum number of tokens of question and option.
     """
-    length_a = tf.cast(ids_a.row_lengths(), tf.int32)
-    length_b = tf.cast(ids_b.row_lengths(), tf.int32)
+    length_a, length_b = ids_a.row_lengths(), ids_b.row_lengths()
     kept_a, kept_b = choice_lengths(length_a, length_b, max_seq_length, max_qa_length, tf.minimum)
-    ids_a = _range(ids_a, tf.zeros_like(kept_a), kept_a)
-    ids_b = _range(ids_b, length_b - kept_b, length_b)
-    return _join(ids_a, ids_b, cls_id, sep_id)
+    parts = [_Part(ids_a, tf.zeros_like(kept_a), kept_a), _Part(ids_b, length_b - kept_b, kept_b)]
+    return _join(parts, cls_id, sep_id)
 
 
-def _join(
-    ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, cls_id: int, sep_id: int
-) -> dict[str, tf.Tensor]:
-    """Adds the special ids to texts that fit, and pads."""
-    length_a = tf.cast(ids_a.row_lengths(), tf.int32)
-    rows = tf.ones_like(length_a)[:, None]  # (B, 1)
-    parts = [rows * cls_id, ids_a, rows * sep_id]
-    first_length = length_a + 2
-    total_length = first_length
-    if ids_b is not None:
-        length_b = tf.cast(ids_b.row_lengths(), tf.int32)
-        is_pair = length_b > 0
-        last = tf.RaggedTensor.from_tensor(rows * sep_id, lengths=tf.cast(is_pair, tf.int32))
-        parts += [ids_b, last]
-        total_length += tf.where(is_pair, length_b + 1, 0)
-    input_ids = tf.concat(parts, axis=1).to_tensor()  # (B, S)
-    positions = tf.range(tf.shape(input_ids)[1])
-    mask = positions < total_length[:, None]
+class _Part(NamedTuple):
+    """The ids of texts, int32 (B, None), and which of them are kept: int64 (B,) each."""
+
+    ids: tf.RaggedTensor
+    begins: tf.Tensor
+    lengths: tf.Tensor
+
+
+def _join(parts: Sequence[_Part], cls_id: int, sep_id: int) -> dict[str, tf.Tensor]:
+    """Puts [CLS] before the texts and [SEP] after each that is first or not empty, and pads."""
+    first, *others = parts
+    total_lengths = [2 + first.lengths]
+    for part in others:
+        with_sep = tf.where(part.lengths > 0, part.lengths + 1, 0)
+        total_lengths.append(total_lengths[-1] + with_sep)
+    # 0 for a batch without texts.
+    positions = tf.range(tf.reduce_max(tf.pad(total_lengths[-1], [[0, 1]])))  # (S,)
+    mask = positions < total_lengths[-1][:, None]  # (B, S)
+    # A text is followed by its [SEP], all of them by padding.
+    input_ids = tf.where(mask, sep_id, 0)
+    starts = [tf.ones_like(first.lengths), *total_lengths[:-1]]
+    for part, start in zip(parts, starts, strict=True):
+        in_text = positions - start[:, None]
+        is_text = (in_text >= 0) & (in_text < part.lengths[:, None])
+        index = in_text + (part.ids.row_starts() + part.begins)[:, None]
+        ids = tf.gather(tf.pad(part.ids.values, [[0, 1]]), tf.where(is_text, index, 0))
+        input_ids = tf.where(is_text, ids, input_ids)
+    input_ids = tf.where(positions == 0, cls_id, input_ids)
     return {
         "input_ids": input_ids,
         "input_mask": tf.cast(mask, tf.int32),
-        "segment_ids": tf.cast(mask & (positions >= first_length[:, None]), tf.int32),
+        "segment_ids": tf.cast(mask & (positions >= total_lengths[0][:, None]), tf.int32),
     }
-
-
-def _range(ids: tf.RaggedTensor, begin: tf.Tensor, end: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the values from `begin` (B,) to `end` (B,) of each row of `ids` (B, None)."""
-    in_row = tf.cast(tf.ragged.range(ids.row_lengths()).flat_values, tf.int32)
-    rows = ids.value_rowids()
-    kept = (in_row >= tf.gather(begin, rows)) & (in_row < tf.gather(end, rows))
-    return tf.ragged.boolean_mask(ids, ids.with_flat_values(kept))
