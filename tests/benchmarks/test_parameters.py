@@ -8,6 +8,7 @@ from benchmarks.parameters import ParameterCount
 
 
 # In a process of its own: the counted models leave variables without values behind.
+@pytest.mark.slow
 def test_every_figure_is_the_papers_or_explained():
     result = subprocess.run(
         [sys.executable, "-m", "benchmarks.parameters"],

@@ -135,11 +135,12 @@ def assert_same_end(one, other, reported_from=0):
     assert first == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "options"),
     [
         ("one_device", "static"),
-        pytest.param("mirrored", "dynamic", marks=pytest.mark.slow),
+        ("mirrored", "dynamic"),
     ],
     indirect=["options"],
 )

@@ -68,6 +68,7 @@ def test_writes_these_files_and_no_other(folder):
     assert {path.name for path in folder.iterdir()} == FILES
 
 
+@pytest.mark.slow
 def test_same_versions_and_seed_give_the_same_bytes(folder, tmp_path):
     again = make(tmp_path, PYTHONHASHSEED="2")
     for name in FILES:

@@ -318,6 +318,7 @@ def test_classifier_of_a_seed_is_the_same_to_the_bit(tmp_path):
     assert_same_end(*folders)
 
 
+@pytest.mark.slow
 def test_classifier_answers_a_pipe_until_nobody_reads(tmp_path):
     write_data(tmp_path)
     out = tmp_path / "out"

@@ -84,7 +84,13 @@ def is_within_tokens(example, window):
 
 
 @pytest.mark.parametrize("head", [simple_head, conditional_head])
-@pytest.mark.parametrize("name", ANSWERS_WITHIN_TOKENS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "xquad.de.json" else pytest.param(name, marks=pytest.mark.slow)
+        for name in ANSWERS_WITHIN_TOKENS
+    ],
+)
 def test_oracle(name, head):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     model = shared_path("data/sentencepiece/30k-clean.model")

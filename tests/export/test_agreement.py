@@ -59,7 +59,9 @@ def assert_equal(received, expected):
         np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["classifier", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
 def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
     (model, paths), inputs = exported_kind(kind), make_inputs(kind)
     expected = expected_of(kind, model, inputs)

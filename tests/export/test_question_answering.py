@@ -33,7 +33,9 @@ def ask(answer, *pairs):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-@pytest.mark.parametrize("kind", ["simple_spans", "conditional_spans"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("simple_spans", marks=pytest.mark.slow), "conditional_spans"]
+)
 def test_answers_in_tensorflow_servings_loader(kind, exported_kind):
     _, paths = exported_kind(kind)
     pairs = [

@@ -315,6 +315,7 @@ def test_fine_tuning_in_keras_as_documented(paths, tmp_path, monkeypatch):
         assert np.any(variable.numpy() != old.numpy()) or "key/bias" in variable.name
 
 
+@pytest.mark.slow
 def test_wordpiece_vocabulary_and_encoder_without_heads(tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))

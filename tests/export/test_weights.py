@@ -35,6 +35,7 @@ def bf16_path(bf16_paths):
     return bf16_paths["ids"]
 
 
+@pytest.mark.slow
 def test_16_bit_weights_are_stored_as_they_are_computed_with(bf16_model, bf16_path):
     variables = tf.train.load_checkpoint(os.path.join(bf16_path, "variables", "variables"))
     dtypes = collections.Counter(

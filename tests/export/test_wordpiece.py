@@ -49,6 +49,7 @@ def logits(model, features):
     return np.concatenate([model(make_batch(features, np.array([row]))) for row in rows])
 
 
+@pytest.mark.slow
 def test_classifier_of_pairs(tokenizer, encoder, tmp_path):
     model = AlbertClassifier(encoder, len(LABELS), seed=2)
     paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=True)

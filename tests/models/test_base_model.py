@@ -113,6 +113,7 @@ def test_keras_fit_equals_updates_with_dense_gradients(name):
     assert_same_kernels(fitted, expected, without_gradient=shifts)
 
 
+@pytest.mark.slow
 def test_keras_fit_learns_the_same_eagerly_and_compiled():
     batches = tf.data.Dataset.from_tensors((make_inputs("classifier"), np.arange(4) % 2))
     losses = []

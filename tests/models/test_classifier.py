@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import AdamWeightDecay
@@ -21,6 +22,7 @@ def test_head_has_a_dropout_of_its_own():
     assert (model(random_inputs(), training=True) != model(random_inputs())).numpy().any()
 
 
+@pytest.mark.slow
 def test_keras_fit_trains_it():
     model = AlbertClassifier(AlbertEncoder(tiny_config(), seed=1), num_classes=2, seed=2)
     inputs = random_inputs(batch_size=16)

@@ -77,6 +77,7 @@ def kept_numbers(remat, layers):
     return sum(kept.values())
 
 
+@pytest.mark.slow
 def test_each_layer_keeps_its_input_alone():
     # (B, S, H) of `random_inputs` and `tiny_config`
     activation = 3 * 11 * 48
@@ -87,12 +88,13 @@ def test_each_layer_keeps_its_input_alone():
     assert more_layers[False] > 3 * 8 * activation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy_name", "jit_compile"),
     [
         ("one_device", False),
-        pytest.param("one_device", True, marks=pytest.mark.slow),
-        pytest.param("mirrored", False, marks=pytest.mark.slow),
+        ("one_device", True),
+        ("mirrored", False),
     ],
 )
 def test_trainer_learns_the_same(strategy_name, jit_compile):

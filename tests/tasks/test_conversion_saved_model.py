@@ -78,6 +78,7 @@ def test_vocabulary_makes_the_preprocessor(tmp_path, encoder, convert):
     assert 1 not in small
 
 
+@pytest.mark.slow
 def test_versions_and_what_goes_without_a_preprocessor(tmp_path, encoder, convert, capsys):
     convert(encoder)
     before = (tmp_path / "out" / "encoder" / "1" / "fingerprint.pb").read_bytes()

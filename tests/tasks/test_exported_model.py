@@ -145,6 +145,7 @@ def test_another_vocabulary_than_the_exported_models_is_refused(exported, tmp_pa
         run(options)
 
 
+@pytest.mark.slow
 def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
     told = make_options(
         data,

@@ -120,6 +120,7 @@ def test_metrics_match_the_predictions(tmp_path, task, names, dev, test, submiss
         assert received == [row["prediction"] for row in results]
 
 
+@pytest.mark.slow
 def test_mnli_has_two_sets_and_predicts_ax(tmp_path):
     options = make_options(
         tmp_path, "MNLI", "data/glue/format_samples", num_train_steps=2, train_batch_size=4

@@ -88,6 +88,7 @@ def test_sentence_objective(language_data, tmp_path, objective):
     assert ("sentence_order_loss" in metrics) == (objective == "nsp")
 
 
+@pytest.mark.slow
 def test_init_checkpoint_initialises_the_weights(language_data, tmp_path, trained):
     options, metrics = trained
     start = {"init_checkpoint": f"{options.output_dir}/best", "num_train_steps": 1}
@@ -96,6 +97,7 @@ def test_init_checkpoint_initialises_the_weights(language_data, tmp_path, traine
     assert first == pytest.approx(metrics["masked_lm_loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_encoder_alone_starts_training_but_is_not_evaluated(language_data, tmp_path, capsys):
     encoder = AlbertEncoder(tiny_config(num_hidden_layers=2))
     save_hugging_face(encoder, str(tmp_path / "theirs"))
@@ -165,6 +167,7 @@ def test_length_above_the_positions_is_refused(language_data, tmp_path):
         run(make_options(language_data, tmp_path, max_seq_length=65))
 
 
+@pytest.mark.slow
 def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, capsys):
     path = tmp_path / "spoilt.tfrecord"
     write_language(path, 40, seed=1)
@@ -255,6 +258,7 @@ def test_worker_lost_in_the_last_evaluation_is_one_line(trained, monkeypatch):
         run(dataclasses.replace(options, do_train=False))
 
 
+@pytest.mark.slow
 def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, trained):
     options, _ = trained
     lower = make_options(
@@ -292,6 +296,7 @@ def test_batch_that_does_not_divide_is_refused(language_data, tmp_path):
         run(options)
 
 
+@pytest.mark.slow
 def test_learns_from_dynamic_masks(language_data, tmp_path):
     options = make_dynamic_options(language_data, tmp_path)
     metrics = run(options)

@@ -91,6 +91,7 @@ def test_learns_evaluates_and_answers(data, tmp_path, version, head):
     assert scores["f1"] == pytest.approx(metrics["f1"])
 
 
+@pytest.mark.slow
 def test_exported_model_answers_as_the_trained_one(data, tmp_path):
     out = tmp_path / "out"
     options = make_options(

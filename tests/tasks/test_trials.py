@@ -9,6 +9,7 @@ from albert_tf.tasks.fine_tuning.trials import run_trials
 from tests.tasks.animals import make_options
 
 
+@pytest.mark.slow
 def test_median_best_and_spread_of_several_seeds(data, tmp_path, capsys):
     options = make_options(data, tmp_path, num_trials=2, num_train_steps=1)
     medians = run(options)

@@ -205,6 +205,7 @@ def diverging():
     return resettable(make_trainer(learning_rate=float("nan")))
 
 
+@pytest.mark.slow
 def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(
     tmp_path, capsys, fresh, diverging
 ):

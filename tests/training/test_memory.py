@@ -45,7 +45,8 @@ print(min(count_page_faults() for _ in range(5)))
 
 
 # XLA's threads take memory from the kernel on a machine that does other things.
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_step_reuses_the_memory_of_the_step_before(jit_compile):
     command = [sys.executable, "-c", _PROGRAM, str(jit_compile)]
     # The scripts turn oneDNN on, and with it TensorFlow's own allocator. Without it every tensor comes

@@ -52,6 +52,7 @@ def test_missing_tpu():
         make_strategy("tpu", "local")
 
 
+@pytest.mark.slow
 def test_port_that_another_process_uses():
     """In a process of its own, as the strategy has to be the first thing in it."""
     with socket.create_server(("localhost", 0)) as listener:

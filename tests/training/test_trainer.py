@@ -64,6 +64,7 @@ def test_step_does_not_depend_on_splitting_or_compilation(
         np.testing.assert_allclose(second, first, rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_replicas_drop_different_units():
     half = next(iter(random_pretraining_batches(1, batch_size=4)))
     batch = {name: tf.concat([value, value], axis=0) for name, value in half.items()}
@@ -122,6 +123,7 @@ def test_evaluation_counts_every_row_once(strategy):
         np.testing.assert_allclose(in_fives[name], value, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_process_trains_models_of_different_losses_on_replicas():
     train(make_trainer("mirrored", num_hidden_layers=1), random_pretraining_batches(1))
     strategy = make_strategy("mirrored")
@@ -179,7 +181,7 @@ class InfiniteLoss(LossOfInfiniteGradient):
 @pytest.mark.parametrize(
     ("loss_class", "strategy", "jit_compile"),
     [
-        (LossOfInfiniteGradient, "mirrored", False),
+        pytest.param(LossOfInfiniteGradient, "mirrored", False, marks=pytest.mark.slow),
         (InfiniteLoss, "one_device", False),
         pytest.param(LossOfInfiniteGradient, "one_device", True, marks=pytest.mark.slow),
         pytest.param(LossOfInfiniteGradient, "mirrored", True, marks=pytest.mark.slow),
@@ -206,6 +208,7 @@ def test_step_whose_loss_or_gradient_is_not_finite_is_skipped(loss_class, strate
     assert any((before != after).any() for before, after in zip(*weights[2:], strict=True))
 
 
+@pytest.mark.slow
 def test_several_steps_per_call_equal_single_steps():
     batches = random_pretraining_batches(5)
     config = {"hidden_dropout_prob": 0.1, "num_hidden_layers": 1}
