@@ -5,7 +5,6 @@ Errors name the file, and the line where there is one. Files are written under a
 """
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -18,6 +17,11 @@ from typing import Any
 
 from albert_tf import gfile
 from albert_tf.errors import InputError, StoppedError
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 INCOMPLETE = ".incomplete"
 
@@ -254,14 +258,14 @@ def make_directory(path: str) -> None:
 def lock_folder(path: str) -> Iterator[None]:
     """Holds the lock of an existing folder, which only one process at a time can hold.
 
-    The kernel releases the lock when its owner ends, in whatever way. On file systems without locks, e.g.
-    object stores such as gs://, nothing is locked.
+    The kernel releases the lock when its owner ends, in whatever way. On Windows, and on file systems
+    without locks, e.g. object stores such as gs://, nothing is locked.
 
     Raises:
         InputError: another process holds the lock.
         StoppedError: the folder cannot be written to.
     """
-    if "://" in path:
+    if "://" in path or fcntl is None:
         yield
         return
     name = os.path.join(path, _LOCK)

@@ -157,6 +157,12 @@ def test_folder_is_not_locked_on_a_file_system_without_locks(tmp_path, monkeypat
     assert names == ([] if path else [".lock"])
 
 
+def test_folder_is_not_locked_on_windows(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "fcntl", None)
+    with files.lock_folder(str(tmp_path)), files.lock_folder(str(tmp_path)):
+        assert os.listdir(tmp_path) == []
+
+
 def test_remote_files_are_reached_through_tensorflow():
     """TensorFlow's file system in memory stands for one like `gs://`."""
     files.make_directory("ram://files/folder")

@@ -43,7 +43,8 @@ def run_tasks(
         make_work: called once in each worker, to make the function for the tasks. It has to be picklable,
             as well as tasks and results.
         tasks: drawn one ahead of the workers, so that they need not fit in memory together.
-        num_workers: maximum number of processes. With 1, or a single task, this process does the work.
+        num_workers: maximum number of processes. With 1, or a single task, and on Windows this process
+            does the work.
 
     Raises:
         StoppedError: a worker died.
@@ -53,7 +54,8 @@ def run_tasks(
     tasks = iter(tasks)
     first = list(itertools.islice(tasks, 2))
     tasks = itertools.chain(first, tasks)
-    if num_workers == 1 or len(first) < 2:
+    can_start = "forkserver" in multiprocessing.get_all_start_methods()
+    if num_workers == 1 or len(first) < 2 or not can_start:
         yield from map(make_work(), tasks)
         return
     workers: list[_Worker] = []

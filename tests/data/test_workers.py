@@ -1,6 +1,7 @@
 """Tasks are all done, by as many processes as there are, and a death or an error is named."""
 
 import functools
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -66,6 +67,11 @@ def test_one_worker_or_one_task_needs_no_other_process():
     assert set(run_tasks(Work, ["process"] * 3, 1)) == {os.getpid()}
     assert set(run_tasks(Work, ["process"], 4)) == {os.getpid()}
     assert os.getpid() not in set(run_tasks(Work, ["process"] * 3, 2))
+
+
+def test_without_forkserver_this_process_does_the_work(monkeypatch):
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])  # Windows
+    assert set(run_tasks(Work, ["process"] * 3, 2)) == {os.getpid()}
 
 
 def test_tasks_are_not_drawn_far_ahead():
