@@ -108,7 +108,7 @@ def run(options: ConversionOptions) -> LoadReport:
             f"({report.format})"
         )
     config = getattr(model, "encoder", model).config
-    head = _head_of(model, report, options.init_checkpoint)
+    head = head_of(model, report, options.init_checkpoint)
     companions = Companions(target.config_there(config), found.tokenizer, head)
     if output:
         target.check(output, companions)
@@ -172,7 +172,7 @@ def find_companions(options: CheckpointOptions) -> Companions:
     return Companions(config, tokenizer)
 
 
-def _head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMetadata | None:
+def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMetadata | None:
     """Returns the label metadata of a classifier, if known.
 
     Raises:

@@ -8,13 +8,18 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import load_checkpoint
+from albert_tf.conversion import load_checkpoint, load_model
+from albert_tf.conversion.hugging_face_config import generic_labels
+from albert_tf.conversion.hugging_face_reader import is_folder
+from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import version_folders
 from albert_tf.losses import PretrainingLoss
-from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
+from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS
 from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.loaded_models import (
     LoadedClassifier,
@@ -26,13 +31,21 @@ from albert_tf.tasks.loaded_models import (
 )
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
+    LabelMetadata,
     folder_of,
     options_path,
     read_folder,
     read_options,
 )
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WORDPIECE_FILE
 from albert_tf.training import Evaluator, make_strategy
+
+_LOADED = {
+    "classification": LoadedClassifier,
+    "regression": LoadedRegressor,
+    "multiple_choice": LoadedMultipleChoice,
+}
 
 
 def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
@@ -50,8 +63,9 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
 
     Args:
         folder: an `--output_dir`, whose best checkpoint is used; a version of an exported model, e.g.
-            `exported/text/1`; or an `--export_dir`, for its newest version.
-        tokenizer: of a pre-trained model whose folder holds no vocabulary.
+            `exported/text/1`; an `--export_dir`, for its newest version; or a Hugging Face folder with a
+            classifier, a regression or a pre-trained model.
+        tokenizer: of a pre-trained model or a Hugging Face folder without a vocabulary.
 
     Returns:
         The model, whose class depends on its task.
@@ -64,13 +78,15 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     with name_place(f"load({folder!r})"):
         if not tf.io.gfile.isdir(folder):
             raise InputError("no such folder")
+        if is_folder(folder):
+            return _load_hugging_face(folder, tokenizer)
         version = _find_version(folder)
         model_dir = version_folders.assets_folder(version) if version else folder_of(folder)
         options = options_path(model_dir)
         if not tf.io.gfile.exists(options):
             raise InputError(
-                "holds no trained model; expected an --output_dir of fine-tuning or pre-training, or an "
-                "--export_dir or one of its versions"
+                "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
+                "--export_dir or one of its versions, or a Hugging Face folder"
             )
         place = {"exported_model": version} if version else {"output_dir": model_dir}
         is_text = tf.io.gfile.exists(os.path.join(model_dir, LABEL_METADATA_FILE))
@@ -98,12 +114,7 @@ def _load_text_model(place: dict[str, str]) -> LoadedModel:
     # Options must ask for something.
     options = classification.ClassificationOptions(predict_file="-", **place).complete()
     task, evaluator = load_trained(options, classification.make_task)
-    loaded = {
-        "classification": LoadedClassifier,
-        "regression": LoadedRegressor,
-        "multiple_choice": LoadedMultipleChoice,
-    }
-    return loaded[task.metadata.kind](task, evaluator)
+    return _LOADED[task.metadata.kind](task, evaluator)
 
 
 def _load_question_answerer(place: dict[str, str]) -> LoadedModel:
@@ -125,16 +136,75 @@ def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | No
                 "pre-training data"
             )
         tokenizer = load_tokenizer(*paths, lower_case=True)
+    _check_vocabulary(tokenizer, config)
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
+    load_checkpoint(model, best_checkpoint(folder)).check_complete()
+    return _embedder(model, tokenizer, strategy)
+
+
+def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
+    """Loads a model of `transformers` that predicts from texts."""
+    found = find_companions(CheckpointOptions(init_checkpoint=folder))
+    tokenizer = tokenizer or found.tokenizer
+    if tokenizer is None:
+        raise InputError(
+            f"holds neither {SENTENCEPIECE_FILE} nor {WORDPIECE_FILE}; pass "
+            "tokenizer=albert_tf.AlbertTokenizer(...) with its vocabulary"
+        )
+    _check_vocabulary(tokenizer, found.config)
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        model, report = load_model(found.config, folder)
+    if isinstance(model, AlbertEncoder | AlbertPretrainer):
+        return _embedder(model, tokenizer, strategy)
+    name = type(model).__name__
+    if not isinstance(model, AlbertClassifier):
+        raise InputError(
+            f"holds an {name}; of Hugging Face folders only classifiers, regressions and pre-trained "
+            f"models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
+        )
+    if report.problem_type == "multi_label_classification":
+        raise InputError(
+            f"its problem_type is {report.problem_type}, which no task here has; "
+            f"albert_tf.{name}.from_preset(...) returns its logits"
+        )
+    metadata = head_of(model, report, folder) or LabelMetadata(
+        OWN_TASK.name, "classification", generic_labels(model.num_classes), pairs=True
+    )
+    options = classification.ClassificationOptions(
+        output_dir=folder,
+        predict_file="-",
+        max_seq_length=found.config.max_position_embeddings,
+    )
+    task = TEXT_TASKS[metadata.kind](
+        options=options,
+        tokenizer=tokenizer,
+        train_features=None,
+        num_dev_examples=0,
+        name=metadata.task_name,
+        metric="",
+        best_metric="",
+        row=OWN_TASK,
+        metadata=metadata,
+        sets={},
+    )
+    return _LOADED[metadata.kind](task, Evaluator(model, task.loss, strategy))
+
+
+def _check_vocabulary(tokenizer: Tokenizer, config: AlbertConfig) -> None:
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(
             f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; the model has "
             f"{config.vocab_size}"
         )
-    strategy = make_strategy("one_device")
-    with strategy.scope():
-        model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
-    load_checkpoint(model, best_checkpoint(folder)).check_complete()
-    embed = functools.partial(_embed, model.encoder)
+
+
+def _embedder(
+    model: AlbertEncoder | AlbertPretrainer, tokenizer: Tokenizer, strategy: tf.distribute.Strategy
+) -> LoadedModel:
+    embed = functools.partial(_embed, getattr(model, "encoder", model))
     return LoadedPretrainer(model, tokenizer, Evaluator(embed, PretrainingLoss(), strategy))
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.loaded_models import LoadedRegressor
 from tests.tasks.animals import pair_files
 
 
@@ -52,6 +54,53 @@ def test_refuses_what_is_no_list_of_texts(loaded, texts, message):
 @pytest.fixture(scope="module")
 def loaded(trained):
     return albert_tf.load(trained)
+
+
+@pytest.fixture
+def write_hugging_face(loaded, tmp_path):
+    """Writes a model as a Hugging Face folder, with the vocabulary of `loaded`."""
+
+    def write(model, **details):
+        folder = str(tmp_path / "hugging_face")
+        vocabulary = {"spiece.model": loaded.tokenizer.vocabulary}
+        save_hugging_face(model, folder, **details, more_files=vocabulary)
+        return folder
+
+    return write
+
+
+def test_a_hugging_face_classifier_predicts_the_same(loaded, write_hugging_face):
+    theirs = albert_tf.load(write_hugging_face(loaded.model, labels=loaded.labels))
+    assert theirs.labels == loaded.labels
+    texts_a, texts_b = ["the old cat", "a rose"], ["a tree", ""]
+    received, expected = (model.predict(texts_a, texts_b) for model in (theirs, loaded))
+    assert received.label == expected.label
+    np.testing.assert_allclose(received.probabilities, expected.probabilities, atol=1e-6)
+
+
+def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
+    def load(model, **details):
+        shutil.rmtree(tmp_path / "hugging_face", ignore_errors=True)
+        return albert_tf.load(write_hugging_face(model, **details))
+
+    encoder = loaded.model.encoder
+    regression = albert_tf.AlbertClassifier(encoder, num_classes=1)
+    assert isinstance(load(regression, problem_type="regression"), LoadedRegressor)
+    assert load(albert_tf.AlbertClassifier(encoder, num_classes=2)).labels == ("LABEL_0", "LABEL_1")
+    width = encoder.config.hidden_size
+    assert load(encoder).predict(["a rose", "the cat"]).shape == (2, width)
+    pretrainer = load(albert_tf.AlbertPretrainer(encoder, sentence_head=False))
+    assert len(pretrainer.fill_mask("the [MASK]", top_k=3)[0]) == 3
+    with pytest.raises(
+        InputError, match=r"^load\(.*\): holds an AlbertSpanLabeler; of Hugging Face"
+    ):
+        load(albert_tf.AlbertSpanLabeler(encoder))
+    with pytest.raises(InputError, match=r"problem_type is multi_label_classification, which no t"):
+        load(loaded.model, problem_type="multi_label_classification")
+    folder = tmp_path / "hugging_face"
+    (folder / "spiece.model").unlink()
+    with pytest.raises(InputError, match=r"holds neither spiece\.model nor vocab\.txt; pass tok"):
+        albert_tf.load(folder)
 
 
 def test_refuses_folders_without_a_model(tmp_path, exported):
