@@ -66,6 +66,9 @@ class Preprocessor(keras.layers.Layer):
         # Strings are no input of XLA.
         self.supports_jit = False
         self.graph_tokenizer = make_graph_tokenizer(tokenizer)
+        in_graph = tf.function(self._preprocess, autograph=False, reduce_retracing=True)
+        # A plain function, so that saved models do not hold the graphs of eager calls.
+        self._preprocess_eagerly = lambda *texts: in_graph(*texts)
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, text_a, text_b=None, **kwargs):
@@ -92,14 +95,21 @@ class Preprocessor(keras.layers.Layer):
             single text (S,).
         """
         is_batch = len(text_a.shape) == 1
-        ids = [
-            self.graph_tokenizer(tf.reshape(text, [-1]), max_ids=self.max_seq_length)
-            for text in (text_a, text_b)
-            if text is not None
-        ]
+        texts = [tf.reshape(text, [-1]) for text in (text_a, text_b) if text is not None]
+        # Operation by operation, tokenizing takes much longer.
+        eagerly = tf.executing_eagerly()
+        inputs = (self._preprocess_eagerly if eagerly else self._preprocess)(*texts)
+        return inputs if is_batch else {name: ids[0] for name, ids in inputs.items()}
+
+    def _preprocess(self, text_a: tf.Tensor, text_b: tf.Tensor | None = None):
+        """Maps strings (B,) to the outputs of `call`."""
+        # Both in one pass: the tokenizer is a large part of an exported graph.
+        texts = text_a if text_b is None else tf.concat([text_a, text_b], axis=0)
+        ids = self.graph_tokenizer(texts, max_ids=self.max_seq_length)
+        rows = tf.shape(text_a)[0]
         inputs = pack_inputs(
-            ids[0],
-            ids[1] if text_b is not None else None,
+            ids[:rows],
+            ids[rows:] if text_b is not None else None,
             self.tokenizer.cls_id,
             self.tokenizer.sep_id,
             self.max_seq_length,
@@ -112,7 +122,7 @@ class Preprocessor(keras.layers.Layer):
                 )
                 for name, ids in inputs.items()
             }
-        return inputs if is_batch else {name: ids[0] for name, ids in inputs.items()}
+        return inputs
 
     def compute_output_spec(self, text_a, text_b=None):
         """Returns the shapes and dtypes of `call`."""
