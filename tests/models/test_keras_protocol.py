@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf import losses
 from albert_tf.conversion import load_checkpoint
 from albert_tf.errors import InputError
+from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import AdamWeightDecay
 from tests.helpers import tiny_config
@@ -198,6 +199,21 @@ def test_lora_is_merged_when_it_is_saved(name, tmp_path):
     assert {weight.path for weight in merged.weights} == {
         weight.path for weight in make(name).weights
     }
+
+
+def test_an_export_with_lora_has_its_numbers(tmp_path):
+    model, inputs = make("classifier"), inputs_of("classifier")
+    before = model(inputs)
+    enable_lora(model)
+    outputs = model(inputs)
+    assert np.abs(outputs - before).max() > 0.01
+    model.export(str(tmp_path / "exported"), verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "exported"))
+    assert_same_outputs(served.serve(inputs), {"logits": outputs})
+    # What the scripts' exports store and compute with.
+    for int8, tolerance in ((False, 1e-6), (True, 0.1)):
+        with reading(model, make_exported_weights(model, int8)):
+            assert_same_outputs(model(inputs), outputs, tolerance)
 
 
 @pytest.mark.parametrize("name", mark_slow(HEADS))
