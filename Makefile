@@ -2,15 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all test-parity test-hub test-beam lint format clean
+.PHONY: quickstart test test-all test-parity test-hub test-beam lint docs format clean
 
 quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
 
-test: lint
+test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-all: lint
+test-all: lint docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Tests with libraries that `make test` does not install, each in an environment of its own.
@@ -32,6 +32,11 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+# The pages are in build/site. Nothing is downloaded but the packages of the environment.
+docs: .venv/installed .venv-docs/installed
+	$(BIN)/python docs/site/commands.py build/commands
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
@@ -64,5 +69,10 @@ format: .venv/installed-dev
 	.venv-beam/bin/pip install --quiet -r requirements-beam.txt
 	touch $@
 
+.venv-docs/installed: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet -r requirements-docs.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-parity .venv-hub .venv-beam quickstart_output
+	rm -rf .venv .venv-parity .venv-hub .venv-beam .venv-docs build quickstart_output

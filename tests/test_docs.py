@@ -1,0 +1,30 @@
+"""What `mkdocs build --strict` does not check: that the references of the site are complete."""
+
+import dataclasses
+import pathlib
+import re
+import runpy
+
+import albert_tf
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def test_every_public_name_is_in_the_api_reference():
+    pages = "".join(path.read_text() for path in (ROOT / "docs" / "site" / "api").glob("*.md"))
+    documented = re.findall(r"^::: albert_tf\.(\w+)$", pages, re.MULTILINE)
+    assert sorted(documented) == sorted(albert_tf.__all__)
+
+
+def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["commands.py", str(tmp_path)])
+    runpy.run_path(str(ROOT / "docs" / "site" / "commands.py"), run_name="__main__")
+    page = (tmp_path / "albert-classify.md").read_text()
+    flags = re.findall(r"^`--(\w+)` ", page, re.MULTILINE)
+    assert sorted(flags) == sorted(
+        field.name for field in dataclasses.fields(ClassificationOptions)
+    )
+    assert "\n`--eval_batch_size` integer, from 1 to 1,048,576, default `64` {" in page
+    assert "python run_classifier.py" in page
+    assert len(list(tmp_path.iterdir())) == 5
