@@ -23,6 +23,7 @@ from albert_tf.export.answer_windows import GraphWindows, cut_windows
 from albert_tf.export.checks import check_rows
 from albert_tf.export.ids_model import IdsModel, trace
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import GraphAlbertTokenizer
 
 _WHITE_SPACE = np.array([c for c in range(sys.maxunicode + 1) if chr(c).isspace()], np.int32)
@@ -104,20 +105,21 @@ def _cut_out(
         the texts, string (B,); their start and end, int32 (B,), both 0 if the text is empty.
     """
     characters = tf.strings.unicode_decode(context, "UTF-8")  # (B, None)
-    rows = characters.value_rowids()
-    positions = tf.ragged.range(characters.row_lengths()).values
+    rows, positions = places_in_rows(characters.row_splits)
     is_space = tf.reduce_any(characters.values[:, None] == _WHITE_SPACE, axis=1)
     is_inside = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
     # Rows without such characters get the greatest number as the first and the least as the last.
-    seen = tf.boolean_mask(positions, is_inside & ~is_space)
-    seen_rows = tf.boolean_mask(rows, is_inside & ~is_space)
+    seen = tf.where(is_inside & ~is_space)[:, 0]
+    seen, seen_rows = tf.gather(positions, seen), tf.gather(rows, seen)
     first = tf.math.unsorted_segment_min(seen, seen_rows, characters.nrows())
     last = tf.math.unsorted_segment_max(seen, seen_rows, characters.nrows())
     is_empty = first > last
     start = tf.where(is_empty, tf.zeros_like(first), first)
     end = tf.where(is_empty, tf.zeros_like(last), last + 1)
     kept = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
-    answers = tf.ragged.boolean_mask(characters, characters.with_values(kept))
+    answers = tf.RaggedTensor.from_row_lengths(
+        tf.gather(characters.values, tf.where(kept)[:, 0]), end - start, validate=False
+    )
     return (
         tf.strings.unicode_encode(answers, "UTF-8"),
         tf.cast(start, tf.int32),

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.squad.conventions import WINDOW_LENGTH_WEIGHT, WindowConfig
+from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 
 
@@ -65,8 +66,8 @@ def cut_windows(
     question_lengths = question_ids.row_lengths()
     sizes = config.max_seq_length - question_lengths - 3
     cut = _cut(passage.ids.row_lengths(), sizes, config.doc_stride)
-    examples = tf.repeat(tf.range(question_ids.nrows()), cut.counts)  # (W,)
-    numbers = tf.ragged.range(cut.counts).values  # (W,)
+    splits = tf.pad(tf.cumsum(cut.counts), [[1, 0]])
+    examples, numbers = places_in_rows(splits)  # (W,)
 
     begins = numbers * tf.gather(cut.steps, examples)
     ends = tf.minimum(begins + tf.gather(cut.sizes, examples), tf.gather(cut.lengths, examples))
@@ -112,9 +113,9 @@ def _cut(lengths: tf.Tensor, sizes: tf.Tensor, doc_stride: int) -> _Cut:
 
 def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
     """Returns the number of the window with most context around each token, int64 (tokens,)."""
-    rows = passages.value_rowids()
+    rows, tokens = places_in_rows(passages.row_splits)
+    tokens = tokens[:, None]  # (tokens, 1)
     lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
-    tokens = tf.ragged.range(cut.lengths).values[:, None]  # (tokens, 1)
     # As many windows as can hold a token, up to the last that begins at or before it.
     overlap = tf.reduce_max(-tf.math.floordiv(-cut.sizes, cut.steps))
     windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)

@@ -35,13 +35,18 @@ class Replaced(NamedTuple):
         values: int32 (m,).
         origins: int64 (m,), the index of the number that each one replaces.
         entries: int64 (m,), its entry in the table.
-        limits: int64 (n,), how many there are up to the end of what replaces each number.
+        splits: int64 (n + 1,), how many come before what replaces each number, and all of them.
     """
 
     values: tf.Tensor
     origins: tf.Tensor
     entries: tf.Tensor
-    limits: tf.Tensor
+    splits: tf.Tensor
+
+    def in_rows(self, row_splits: tf.Tensor) -> tf.RaggedTensor:
+        """Returns what replaces rows of numbers, int32 (B, None), given their splits, int64 (B + 1,)."""
+        row_splits = tf.gather(self.splits, row_splits)
+        return tf.RaggedTensor.from_row_splits(self.values, row_splits, validate=False)
 
 
 class Replacements:
@@ -58,38 +63,32 @@ class Replacements:
         rows = [*sorted(table.items()), (np.iinfo(np.int32).max, [_ITSELF])]
         self._numbers = np.array([number for number, _ in rows], np.int32)
         self._values = np.concatenate([row for _, row in rows]).astype(np.int32)
-        self._row_limits = np.cumsum([len(row) for _, row in rows], dtype=np.int64)
-        self._row_lengths = np.diff(self._row_limits, prepend=np.int64(0))
+        self._row_lengths = np.array([len(row) for _, row in rows], np.int64)
+        self._row_starts = np.cumsum(self._row_lengths) - self._row_lengths
 
     def replace(self, numbers: tf.Tensor) -> Replaced:
         """Replaces each of int32 (n,)."""
         row = tf.searchsorted(self._numbers, numbers)
         row = tf.where(tf.gather(self._numbers, row) == numbers, row, len(self._numbers) - 1)
-        limits = tf.cumsum(tf.gather(self._row_lengths, row))
-        indices = tf.range(tf.reduce_max(tf.pad(limits, [[1, 0]])))
-        origins = rows_of(indices, limits)
-        entries = indices - tf.gather(limits - tf.gather(self._row_limits, row), origins)
+        splits = tf.pad(tf.cumsum(tf.gather(self._row_lengths, row)), [[1, 0]])
+        origins, in_sequence = places_in_rows(splits)
+        entries = tf.gather(tf.gather(self._row_starts, row), origins) + in_sequence
         values = tf.gather(self._values, entries)
         values = tf.where(values == _ITSELF, tf.gather(numbers, origins), values)
-        return Replaced(values, origins, entries, limits)
+        return Replaced(values, origins, entries, splits)
 
 
-def in_rows(replaced: Replaced, row_splits: tf.Tensor) -> tf.RaggedTensor:
-    """Returns what replaces the numbers of each row, int32 (B, None), given their int64 (B + 1,)."""
-    row_splits = tf.gather(tf.pad(replaced.limits, [[1, 0]]), row_splits)
-    return tf.RaggedTensor.from_row_splits(replaced.values, row_splits, validate=False)
+def places_in_rows(row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the row of each of n elements and its index there, int64 (n,) each.
 
-
-def rows_of(indices: tf.Tensor, row_limits: tf.Tensor) -> tf.Tensor:
-    """Returns the rows, int64 (n,), that elements belong to.
-
-    `tf.RaggedTensor.value_rowids` does the same with fifty operations.
+    `tf.RaggedTensor.value_rowids` and `tf.ragged.range` do the same with a hundred operations.
 
     Args:
-        indices: int64 (n,), of elements among those of all rows.
-        row_limits: int64 (B,), number of elements up to the end of each row.
+        row_splits: int64 (B + 1,), number of elements before each row and in all of them.
     """
-    return tf.searchsorted(row_limits, indices, side="right", out_type=tf.int64)
+    indices = tf.range(row_splits[-1])
+    rows = tf.searchsorted(row_splits[1:], indices, side="right", out_type=tf.int64)
+    return rows, indices - tf.gather(row_splits, rows)
 
 
 class NormalizedCharacters(NamedTuple):
@@ -167,9 +166,7 @@ class GraphNormalizer:
         """
         original = tf.strings.unicode_decode(text, "UTF-8")
         values = original.values
-        indices = tf.range(tf.size(values, tf.int64))
-        rows = rows_of(indices, original.row_splits[1:])
-        positions = indices - tf.gather(original.row_splits, rows)
+        rows, positions = places_in_rows(original.row_splits)
         is_space = _is_one_of(values, self._white_space)
         if max_pieces is not None and self._words_are_apart:
             is_needed = self._is_needed(values, is_space, rows, original.row_splits, max_pieces)
@@ -183,7 +180,7 @@ class GraphNormalizer:
         characters = replaced.values
         rows = tf.gather(rows, replaced.origins)
         starts = tf.gather(positions, replaced.origins)
-        following = tf.gather(replaced.limits, replaced.origins)
+        following = tf.gather(replaced.splits, replaced.origins + 1)
         is_last = tf.gather(tf.pad(rows, [[0, 1]], constant_values=-1), following) != rows
         ends = tf.where(
             is_last, tf.gather(text_ends, rows), tf.gather(tf.pad(starts, [[0, 1]]), following)

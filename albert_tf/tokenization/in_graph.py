@@ -21,9 +21,8 @@ from albert_tf.tokenization.graph_normalization import (
     character_class,
     characters_of_unicode,
     final_sigma_pattern,
-    in_rows,
     lower_sigmas,
-    rows_of,
+    places_in_rows,
 )
 from albert_tf.tokenization.interface import WORDPIECE, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
@@ -148,7 +147,7 @@ class GraphAlbertTokenizer(tf.Module):
         pieces, first_bytes, after_bytes = self._sentencepiece.tokenize_with_offsets(
             characters.text
         )
-        rows = rows_of(tf.range(tf.size(pieces.values, tf.int64)), pieces.row_splits[1:])
+        rows, _ = places_in_rows(pieces.row_splits)
         # As indices into the characters of all lines.
         firsts = characters.index_of_byte(first_bytes.values, rows)
         afters = characters.index_of_byte(after_bytes.values, rows)
@@ -159,7 +158,7 @@ class GraphAlbertTokenizer(tf.Module):
         firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, ids.entries))
         afters = tf.maximum(whole, afters - tf.gather(self._tails, ids.entries))
         starts, ends = _original_offsets(characters, tf.gather(rows, ids.origins), firsts, afters)
-        lines = in_rows(ids, pieces.row_splits)
+        lines = ids.in_rows(pieces.row_splits)
         return TokensWithOffsets(lines, lines.with_values(starts), lines.with_values(ends))
 
 
@@ -231,7 +230,8 @@ class GraphWordPieceTokenizer(tf.Module):
         characters = tf.strings.unicode_decode(text, "UTF-8")
         if self._lower_case:
             characters = lower_sigmas(characters, self._final_sigma)
-        characters = in_rows(self._characters.replace(characters.values), characters.row_splits)
+        replaced = self._characters.replace(characters.values)
+        characters = replaced.in_rows(characters.row_splits)
         if self._lower_case:
             characters = _in_canonical_order(characters)
         spaced = tf.strings.regex_replace(
