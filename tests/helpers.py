@@ -19,6 +19,15 @@ def shared_path(relative: str) -> pathlib.Path:
     return path
 
 
+def slow_except(values, *fast):
+    """Returns the values of a parametrized test; all but those named run in `make test-all` only."""
+    slow = pytest.mark.slow
+    return [
+        x if x in fast else pytest.param(*(x if isinstance(x, tuple) else (x,)), marks=slow)
+        for x in values
+    ]
+
+
 def tiny_config(**changes):
     """Returns a config whose every size is another number."""
     sizes = {

@@ -26,7 +26,7 @@ from albert_tf.tasks.fine_tuning.classification import run
 from albert_tf.tokenization import train_vocabulary
 from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.end_to_end.test_exact_resume import assert_same_end
-from tests.helpers import tiny_config
+from tests.helpers import slow_except, tiny_config
 from tests.tasks.animals import make_options, write_data
 from tests.tasks.language import LENGTH, PREDICTIONS, write_language
 from tests.tokenization.conftest import make_sentences
@@ -276,7 +276,7 @@ command_line.run(Options, task)
 """
 
 
-@pytest.mark.parametrize("chosen", [None, "0"])
+@pytest.mark.parametrize("chosen", slow_except([None, "0"], None))
 def test_onednn_is_turned_on_unless_the_user_chose_and_gpu_that_fails_is_not_hidden(
     chosen, monkeypatch
 ):

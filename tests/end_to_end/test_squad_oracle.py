@@ -16,7 +16,7 @@ from albert_tf.evaluation.squad_spans import (
     simple_spans,
 )
 from albert_tf.tokenization import AlbertTokenizer
-from tests.helpers import shared_path
+from tests.helpers import shared_path, slow_except
 
 LENGTH, BATCH = 384, 512
 
@@ -84,13 +84,7 @@ def is_within_tokens(example, window):
 
 
 @pytest.mark.parametrize("head", [simple_head, conditional_head])
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "xquad.de.json" else pytest.param(name, marks=pytest.mark.slow)
-        for name in ANSWERS_WITHIN_TOKENS
-    ],
-)
+@pytest.mark.parametrize("name", slow_except(ANSWERS_WITHIN_TOKENS, "xquad.de.json"))
 def test_oracle(name, head):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     model = shared_path("data/sentencepiece/30k-clean.model")

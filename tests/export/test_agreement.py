@@ -12,7 +12,7 @@ from tests.export.cpp_client import lines_of_ids, needs_compiler
 from tests.export.kinds import KINDS, MAX_QA_LENGTH, WITHOUT_TFLITE, export
 from tests.export.runtimes import run_examples, run_in_session, run_loaded, serialize
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
-from tests.helpers import random_inputs
+from tests.helpers import random_inputs, slow_except
 
 
 def make_inputs(kind):
@@ -59,9 +59,7 @@ def assert_equal(received, expected):
         np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    "kind", ["classifier", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
-)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "classifier"))
 def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
     (model, paths), inputs = exported_kind(kind), make_inputs(kind)
     expected = expected_of(kind, model, inputs)

@@ -15,6 +15,7 @@ from tests.export.kinds import ANSWERS
 from tests.export.runtimes import load, run_in_session
 from tests.export.samples import WORDS
 from tests.export.strategies import SHORT_TEXTS
+from tests.helpers import slow_except
 
 
 def load_answers(path):
@@ -34,7 +35,7 @@ def ask(answer, *pairs):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("simple_spans", marks=pytest.mark.slow), "conditional_spans"]
+    "kind", slow_except(["simple_spans", "conditional_spans"], "conditional_spans")
 )
 def test_answers_in_tensorflow_servings_loader(kind, exported_kind):
     _, paths = exported_kind(kind)

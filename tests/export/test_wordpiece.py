@@ -60,6 +60,7 @@ def test_classifier_of_pairs(tokenizer, encoder, tmp_path):
     np.testing.assert_allclose(outputs["logits"], logits(model, features), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_multiple_choice(tokenizer, encoder, tmp_path):
     model = AlbertMultipleChoice(encoder, seed=2)
     paths = export_multiple_choice(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, 9)

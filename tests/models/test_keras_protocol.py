@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import AdamWeightDecay
-from tests.helpers import tiny_config
+from tests.helpers import slow_except, tiny_config
 from tests.models.test_base_model import HEADS, make_inputs, make_model
 
 ROWS = 4
@@ -88,10 +88,8 @@ FEATURES = {
 }
 
 
-def mark_slow(names):
-    """Marks the models whose code the others run, too."""
-    kept = {"classifier", "conditional_span_labeler", "pretrainer"}
-    return [name if name in kept else pytest.param(name, marks=pytest.mark.slow) for name in names]
+# The models whose code runs all that of the others.
+TYPICAL = ("classifier", "conditional_span_labeler", "pretrainer")
 
 
 def make(name):
@@ -114,7 +112,7 @@ def assert_same_outputs(received, expected, tolerance=1e-5):
     )
 
 
-@pytest.mark.parametrize("name", mark_slow(RECIPES))
+@pytest.mark.parametrize("name", slow_except(RECIPES, *TYPICAL))
 def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
     arguments, labels, weights, loss = RECIPES[name]
     model, inputs = make(name), inputs_of(name)
@@ -216,7 +214,7 @@ def test_an_export_with_lora_has_its_numbers(tmp_path):
             assert_same_outputs(model(inputs), outputs, tolerance)
 
 
-@pytest.mark.parametrize("name", mark_slow(HEADS))
+@pytest.mark.parametrize("name", slow_except(HEADS, *TYPICAL))
 def test_quantized_models_give_nearly_the_same_numbers(name):
     model, inputs = make(name), inputs_of(name)
     expected = model(inputs)

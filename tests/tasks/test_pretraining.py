@@ -19,7 +19,7 @@ from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import pretraining_run
 from albert_tf.tasks.pretraining_run import run
 from albert_tf.training import Evaluator
-from tests.helpers import tiny_config
+from tests.helpers import slow_except, tiny_config
 from tests.tasks.language import (
     LENGTH,
     PREDICTIONS,
@@ -80,7 +80,7 @@ def test_run_learns_and_reports(trained):
         assert (folder / "learning_curve.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("objective", ["none", "nsp"])
+@pytest.mark.parametrize("objective", slow_except(["none", "nsp"], "nsp"))
 def test_sentence_objective(language_data, tmp_path, objective):
     metrics = run(
         make_options(language_data, tmp_path, num_train_steps=1, sentence_objective=objective)
@@ -189,7 +189,7 @@ def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, ca
     assert f"{path}, record 23" in warning
 
 
-@pytest.mark.parametrize("fault", ["id", "damage", "no example"])
+@pytest.mark.parametrize("fault", slow_except(["id", "damage", "no example"], "damage"))
 def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path, fault):
     path = tmp_path / "bad.tfrecord"
     write_language(path, 40, seed=1)

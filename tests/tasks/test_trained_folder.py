@@ -162,6 +162,7 @@ def word_embeddings(folder):
     return reader.get_tensor(name)
 
 
+@pytest.mark.slow
 def test_head_of_init_checkpoint_is_kept_unless_it_is_reset(data, tmp_path):
     model = write_classifier(tmp_path / "init", num_classes=2)
     options = one_update(data, tmp_path / "kept", init_checkpoint=str(tmp_path / "init"))

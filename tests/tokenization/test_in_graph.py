@@ -158,9 +158,12 @@ LONG_TEXTS = st.lists(
     scope="module",
     params=[
         {},
-        {"normalization_rule_name": "nmt_nfkc", "user_defined_symbols": ["\u0bca", "한"]},
+        pytest.param(
+            {"normalization_rule_name": "nmt_nfkc", "user_defined_symbols": ["\u0bca", "한"]},
+            marks=pytest.mark.slow,
+        ),
         {"normalization_rule_name": "identity", "split_by_whitespace": False},
-        {"user_defined_symbols": ["e a", "\u200b"]},
+        pytest.param({"user_defined_symbols": ["e a", "\u200b"]}, marks=pytest.mark.slow),
         {"byte_fallback": True, "vocab_size": 450},
     ],
     ids=["small", "composed", "identity", "symbols", "bytes"],

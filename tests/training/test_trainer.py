@@ -45,7 +45,7 @@ def plain():
         pytest.param("mirrored", 1, False, marks=pytest.mark.slow),
         pytest.param("one_device", 4, False, marks=pytest.mark.slow),
         ("mirrored", 2, False),
-        ("one_device", 1, True),
+        pytest.param("one_device", 1, True, marks=pytest.mark.slow),
         pytest.param("mirrored", 2, True, marks=pytest.mark.slow),
     ],
 )
