@@ -145,10 +145,10 @@ class Records(NamedTuple):
 
 
 def find_books(folder: str) -> tuple[list[str], list[str]]:
-    """Returns the books to train on and the held-out ones.
+    """Returns the books or other documents to train on and the held-out ones.
 
     Args:
-        folder: holds a text file for each book; files on provenance and licence are no books.
+        folder: holds a file .txt or .rst for each; files on provenance and licence are no books.
 
     Raises:
         InputError: the folder holds fewer than five books.
@@ -156,11 +156,13 @@ def find_books(folder: str) -> tuple[list[str], list[str]]:
     names = sorted(
         name
         for name in (os.listdir(folder) if os.path.isdir(folder) else [])
-        if name.endswith(".txt") and pathlib.Path(name).stem.lower() not in _NO_BOOKS
+        if name.endswith((".txt", ".rst")) and pathlib.Path(name).stem.lower() not in _NO_BOOKS
     )
     books = [os.path.join(folder, name) for name in names]
     if len(books) < 5:
-        raise InputError(f"--text={folder}: {len(books)} files .txt; expected at least 5 books")
+        raise InputError(
+            f"--text={folder}: {len(books)} files .txt or .rst; expected at least 5 books"
+        )
     held_out = books[_HELD_OUT]
     return [book for book in books if book not in held_out], held_out
 

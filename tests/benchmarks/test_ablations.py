@@ -59,9 +59,9 @@ def test_verdict_is_welchs(higher, lower, expected):
 
 
 def test_report_from_given_lines(tmp_path):
-    lines = [line("E128 unshared", seed, dev=0.8) for seed in (1, 2, 3)]
-    lines += [line("E128 shared", seed) for seed in (1, 2, 3)]
-    lines += [line(BASE, 1), line("E16 shared", 1, diverged=True)]
+    lines = [line("E64 unshared", seed, dev=0.8) for seed in (1, 2, 3)]
+    lines += [line("E64 shared", seed) for seed in (1, 2, 3)]
+    lines += [line(BASE, 1), line("E8 shared", 1, diverged=True)]
     lines += [line("NSP", 1, SMOKE)]
     page = tmp_path / "paper.md"
     page.write_text((ROOT / "docs" / "paper.md").read_text("utf-8"), "utf-8")
@@ -72,11 +72,11 @@ def test_report_from_given_lines(tmp_path):
         for row in page.read_text("utf-8").splitlines()
         if row.startswith("|")
     ]
-    (unshared, *_) = [row for row in rows if row[0] == "E128 unshared"]
+    (unshared, *_) = [row for row in rows if row[0] == "E64 unshared"]
     assert unshared[1:5] == ["3", "400k", "5.020 ± 0.010", "20.0 ± 0.0"]
     assert "80.2 ± 0.1" in unshared
     assert unshared[-4:] == ["not shared, E = H", "108M", "92.8", "82.3"]
-    assert ["E16 shared", "1, 1 diverged"] in [row[:2] for row in rows]
+    assert ["E8 shared", "1, 1 diverged"] in [row[:2] for row in rows]
     assert ["NSP", "0", "", "not measured yet"] in [row[:4] for row in rows]
     claim = "E = H: sharing nothing beats sharing all"
     assert [claim, "+2.5", "dev mean", "+10.0", "yes"] in rows
@@ -117,7 +117,7 @@ def test_results_of_other_recipes_are_left_out_and_the_best_rate_is_found(tmp_pa
     results = Results(path, FULL)
     assert results.learning_rate("shared") == 0.01
     assert set(results.lines) == {Job(BASE, 0, rate) for rate in FULL.learning_rates}
-    with pytest.raises(InputError, match="E32 unshared: diverged with every learning rate"):
+    with pytest.raises(InputError, match="E16 unshared: diverged with every learning rate"):
         results.learning_rate("unshared")
 
 
