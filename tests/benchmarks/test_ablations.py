@@ -111,11 +111,11 @@ def test_every_arm_makes_a_model():
 def test_results_of_other_recipes_are_left_out_and_the_best_rate_is_found(tmp_path):
     lines = [
         line(BASE, 0, search=True, learning_rate=rate, masked_lm_loss=loss)
-        for rate, loss in ((0.005, 5.4), (0.01, 5.1), (0.02, 5.2))
+        for rate, loss in zip(FULL.learning_rates, (5.2, 5.1, 5.4), strict=True)
     ]
     path = write_lines(tmp_path / "results.jsonl", [*lines, line(BASE, 1, SMOKE)])
     results = Results(path, FULL)
-    assert results.learning_rate("shared") == 0.01
+    assert results.learning_rate("shared") == FULL.learning_rates[1]
     assert set(results.lines) == {Job(BASE, 0, rate) for rate in FULL.learning_rates}
     with pytest.raises(InputError, match="E16 unshared: diverged with every learning rate"):
         results.learning_rate("unshared")
