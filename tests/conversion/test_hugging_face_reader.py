@@ -119,7 +119,7 @@ def test_command_that_the_message_gives_converts_a_pickle(tmp_path):
     torch.save(theirs, tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError) as error:
         FolderReader(str(tmp_path))
-    command = shlex.split(str(error.value).split("is installed: ")[1])
+    command = shlex.split(str(error.value).split("in its folder: ")[1])
     subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True)
     received = safetensors.numpy.load_file(tmp_path / "model.safetensors")
     assert set(received) == set(theirs)
