@@ -1,13 +1,5 @@
 """The layers of ALBERT, in `keras.ops` alone."""
 
-import keras
-
-if keras.backend.backend() != "tensorflow":
-    raise ImportError(
-        f"albert_tf needs Keras' TensorFlow backend, not '{keras.backend.backend()}'; "
-        "unset KERAS_BACKEND or set it to tensorflow"
-    )
-
 from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.masked_lm_head import MaskedLMHead

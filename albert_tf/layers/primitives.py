@@ -134,8 +134,8 @@ def tanh_gelu(x):
     derivative = gate + (output - output * gate) * (_LINEAR + 3.0 * _CUBIC * square)
     derivative = ops.cast(derivative, x.dtype)
 
-    def gradient(upstream):
-        return upstream * derivative
+    def gradient(*arguments, upstream=None):
+        return _upstream(arguments, upstream) * derivative
 
     return ops.cast(output, x.dtype), gradient
 
@@ -158,13 +158,19 @@ def normalize(x: keras.KerasTensor, epsilon: float) -> keras.KerasTensor:
         scale = ops.rsqrt(_mean(ops.square(centered)) + epsilon)
         normalized = centered * scale
 
-        def gradient(upstream):
+        def gradient(*arguments, upstream=None):
+            upstream = _upstream(arguments, upstream)
             projection = normalized * _mean(upstream * normalized)
             return ops.cast(scale * (upstream - _mean(upstream) - projection), x.dtype)
 
         return normalized, gradient
 
     return apply(x)
+
+
+def _upstream(arguments, upstream):
+    """Returns the upstream gradient, which PyTorch's backend passes by name and the others do not."""
+    return arguments[0] if upstream is None else upstream
 
 
 def _mean(x):

@@ -1,14 +1,17 @@
 """The base class of all models: named, checked inputs, and the Keras protocol."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import keras
-import tensorflow as tf
 
+from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+
+if BACKEND == "tensorflow":
+    import tensorflow as tf
 
 # Features of batches that are not inputs of every model. A model ignores those that it does not use, so a
 # batch can be passed with its labels.
@@ -42,6 +45,18 @@ _HINTS = {
 # Prefixes of dtypes. A mask is cast, so it may be of any of them.
 _INTEGERS = ("int", "uint")
 _NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
+
+
+def _without_autograph(function: Callable) -> Callable:
+    """Makes TensorFlow's graphs call a function as it is."""
+    if BACKEND != "tensorflow":
+        return function
+    return tf.autograph.experimental.do_not_convert(function)
+
+
+def _in_strategy() -> bool:
+    """Returns whether this is in the scope of a strategy of TensorFlow."""
+    return BACKEND == "tensorflow" and tf.distribute.has_strategy()
 
 
 class Input(NamedTuple):
@@ -128,7 +143,7 @@ class BaseModel(keras.Model, abc.ABC):
     def _build_layers(self) -> None:
         """Creates the variables of all layers."""
 
-    @tf.autograph.experimental.do_not_convert
+    @_without_autograph
     def __call__(self, inputs, *args, **kwargs):
         """Checks the inputs and calls the model.
 
@@ -165,7 +180,7 @@ class BaseModel(keras.Model, abc.ABC):
     def _check_array(self, name: str, value, axes: str, sizes: dict[str, int]) -> None:
         """Checks one input, and adds the sizes of its axes to `sizes`."""
         # Under a strategy Keras builds metrics with the mean of the replicas' inputs, which is float.
-        is_cast = name == "input_mask" or tf.distribute.has_strategy()
+        is_cast = name == "input_mask" or _in_strategy()
         dtypes = _NUMBERS if is_cast else _INTEGERS
         shape = _static_shape(value, len(axes))
         known = {axis: size for axis, size in zip(axes, shape, strict=False) if size is not None}
@@ -243,7 +258,8 @@ def _dtype(value) -> str:
     """Returns the dtype of a dense array or tensor, "" for anything else."""
     is_ragged = hasattr(value, "row_splits")
     dtype = "" if is_ragged else getattr(value, "dtype", "")
-    return getattr(dtype, "name", dtype)
+    # PyTorch's are no strings and have no name.
+    return getattr(dtype, "name", str(dtype).removeprefix("torch."))
 
 
 def _static_shape(value, rank: int) -> tuple[int | None, ...]:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 
 import keras
-import tensorflow as tf
 from keras import ops
+
+from albert_tf.backends import BACKEND
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -66,15 +67,18 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None):
         """Updates the variables with their gradients.
 
-        An embedding's gradient is sparse (`tf.IndexedSlices`) and may hold a row several times. It is
-        made dense before it is unscaled, accumulated and clipped: its norm is not that of its slices, and
-        the moments of all rows decay in each update.
+        With TensorFlow an embedding's gradient is sparse (`tf.IndexedSlices`) and may hold a row several
+        times. It is made dense before it is unscaled, accumulated and clipped: its norm is not that of its
+        slices, and the moments of all rows decay in each update.
 
         Args:
             grads: a gradient, or None, for each variable.
             trainable_variables: the variables; None for those that the optimizer was built with.
         """
-        grads = [None if g is None else tf.convert_to_tensor(g) for g in grads]
+        if BACKEND == "tensorflow":
+            import tensorflow as tf
+
+            grads = [None if g is None else tf.convert_to_tensor(g) for g in grads]
         super().apply(grads, trainable_variables)
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
