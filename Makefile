@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all test-parity test-hub test-beam lint docs format clean
+.PHONY: quickstart test test-all test-parity test-hub test-beam test-backends lint docs format clean
 
 quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
@@ -27,6 +27,13 @@ test-hub: .venv-hub/installed
 
 test-beam: .venv-beam/installed
 	.venv-beam/bin/python -m pytest tests/data/pretraining/test_beam.py
+
+# The models under each other backend of Keras.
+test-backends: .venv-backends/installed
+	for backend in jax torch; do \
+		KERAS_BACKEND=$$backend .venv-backends/bin/python -m pytest tests/test_backends.py \
+			tests/models/test_keras_protocol.py tests/models/test_golden.py -k "not logits" || exit 1; \
+	done
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -74,5 +81,10 @@ format: .venv/installed-dev
 	.venv-docs/bin/pip install --quiet -r requirements-docs.txt
 	touch $@
 
+.venv-backends/installed: requirements.txt requirements-dev.txt requirements-backends.txt
+	$(PYTHON) -m venv .venv-backends
+	.venv-backends/bin/pip install --quiet -r requirements-backends.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-parity .venv-hub .venv-beam .venv-docs build quickstart_output
+	rm -rf .venv .venv-parity .venv-hub .venv-beam .venv-docs .venv-backends build quickstart_output

@@ -15,6 +15,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from albert_tf.errors import FlagError, Preempted, ReportedError
+
 _STOPPED = "stopped by SIGTERM; the same command resumes"
 _INTERRUPTED = "interrupted"
 _INTERRUPTED_CODE = 128 + signal.SIGINT  # the convention of shells
@@ -55,7 +57,8 @@ def quiet_start() -> Iterator[None]:
     """Keeps the start of a command quiet. Import TensorFlow and other slow modules in this context.
 
     TensorFlow's start-up messages are discarded, including those that no setting suppresses. Ctrl-C and
-    SIGTERM end the process with one line, as there is nothing to save yet.
+    SIGTERM end the process with one line, as there is nothing to save yet, and so does an unsupported
+    Keras backend.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     stderr = os.dup(2)
@@ -74,16 +77,21 @@ def quiet_start() -> Iterator[None]:
     }
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
+    refused = None
     try:
         yield
         if not has_nvidia_gpu():
             _list_devices()
         _warn_of_data_types()
+    except ReportedError as error:
+        refused = error
     finally:
         os.dup2(stderr, 2)
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(stderr)
+    if refused is not None:
+        _fail(refused)
 
 
 def has_nvidia_gpu() -> bool:
@@ -127,7 +135,6 @@ with quiet_start():
 
     from absl import app, flags, logging
 
-    from albert_tf.errors import FlagError, Preempted, ReportedError
     from albert_tf.options import flag_name
 
 

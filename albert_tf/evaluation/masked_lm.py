@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
+from albert_tf.backends import BACKEND
 from albert_tf.errors import ArgumentError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
@@ -68,13 +69,16 @@ def score_sentences(
 
     def log_probabilities(inputs, pieces):
         logits = model(inputs, training=False)["masked_lm_logits"][:, 0]  # (B, V)
-        return tf.gather(tf.nn.log_softmax(logits), pieces, batch_dims=1)  # (B,)
+        log_probs = ops.log_softmax(logits)
+        return ops.take_along_axis(log_probs, ops.expand_dims(pieces, 1), axis=1)[:, 0]  # (B,)
 
     total = sum(map(len, ids_of))
     predict = log_probabilities
-    if total > _EAGER_BATCHES * batch_size:
-        rows = tf.TensorSpec((None, None), tf.int32)
-        specs = {"input_ids": rows, "input_mask": rows, "masked_lm_positions": rows}
+    if BACKEND == "tensorflow" and total > _EAGER_BATCHES * batch_size:
+        import tensorflow as tf
+
+        ids = tf.TensorSpec((None, None), tf.int32)
+        specs = {"input_ids": ids, "input_mask": ids, "masked_lm_positions": ids}
         signature = (specs, tf.TensorSpec((None,), tf.int32))
         predict = tf.function(log_probabilities, signature, autograph=False)
     by_length = sorted(range(len(ids_of)), key=lambda number: len(ids_of[number]))
@@ -84,7 +88,8 @@ def score_sentences(
         while batch := list(itertools.islice(copies, batch_size)):
             pieces = np.array([ids_of[number][masked] for number, masked in batch])
             found = predict(_mask_one_each(batch, ids_of, tokenizer), pieces)
-            np.add.at(scores, [number for number, _ in batch], found)
+            rows = [number for number, _ in batch]
+            np.add.at(scores, rows, ops.convert_to_numpy(found))
             progress.update(len(batch))
     return scores
 
@@ -122,8 +127,8 @@ def fill_mask(
         "input_ids": np.array([[tokenizer.cls_id, *ids, tokenizer.sep_id]], np.int32),
         "masked_lm_positions": 1 + np.flatnonzero(ids == tokenizer.mask_id)[None].astype(np.int32),
     }
-    probabilities = tf.nn.softmax(model(inputs, training=False)["masked_lm_logits"][0])  # (M, V)
-    best, pieces = (values.numpy() for values in tf.math.top_k(probabilities, top_k))
+    probabilities = ops.softmax(model(inputs, training=False)["masked_lm_logits"][0])  # (M, V)
+    best, pieces = map(ops.convert_to_numpy, ops.top_k(probabilities, top_k))
     return [
         [
             Filling(tokenizer.decode([piece]), tokenizer.pieces[piece], float(probability))

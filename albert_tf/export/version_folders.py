@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.backends import require_tensorflow
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
@@ -30,8 +31,9 @@ def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
         names: names of the models' folders; the version is one above the greatest in any of them.
 
     Raises:
-        InputError: a folder cannot be made.
+        InputError: a folder cannot be made, or Keras has another backend than TensorFlow.
     """
+    require_tensorflow("export")
     directories = {name: os.path.join(export_dir, name) for name in names}
     for directory in directories.values():
         files.make_directory(directory)

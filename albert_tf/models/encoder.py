@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 import keras
 from keras import ops
 
+from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import (
     EncoderLayer,
@@ -262,10 +263,13 @@ def rematerialize(block: EncoderLayer, unpadding: Unpadding | None) -> Callable:
         A function from hidden states and attention bias (B, 1, 1, S) to hidden states.
     """
     generators = [layer.seed_generator for layer in block.dropouts if layer.rate > 0]
-    seeds = [(generator.state, generator.next()) for generator in generators]
+    values = [(generator.state, generator.next()) for generator in generators]
+    if BACKEND == "jax":
+        # The scope of a training step in JAX holds the weights. The scope below would hide them.
+        values += [(weight, weight.value) for weight in block.weights]
 
     def apply(hidden_states, attention_bias):
-        with keras.StatelessScope(seeds):
+        with keras.StatelessScope(values):
             return block(hidden_states, attention_bias, unpadding=unpadding, training=True)
 
     return keras.remat(apply)

@@ -67,9 +67,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None):
         """Updates the variables with their gradients.
 
-        With TensorFlow an embedding's gradient is sparse (`tf.IndexedSlices`) and may hold a row several
-        times. It is made dense before it is unscaled, accumulated and clipped: its norm is not that of its
-        slices, and the moments of all rows decay in each update.
+        TensorFlow's gradient of an embedding is sparse (`tf.IndexedSlices`) and may hold a row several
+        times. It is made dense before it is unscaled, accumulated and clipped: its norm is not that of
+        its slices, and the moments of all rows decay in each update.
 
         Args:
             grads: a gradient, or None, for each variable.

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.folder import latest_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint, read_config
@@ -43,8 +44,9 @@ def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
     """Returns the strategy of a run. Call this before TensorFlow runs anything else.
 
     Raises:
-        InputError: the devices are not available.
+        InputError: the devices are not available, or Keras has another backend than TensorFlow.
     """
+    require_tensorflow("this command")
     if options.deterministic:
         make_deterministic()
     with name_place(f"--distribution_strategy={options.distribution_strategy}"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint, load_model
@@ -72,8 +73,9 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
 
     Raises:
         InputError: the folder holds no trained model, lacks a part of it, or was written by a newer
-            version of albert_tf.
+            version of albert_tf; or Keras has another backend than TensorFlow.
     """
+    require_tensorflow("albert_tf.load")
     folder = os.fspath(folder)
     with name_place(f"load({folder!r})"):
         if not tf.io.gfile.isdir(folder):

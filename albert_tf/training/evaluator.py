@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.backends import require_tensorflow
+
 Batch = Mapping[str, tf.Tensor]
 Batches = tf.data.Dataset | tf.distribute.DistributedDataset
 # Means as pairs of total and weight, of one step, or of several steps along the first axis.
@@ -40,6 +42,7 @@ class Evaluator:
     """
 
     def __init__(self, model: keras.Model, loss: Loss, strategy: tf.distribute.Strategy):
+        require_tensorflow(type(self).__name__)
         self.model = model
         self.strategy = strategy
         self._loss = loss

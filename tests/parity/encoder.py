@@ -2,6 +2,7 @@
 
 import pathlib
 
+import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
@@ -36,11 +37,14 @@ def compare_encoder(golden_dir: pathlib.Path, name: str) -> list[Difference]:
     golden = np.load(folder / "io.npz")
     inputs = {key: golden[key] for key in ("input_ids", "input_mask", "segment_ids")}
 
-    full = encoder(inputs)
-    hole = encoder({**inputs, "input_mask": golden["hole_input_mask"]})
-    ids_alone = encoder({"input_ids": golden["input_ids"]})
+    def encode(inputs):
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, encoder(inputs))
+
+    full = encode(inputs)
+    hole = encode({**inputs, "input_mask": golden["hole_input_mask"]})
+    ids_alone = encode({"input_ids": golden["input_ids"]})
     # Its last row is padding alone.
-    empty = encoder({**inputs, "input_mask": golden["zeromask_input_mask"]})
+    empty = encode({**inputs, "input_mask": golden["zeromask_input_mask"]})
     outputs = {
         "embedding_output": full["embedding_output"],
         "all_encoder_layers": full["encoder_outputs"],

@@ -76,7 +76,7 @@ def compare_updates(golden_dir: pathlib.Path, name: str) -> list[Difference]:
     for step in range(1, _TRAIN_STEPS + 1):
         at_step = [gradients[f"step{step:02d}/{key}"] for key in variables]
         clipped, _ = tf.clip_by_global_norm(at_step, 1.0)
-        optimizer.apply(clipped, list(variables.values()))
+        optimizer.apply([np.asarray(g) for g in clipped], list(variables.values()))
         pairs += [
             (golden_name, variable.numpy(), expected[golden_name])
             for key, variable in variables.items()

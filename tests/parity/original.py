@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.conversion.tf1 import stored_as_original
 
@@ -28,7 +27,7 @@ def by_original_name(
     """
     for variable, value in zip(variables, values, strict=True):
         stored = stored_as_original(variable.path)
-        array = np.asarray(tf.convert_to_tensor(value))
+        array = keras.ops.convert_to_numpy(value)
         yield str(stored), array.T if stored.transposed else array
 
 

@@ -7,8 +7,10 @@ from typing import Any, Literal, get_args
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from albert_tf import files
+from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.data.fine_tuning.graph_packing import pack_inputs
 from albert_tf.data.fine_tuning.packing import check_max_seq_length
 from albert_tf.errors import ArgumentError, InputError
@@ -29,7 +31,8 @@ class Preprocessor(keras.layers.Layer):
     no pair. The ids are those of fine-tuning and of exported text models.
 
     The layer takes Python strings and string tensors, works in `tf.data.Dataset.map` and in saved models,
-    and keeps its vocabulary in `.keras` files. It needs TensorFlow Text.
+    and keeps its vocabulary in `.keras` files. It needs TensorFlow Text. Inside a model it needs the
+    TensorFlow backend.
 
     Args:
         tokenizer: an `AlbertTokenizer` or a `WordPieceTokenizer`.
@@ -81,7 +84,14 @@ class Preprocessor(keras.layers.Layer):
         if text_b is not None:
             texts.append(_as_strings("text_b", text_b))
             _check_same_shape(*texts)
-        return super().__call__(*texts, **kwargs)
+        if BACKEND == "tensorflow":
+            return super().__call__(*texts, **kwargs)
+        if any(isinstance(text, keras.KerasTensor) for text in texts):
+            require_tensorflow("Preprocessor in a model")
+        inputs = self.call(*texts)
+        if not tf.executing_eagerly():  # in `tf.data.Dataset.map`
+            return inputs
+        return {name: ops.convert_to_tensor(ids.numpy()) for name, ids in inputs.items()}
 
     def call(self, text_a, text_b=None):
         """Maps texts to ids.

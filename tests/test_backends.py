@@ -1,0 +1,300 @@
+"""The models under the backend of KERAS_BACKEND; `make test-backends` sets it to each but TensorFlow.
+
+Losses are those of docs/keras.md, and the reference arrays are those of the original implementation.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertConfig,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+    AlbertTokenizer,
+    Preprocessor,
+    load,
+    load_checkpoint,
+)
+from albert_tf.backends import BACKEND
+from albert_tf.errors import InputError
+from albert_tf.export import export_reusable
+from albert_tf.training import Trainer
+from tests.helpers import random_inputs, shared_path, tiny_config
+from tests.models.test_keras_protocol import RECIPES
+from tests.parity.original import assign_by_original_name, by_original_name
+
+ROOT = pathlib.Path(__file__).parents[1]
+TOLERANCE = 1e-5
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+not_tensorflow = pytest.mark.skipif(BACKEND == "tensorflow", reason="make test-backends")
+
+
+def run_with_gradients(variables, compute):
+    """Returns, as arrays, the loss and the outputs that `compute` returns, and the loss's gradients."""
+    values = [variable.value for variable in variables]
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            loss, outputs = compute()
+        gradients = tape.gradient(loss, values)
+    elif BACKEND == "jax":
+        import jax
+
+        def run(values):
+            with keras.StatelessScope(zip(variables, values, strict=True)):
+                return compute()
+
+        (loss, outputs), gradients = jax.jit(jax.value_and_grad(run, has_aux=True))(values)
+    else:
+        import torch
+
+        loss, outputs = compute()
+        gradients = torch.autograd.grad(loss, values)
+    return keras.tree.map_structure(ops.convert_to_numpy, (loss, outputs, list(gradients)))
+
+
+def below(golden, prefix):
+    return {name.removeprefix(prefix): golden[name] for name in golden if name.startswith(prefix)}
+
+
+def positions(arrays, kind):
+    return {f"{end}_{kind}": arrays[f"{end}_positions"] for end in ("start", "end")}
+
+
+# For each model: file of the reference, the model, the labels, and the prefixes of inputs, outputs and
+# gradients.
+HEADS = {
+    "classifier": (
+        "classifier",
+        lambda encoder: AlbertClassifier(encoder, num_classes=3, dropout=0.0),
+        lambda arrays: arrays["label_ids"],
+        ("", "", "grad/"),
+    ),
+    "regressor": (
+        "regression",
+        lambda encoder: AlbertClassifier(encoder, num_classes=1, dropout=0.0),
+        lambda arrays: arrays["label_ids"],
+        ("", "", "grad/"),
+    ),
+    "multiple_choice": (
+        "multiple_choice",
+        lambda encoder: AlbertMultipleChoice(encoder, dropout=0.0),
+        lambda arrays: arrays["label_ids"],
+        ("", "", "grad/"),
+    ),
+    "span_labeler": (
+        "squad_v1",
+        AlbertSpanLabeler,
+        lambda arrays: positions(arrays, "logits"),
+        ("input/", "training/", "training/grad/"),
+    ),
+    "conditional_span_labeler": (
+        "squad_v2",
+        lambda encoder: AlbertConditionalSpanLabeler(encoder, dropout=0.0),
+        lambda arrays: {
+            **positions(arrays, "log_probs"),
+            "cls_logits": arrays["is_impossible"].astype(np.float32),
+        },
+        ("input/", "training/", "training/grad/"),
+    ),
+}
+
+
+def compare_training(model, inputs, labels, weights, recipe, expected_outputs, expected):
+    """Compares outputs, loss and gradients with a reference, to `TOLERANCE`."""
+    model.compile(**RECIPES[recipe][0])
+
+    def compute():
+        outputs = model(inputs, training=True)
+        return model.compute_loss(inputs, labels, outputs, weights), outputs
+
+    variables = [
+        variable
+        for variable in model.trainable_variables
+        if not (recipe.endswith("span_labeler") and "/pooler/" in variable.path)
+    ]
+    loss, outputs, gradients = run_with_gradients(variables, compute)
+    np.testing.assert_allclose(loss, expected["loss"], rtol=0, atol=TOLERANCE)
+    gradients = dict(by_original_name(variables, gradients))
+    assert gradients.keys() == expected["gradients"].keys()
+    for name, gradient in gradients.items():
+        reference = expected["gradients"][name]
+        np.testing.assert_allclose(gradient, reference, rtol=0, atol=TOLERANCE, err_msg=name)
+    outputs = outputs if isinstance(outputs, dict) else {"logits": outputs}
+    for name, reference in expected_outputs.items():
+        output = outputs[name].reshape(reference.shape)
+        np.testing.assert_allclose(output, reference, rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+def golden_encoder():
+    config_file = shared_path("golden/pretraining/albert_config.json")
+    return AlbertEncoder(AlbertConfig.from_json_file(str(config_file)))
+
+
+@pytest.mark.parametrize("recipe", HEADS)
+def test_outputs_loss_and_gradients_equal_the_reference(recipe):
+    file, make_model, labels_of, (of_inputs, of_outputs, of_gradients) = HEADS[recipe]
+    golden = np.load(shared_path(f"golden/finetune_heads/{file}.npz"))
+    model = make_model(golden_encoder())
+    assign_by_original_name(model, below(golden, "var/"))
+    arrays, trained = below(golden, of_inputs), below(golden, of_outputs)
+    inputs = {name: arrays[name] for name in INPUTS}
+    if recipe == "multiple_choice":
+        # The original has the choices of an example side by side, (B, C * S).
+        shape = (*golden["logits"].shape, -1)
+        inputs = {name: ids.reshape(shape) for name, ids in inputs.items()}
+    if recipe == "conditional_span_labeler":
+        inputs["start_positions"] = arrays["start_positions"]
+    names = [name for name in trained if name.endswith(("logits", "log_probs"))]
+    compare_training(
+        model,
+        inputs,
+        labels_of(arrays),
+        None,
+        recipe,
+        {name: trained[name] for name in names},
+        {
+            "loss": trained.get("total_loss", golden.get("loss")),
+            "gradients": below(golden, of_gradients),
+        },
+    )
+
+
+def test_pretraining_equals_the_reference():
+    folder = shared_path("golden/pretraining")
+    model = AlbertPretrainer(golden_encoder())
+    load_checkpoint(model, str(folder / "ckpt"))
+    golden = np.load(folder / "io.npz")
+    outputs = {
+        "masked_lm_logits": golden["mlm_logits"],
+        "sentence_order_logits": golden["sop_logits"],
+    }
+    labels = golden["next_sentence_labels"][:, 0]
+    compare_training(
+        model,
+        {name: golden[name] for name in (*INPUTS, "masked_lm_positions")},
+        {"masked_lm_logits": golden["masked_lm_ids"], "sentence_order_logits": labels},
+        {
+            "masked_lm_logits": golden["masked_lm_weights"],
+            "sentence_order_logits": np.ones(len(labels), np.float32),
+        },
+        "pretrainer",
+        outputs,
+        {"loss": golden["total_loss"], "gradients": below(golden, "grad/")},
+    )
+
+
+@not_tensorflow
+def test_recomputed_activations_have_the_same_gradients():
+    inputs = random_inputs()
+    results = []
+    for remat in (False, True):
+        config = tiny_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+        encoder = AlbertEncoder(config, remat=remat, seed=1)
+
+        def compute(encoder=encoder):
+            outputs = encoder(inputs, training=True)["pooled_output"]
+            return ops.sum(outputs**2), outputs
+
+        results.append(run_with_gradients(encoder.trainable_variables, compute))
+    (loss, _, gradients), (remat_loss, _, remat_gradients) = results
+    np.testing.assert_allclose(remat_loss, loss, rtol=1e-5)
+    assert max(np.abs(gradient).max() for gradient in gradients) > 0.1
+    for ours, theirs in zip(remat_gradients, gradients, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=TOLERANCE)
+
+
+@not_tensorflow
+@pytest.mark.parametrize("remat", [False, True])
+def test_fit_uses_the_weights_it_updates(remat):
+    config = tiny_config(num_hidden_layers=2, initializer_range=0.2)
+    encoder = AlbertEncoder(config, remat=remat, seed=1)
+    model = AlbertClassifier(encoder, num_classes=2, dropout=0.0, seed=2)
+    inputs, labels = random_inputs(8), np.arange(8) % 2
+    (is_token,) = np.nonzero(inputs["input_mask"].ravel())
+    model.compile(keras.optimizers.Adam(1e-2), **RECIPES["classifier"][0])
+    losses = [model.train_on_batch({**inputs, "token_positions": is_token}, labels)]
+    losses += [model.train_on_batch(inputs, labels) for _ in range(4)]
+    assert losses[-1] < 0.5 * losses[0]
+    kernel = encoder.blocks[0].attention.query.kernel
+    fresh = AlbertEncoder(config, seed=1).blocks[0].attention.query.kernel
+    assert np.abs(ops.convert_to_numpy(kernel) - ops.convert_to_numpy(fresh)).max() > 1e-3
+
+
+@not_tensorflow
+def test_preprocessor_maps_texts_but_is_no_part_of_a_model():
+    import tensorflow as tf
+
+    vocabulary = shared_path("data/sentencepiece/30k-clean.model")
+    tokenizer = AlbertTokenizer(str(vocabulary))
+    preprocessor = Preprocessor(tokenizer, max_seq_length=8)
+    inputs = preprocessor(["a fine film.", "no"])
+    assert ops.is_tensor(inputs["input_ids"])
+    expected = [tokenizer.cls_id, *tokenizer.encode("no"), tokenizer.sep_id]
+    ids = ops.convert_to_numpy(inputs["input_ids"])[1].tolist()
+    assert ids[: len(expected)] == expected
+    batches = tf.data.Dataset.from_tensors(["a fine film.", "no"]).map(preprocessor)
+    (batch,) = batches.as_numpy_iterator()
+    assert batch["input_ids"][1].tolist() == ids
+    model = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size))
+    assert model.predict(batches, verbose=0)["pooled_output"].shape == (2, 48)
+    with pytest.raises(InputError, match="Preprocessor in a model needs the TensorFlow backend"):
+        preprocessor(keras.Input((), dtype="string"))
+
+
+@not_tensorflow
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (lambda folder: load(folder), "albert_tf.load"),
+        (lambda folder: Trainer(None, None, None, None, seed=0), "Trainer"),
+        (lambda folder: export_reusable(AlbertEncoder(tiny_config()), None, folder), "export"),
+        (
+            lambda folder: AlbertEncoder(tiny_config()).export(folder, verbose=False),
+            "AlbertEncoder.export",
+        ),
+    ],
+)
+def test_a_part_that_needs_tensorflow_says_so(call, part, tmp_path):
+    with pytest.raises(InputError) as error:
+        call(str(tmp_path))
+    assert str(error.value) == f"{part} needs the TensorFlow backend; KERAS_BACKEND is {BACKEND}"
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [
+        ("numpy", "KERAS_BACKEND is numpy; expected one of tensorflow, jax, torch"),
+        pytest.param(
+            BACKEND,
+            f"this command needs the TensorFlow backend; KERAS_BACKEND is {BACKEND}",
+            marks=not_tensorflow,
+        ),
+    ],
+)
+def test_a_command_refuses_another_backend_in_one_line(backend, message, tmp_path):
+    command = [sys.executable, "run_classifier.py", "--task_name=tsv", "--do_predict"]
+    flags = [f"--{name}={tmp_path}" for name in ("output_dir", "test_file")]
+    done = subprocess.run(
+        [*command, *flags],
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"run_classifier.py: error: {message}"
+    assert "Traceback" not in done.stderr
