@@ -23,10 +23,13 @@ from albert_tf import (
     AlbertSpanLabeler,
     AlbertTokenizer,
     Preprocessor,
+    fill_mask,
     load,
     load_checkpoint,
+    score_sentences,
 )
 from albert_tf.backends import BACKEND
+from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.export import export_reusable
 from albert_tf.training import Trainer
@@ -198,6 +201,15 @@ def test_pretraining_equals_the_reference():
 
 
 @not_tensorflow
+def test_a_hugging_face_folder_is_written_and_loaded(tmp_path):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1)
+    save_hugging_face(encoder, str(tmp_path / "folder"))
+    loaded = AlbertEncoder.from_preset(str(tmp_path / "folder"))
+    for weight, expected in zip(loaded.get_weights(), encoder.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+@not_tensorflow
 def test_recomputed_activations_have_the_same_gradients():
     inputs = random_inputs()
     results = []
@@ -256,6 +268,24 @@ def test_preprocessor_maps_texts_but_is_no_part_of_a_model():
 
 
 @not_tensorflow
+def test_a_pretrainer_fills_masks_and_scores_sentences():
+    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
+    config = tiny_config(vocab_size=tokenizer.vocab_size, num_hidden_layers=1)
+    model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
+    ids = [tokenizer.cls_id, tokenizer.mask_id, tokenizer.sep_id]
+    inputs = {"input_ids": np.array([ids]), "masked_lm_positions": np.array([[1]])}
+    logits = ops.convert_to_numpy(model(inputs)["masked_lm_logits"])[0, 0]
+    probabilities = np.exp(logits) / np.exp(logits).sum()
+    (fillings,) = fill_mask(model, tokenizer, "[MASK]", top_k=2)
+    best = np.argsort(-probabilities)[:2]
+    assert [filling.piece for filling in fillings] == [tokenizer.pieces[piece] for piece in best]
+    np.testing.assert_allclose([each.probability for each in fillings], probabilities[best], 1e-4)
+    (piece,) = tokenizer.encode("no")
+    scores = score_sentences(model, tokenizer, ["no", ""])
+    np.testing.assert_allclose(scores, [np.log(probabilities[piece]), 0.0], rtol=1e-4)
+
+
+@not_tensorflow
 @pytest.mark.parametrize(
     ("call", "part"),
     [
@@ -286,10 +316,8 @@ def test_a_part_that_needs_tensorflow_says_so(call, part, tmp_path):
     ],
 )
 def test_a_command_refuses_another_backend_in_one_line(backend, message, tmp_path):
-    command = [sys.executable, "run_classifier.py", "--task_name=tsv", "--do_predict"]
-    flags = [f"--{name}={tmp_path}" for name in ("output_dir", "test_file")]
     done = subprocess.run(
-        [*command, *flags],
+        [sys.executable, "run_classifier.py", f"--output_dir={tmp_path}", "--predict_file=-"],
         cwd=ROOT,
         env={**os.environ, "KERAS_BACKEND": backend},
         capture_output=True,

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import keras
 
-from albert_tf.backends import BACKEND
+from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
@@ -220,7 +220,11 @@ class BaseModel(keras.Model, abc.ABC):
         Without `input_signature` the exported model has the inputs of `input_shapes` by name, int32, of
         any batch size and length. Its outputs have names too; a single tensor is named `logits`. Lists
         of outputs are left out, because a signature cannot hold them.
+
+        Raises:
+            InputError: Keras has another backend than TensorFlow.
         """
+        require_tensorflow(f"{type(self).__name__}.export")
         (specs,) = input_signature or [self._input_specs()]
         # Sorted, as TensorFlow sorts them: OpenVINO's exporter names the inputs in this order.
         signature = {
