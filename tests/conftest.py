@@ -13,6 +13,7 @@ with command_line.quiet_start():
 
 # The command that runs tests with the library that they need, by a pattern in the reason for skipping.
 _COMMANDS = {
+    "KERAS_BACKEND": "make test-backends",
     "apache.beam": "make test-beam",
     "official|tensorflow.hub|tf.keras": "make test-hub",
     "hf-parity|keras.hub|onnx|openvino|tokenizers|torch|transformers": "make test-parity",
