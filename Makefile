@@ -28,11 +28,13 @@ test-hub: .venv-hub/installed
 test-beam: .venv-beam/installed
 	.venv-beam/bin/python -m pytest tests/data/pretraining/test_beam.py
 
-# The models under each other backend of Keras.
+# The models and optimizers under each other backend of Keras, without the tests that use TensorFlow's
+# gradients or trainer.
 test-backends: .venv-backends/installed
 	for backend in jax torch; do \
 		KERAS_BACKEND=$$backend .venv-backends/bin/python -m pytest tests/test_backends.py \
-			tests/models/test_keras_protocol.py tests/models/test_golden.py -k "not logits" || exit 1; \
+			tests/models/test_keras_protocol.py tests/models/test_golden.py \
+			tests/optimization/test_golden.py -m "not slow" -k "not logits and not along" || exit 1; \
 	done
 
 lint: .venv/installed-dev
