@@ -233,7 +233,7 @@ def test_fit_uses_the_weights_it_updates(remat):
     model.compile(keras.optimizers.Adam(1e-2), **RECIPES["classifier"][0])
     losses = [model.train_on_batch({**inputs, "token_positions": is_token}, labels)]
     losses += [model.train_on_batch(inputs, labels) for _ in range(4)]
-    assert losses[-1] < 0.5 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
     kernel = encoder.blocks[0].attention.query.kernel
     fresh = AlbertEncoder(config, seed=1).blocks[0].attention.query.kernel
     assert np.abs(ops.convert_to_numpy(kernel) - ops.convert_to_numpy(fresh)).max() > 1e-3
