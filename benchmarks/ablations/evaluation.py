@@ -107,9 +107,16 @@ def evaluate(options: EvaluationOptions) -> dict[str, Any]:
             probe = LogisticRegression(max_iter=1000).fit(train["pooled"], train["labels"])
             metrics[f"{name}_accuracy"] = probe.score(held_out["pooled"], held_out["labels"])
     if options.blimp_file:
-        pairs = read_pairs([options.blimp_file], options.blimp_pairs)
         tokenizer = albert_tf.AlbertTokenizer(options.spm_model_file)
+        pairs = [
+            pair
+            for pair in read_pairs([options.blimp_file], options.blimp_pairs)
+            # With [CLS] and [SEP]. All arms have the same vocabulary, so these are the same pairs.
+            if max(len(tokenizer.encode(text)) for text in (pair.good, pair.bad)) + 2
+            <= options.max_seq_length
+        ]
         metrics["blimp"] = float(judge_pairs(model.pretrainer, tokenizer, pairs).mean())
+        metrics["blimp_pairs"] = len(pairs)
     return metrics
 
 
