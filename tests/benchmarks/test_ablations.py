@@ -164,7 +164,13 @@ def write_data(folder):
         (folder / "glue" / task).mkdir(parents=True)
         for split in ("train", "dev"):
             (folder / "glue" / task / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    return Data(str(folder / "books"), str(folder / "glue"), None)
+    pairs = [
+        {"UID": uid, "field": "syntax", "sentence_good": sentence(n), "sentence_bad": sentence(3)}
+        for uid, n in (("fits", 3), ("is longer than a sequence", 30))
+    ]
+    lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
+    (folder / "pairs.jsonl").write_text(lines)
+    return Data(str(folder / "books"), str(folder / "glue"), str(folder / "pairs.jsonl"))
 
 
 def test_missing_data_is_named_before_any_training(tmp_path):
@@ -201,6 +207,7 @@ def test_smoke_of_one_arm(tmp_path, monkeypatch):
     assert set(result["dev"]) == {"sst-2"}
     assert len(result["layer_distances"]) == len(result["layer_degrees"]) == 1
     assert 0 <= result["sop_accuracy"] <= 1
+    assert result["blimp_pairs"] == 1
     assert result["cpu_seconds"] > 1
     # Everything is done.
     before = (tmp_path / "results.jsonl").read_text()
