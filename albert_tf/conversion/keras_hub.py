@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, gfile
 from albert_tf.checkpoints.tensor_files import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import names
@@ -67,7 +67,7 @@ _AROUND_THE_BLOCKS = (
     (_DENSE, "masked_lm_head/transform", "masked_lm_head/_intermediate_dense"),
     (_LAYER_NORM, "masked_lm_head/layer_norm", "masked_lm_head/_intermediate_layer_norm"),
     (_DENSE, "head/dense", "dense"),
-    # KerasHub has no such heads; the names say what is missing.
+    # KerasHub has no such heads; these names serve the report of missing keys.
     (_DENSE, "(sentence_order_head|span_head)/dense", r"\1"),
     ((("", ""),), "(conditional_span_head/.+)", r"\1"),
 )
@@ -88,7 +88,7 @@ def _rows() -> Iterator[names.Row]:
     for parts, ours, theirs in _AROUND_THE_BLOCKS:
         for our_end, their_end in parts:
             yield names.row(names.MODEL + ours + our_end, theirs + their_end)
-    # The first one of a class has no number.
+    # The first layer of a class has no number.
     for number, block in (("0", _BLOCK), (r"(\d+)", _BLOCK + r"_\1")):
         ours, theirs = f"{names.MODEL}block_{number}/", f"{BACKBONE}{block}/"
         for parts, layer, their_layer in _BLOCKS:
@@ -152,7 +152,7 @@ def check_config(config: AlbertConfig, reader: "KerasHubReader") -> None:
     if there.hidden_act != "gelu":
         raise InputError(f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'")
     layers, groups = there.num_hidden_layers, there.num_hidden_groups
-    # Theirs apply the groups one after the other, each equally often.
+    # KerasHub applies the groups sequentially, each equally often.
     order = [layer * groups // layers for layer in range(layers)]
     if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
         raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
@@ -186,23 +186,28 @@ def open_keras_hub(path: str) -> "KerasHubReader | None":
         return _open_preset(path)
     if not (path.endswith((_KERAS_MODEL, _KERAS_WEIGHTS)) and tf.io.gfile.exists(path)):
         return None
-    content = files.read_bytes(path)
-    values = None
     if path.endswith(_KERAS_MODEL):
+        return _open_archive(path)
+    content = files.read_bytes(path)
+    with name_place(path), _open_h5(content) as file:
+        layers = file.get("layers", {})
+        inner = (layer.get("layers", {}) for layer in layers.values())
+        if not any(_BLOCK in group for group in (layers, *inner)):
+            return None
+    return KerasHubReader(path, None, path, {path: content})
+
+
+def _open_archive(path: str) -> "KerasHubReader | None":
+    # Of other models of Keras, which may be large, only the config is read.
+    with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
         try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            with zipfile.ZipFile(file) as archive:
                 values = json.loads(archive.read(CONFIG_FILE))
                 if not is_keras_hub(values):
                     return None
                 content = archive.read(_WEIGHTS_FILE)
         except _DAMAGES:
             return None
-    else:
-        with name_place(path), _open_h5(content) as file:
-            layers = file.get("layers", {})
-            inner = (layer.get("layers", {}) for layer in layers.values())
-            if not any(_BLOCK in group for group in (layers, *inner)):
-                return None
     return KerasHubReader(path, values, path, {path: content})
 
 
