@@ -14,6 +14,9 @@ from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
 
+if BACKEND == "tensorflow":
+    import tensorflow as tf
+
 _SPECIAL_PIECES = 2  # [CLS] and [SEP]
 # Tracing the model takes about as long as this many batches.
 _EAGER_BATCHES = 2
@@ -75,8 +78,6 @@ def score_sentences(
     total = sum(map(len, ids_of))
     predict = log_probabilities
     if BACKEND == "tensorflow" and total > _EAGER_BATCHES * batch_size:
-        import tensorflow as tf
-
         ids = tf.TensorSpec((None, None), tf.int32)
         specs = {"input_ids": ids, "input_mask": ids, "masked_lm_positions": ids}
         signature = (specs, tf.TensorSpec((None,), tf.int32))

@@ -12,6 +12,9 @@ from keras import ops
 
 from albert_tf.backends import BACKEND
 
+if BACKEND == "tensorflow":
+    import tensorflow as tf
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AdamWeightDecay(keras.optimizers.Optimizer):
@@ -76,8 +79,6 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             trainable_variables: the variables; None for those that the optimizer was built with.
         """
         if BACKEND == "tensorflow":
-            import tensorflow as tf
-
             grads = [None if g is None else tf.convert_to_tensor(g) for g in grads]
         super().apply(grads, trainable_variables)
 
