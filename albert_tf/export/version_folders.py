@@ -75,7 +75,7 @@ def write_version(paths: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def latest_version(directory: str) -> int:
-    """Returns the highest version of a model's folder; 0 if there is none."""
+    """Returns the highest version of a model's folder; 0 for a folder without versions."""
     if not tf.io.gfile.isdir(directory):
         return 0
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))

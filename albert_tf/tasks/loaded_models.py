@@ -83,7 +83,7 @@ class LoadedModel(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Predicts from lists of texts; what it takes and returns depends on the task, see `load`."""
+        """Predicts from lists of texts; arguments and outputs depend on the task, see `load`."""
 
 
 class _TextModel(LoadedModel):

@@ -33,7 +33,7 @@ CLASSIFIER = {
     "layers/dense/vars/0": RNG.normal(size=(48, 3)).astype(np.float32),
     "layers/dense/vars/1": RNG.normal(size=3).astype(np.float32),
 }
-# What files hold besides weights.
+# What files hold in addition to weights.
 NO_WEIGHTS = {
     "optimizer/vars/0": np.int64(3),
     "layers/dropout/seed_generator/seed_generator_state": np.zeros(2, np.uint32),

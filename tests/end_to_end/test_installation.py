@@ -29,7 +29,7 @@ SMALL = {
 }
 # No program of the environment knows other folders of packages.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-# Besides what TensorFlow and Keras import.
+# In addition to the imports of TensorFlow and Keras.
 IMPORTED = {"albert_tf", "safetensors", "sentencepiece", "sklearn", "tqdm"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -54,7 +54,7 @@ def pip(python, *arguments):
 
 
 def run(environment, command, *arguments, cwd=None, code=0):
-    """Runs a program of the environment; returns how it ended and what it printed."""
+    """Runs a program of the environment; returns its exit code and its output."""
     done = subprocess.run(
         [environment / "bin" / command, *map(str, arguments)],
         cwd=cwd or environment,
@@ -102,7 +102,7 @@ def check_quick_start(environment, out):
     (out / "albert_config.json").write_text(json.dumps(config))
     (out / "records").mkdir()
 
-    for step in make_steps(out)[1:]:  # the first one makes the corpus
+    for step in make_steps(out)[1:]:  # the first step makes the corpus
         values = step.flags | {name: SMALL[name] for name in step.flags.keys() & SMALL.keys()}
         command, _ = SCRIPTS[step.script]
         run(environment, command, *(f"--{name}={value}" for name, value in values.items()))
@@ -124,7 +124,7 @@ def check_command_names(environment):
 
 
 def check_imports(environment):
-    """The public names import little besides TensorFlow and Keras."""
+    """The public names import little in addition to TensorFlow and Keras."""
     program = """
 import sys, tensorflow, keras
 before = {name.partition(".")[0] for name in sys.modules}
