@@ -60,7 +60,7 @@ MIN_ROW_WORDS = 8
 # Rows of each label. All of keras and numpy, the smallest, fit in; the others are cut, so that the
 # majority class stays near one in seven.
 MAX_ROWS = {"train": 1000, "dev": 150, "test": 150}
-# A module with more rows stays in train, so that a held-out split is about many things.
+# A module with more rows remains in train, so that a held-out split covers many topics.
 MAX_HELD_OUT_MODULE_ROWS = 30
 HELD_OUT_TOPICS = 0.1
 

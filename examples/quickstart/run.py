@@ -54,10 +54,10 @@ class Step:
     """One command of the road.
 
     Attributes:
-        title: what it does.
+        title: a sentence about the step.
         script: the script, relative to the repository.
         flags: its flags.
-        product: what is there when it is complete.
+        product: the file or folder that exists when the step is complete.
     """
 
     title: str
@@ -271,7 +271,7 @@ def _describe(stats: dict) -> str:
 
 
 def _count_parameters(out: pathlib.Path) -> int:
-    # Here and not above, because what is complete already needs no TensorFlow to be walked over.
+    # Imported here because skipping finished steps needs no TensorFlow.
     from albert_tf import command_line
 
     with command_line.quiet_start():
@@ -320,7 +320,7 @@ def _from_root(path: pathlib.Path) -> pathlib.Path:
 
 
 def main() -> None:
-    """Walks the road and prints what it gave."""
+    """Runs the steps and prints the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--output_dir", type=pathlib.Path, default=pathlib.Path("quickstart_output")

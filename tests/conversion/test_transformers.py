@@ -211,7 +211,7 @@ def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
         compared += len(lines)
     assert compared > 50_000
     assert ties <= 3
-    # What is left: there, the name of a special piece is that piece.
+    # The only difference left: there, the name of a special piece in a text is that piece.
     assert theirs.encode("a [SEP]", add_special_tokens=False)[-1] == tokenizer.sep_id
     assert tokenizer.sep_id not in tokenizer.encode("a [SEP]")
 

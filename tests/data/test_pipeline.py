@@ -126,7 +126,7 @@ def test_epochs_together_drop_nothing(count, batch_size):
         plan = plan_epoch(lengths, batch_size, seed=5, epoch=epoch)
         assert plan.shape[1] == batch_size
         seen.update(plan.ravel().tolist())
-        # What is not seen yet of this epoch is less than a batch.
+        # The rest of this epoch is smaller than a batch.
         assert 0 <= (epoch + 1) * count - seen.total() < batch_size
         assert all(seen[example] <= epoch + 1 for example in range(count))
     assert seen == dict.fromkeys(range(count), 2 * batch_size)
@@ -156,7 +156,7 @@ def test_order_depends_on_seed_and_epoch():
     other_seed = take(training_batches(features, 8, seed=6), 40)
     assert list(map(numbers, first)) != list(map(numbers, other_seed))
     sets = [{frozenset(numbers(batch)) for batch in first[start : start + 12]} for start in (0, 13)]
-    assert len(sets[0] & sets[1]) < 6  # the epochs mix their batches anew
+    assert len(sets[0] & sets[1]) < 6  # each epoch shuffles its batches
 
 
 def test_order_is_the_same_in_every_process():

@@ -1,4 +1,4 @@
-"""Records: what is written is what is parsed, and what is wrong is named."""
+"""Records are parsed as they were written, and errors are named."""
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ from albert_tf.errors import InputError, StoppedError
 
 
 class Work:
-    """Squares numbers; does as it is told with others."""
+    """Squares numbers, and obeys commands."""
 
     def __init__(self, offset=0):
         self.offset = offset

@@ -1,4 +1,4 @@
-"""The quick start: its commands fit the scripts, it keeps what is complete, and it reaches its end."""
+"""The quick start: its commands fit the scripts, finished steps are not repeated, and it completes."""
 
 import dataclasses
 import importlib
@@ -125,7 +125,7 @@ def test_a_second_walk_starts_no_step(tmp_path, monkeypatch, capsys, inside_the_
 
 
 def walk(out):
-    """Walks the whole road as a user does; returns what it prints before the table, and from there on."""
+    """Runs the quick start as a user does; returns its output before the table, and the rest."""
     done = subprocess.run(
         [sys.executable, "-m", "examples.quickstart.run", f"--output_dir={out}"],
         cwd=run.ROOT,

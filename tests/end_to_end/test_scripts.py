@@ -236,7 +236,7 @@ def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name)
 
 
 def read_text(path):
-    """Returns what is in a file, or nothing where there is none any more."""
+    """Returns a file's content; empty if it has been removed."""
     try:
         return pathlib.Path(path).read_text()
     except OSError:

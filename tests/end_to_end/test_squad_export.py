@@ -33,7 +33,7 @@ def sample(names, folder):
 
 @pytest.fixture(scope="module", params=HEADS)
 def model(request, tmp_path_factory):
-    """Folder of a random model and what is exported of it, and the model as it is served."""
+    """Folder of a random model and its exports, and the served model."""
     folder = tmp_path_factory.mktemp(request.param)
     config = tiny_config(
         vocab_size=30000,

@@ -1,4 +1,4 @@
-"""What is not an exported model is refused with one line."""
+"""A folder that is not an exported model is refused with one line."""
 
 import os
 

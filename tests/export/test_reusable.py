@@ -21,7 +21,7 @@ from tests.export.samples import TEXTS, WORDS
 from tests.helpers import random_inputs, tiny_config
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
-# So many that what a checkpoint holds besides the weights is less than 1 % of them.
+# So many that the rest of a checkpoint is less than 1 % of the weights.
 VOCAB_SIZE = 40_000
 POSITIONS = np.array([[0, 3, 9], [5, 2, 0], [1, 4, 4]], np.int32)
 # Ours and theirs.

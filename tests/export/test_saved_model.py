@@ -50,7 +50,7 @@ def test_text_model_computes_no_padding(exported, model, tokenizer):
     loaded = tf.saved_model.load(exported["text"])
     embedding = model.encoder.embedding.word_embeddings
     (table,) = (weight for weight in loaded.ids_model.weights if weight.shape == embedding.shape)
-    # What is computed of padding becomes a part of every answer.
+    # Outputs at padding positions become a part of every answer.
     table.assign(np.where(np.arange(VOCAB_SIZE)[:, None] == tokenizer.pad_id, np.nan, embedding))
     texts = {name: tf.constant(column) for name, column in text_inputs().items()}
     outputs = loaded.signatures["serving_default"](**texts)
@@ -76,7 +76,7 @@ def test_each_weight_is_written_once(exported, model):
         shapes = [shape for name, shape in variables if "VARIABLE_VALUE" in name]
         assert len(shapes) == len(model.weights)
         data = pathlib.Path(path, "variables", "variables.data-00000-of-00001").stat().st_size
-        # Besides the weights it holds the graph of objects.
+        # In addition to the weights it holds the graph of objects.
         assert 0 <= data - 4 * model.count_params() < 20_000
 
 

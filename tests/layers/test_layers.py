@@ -32,7 +32,7 @@ def make_encoder_layer(**kwargs):
     )
 
 
-# What makes each layer, what it is called with, and the shapes of what it returns.
+# Each layer's constructor, inputs, and the shapes of its outputs.
 LAYERS = {
     "embedding": (
         lambda **kwargs: FactorizedEmbedding(V, E, H, max_position_embeddings=S, seed=1, **kwargs),

@@ -1,4 +1,4 @@
-"""Blocks that compute tokens alone give what they give with padding."""
+"""Blocks that compute only real tokens have the same outputs as with padding."""
 
 import numpy as np
 import pytest

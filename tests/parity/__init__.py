@@ -1,4 +1,4 @@
-"""How far we are from arrays that the original implementation computed: one module for each part.
+"""Differences from arrays that the original implementation computed, one module for each part.
 
 Every function takes the folder with those arrays and returns `Difference`s. The command of this folder
 prints them all; the tests of each part assert them one by one.

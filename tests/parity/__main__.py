@@ -24,7 +24,7 @@ _HEADER = ("part", "quantity", "compared", "largest difference", "allowed")
 
 @dataclasses.dataclass(frozen=True)
 class ParityOptions:
-    """What the command is told."""
+    """The options of the command."""
 
     golden_dir: str = option("Folder of the arrays that the original computed.", "../shared/golden")
     data_dir: str = option(

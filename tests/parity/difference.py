@@ -1,4 +1,4 @@
-"""What comparing with a reference gives."""
+"""Comparison of arrays and items with their reference."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ class Difference:
     """How far one quantity is from its reference.
 
     Attributes:
-        part: what it belongs to, such as "encoder".
-        quantity: what was compared.
+        part: the part of the project, such as "encoder".
+        quantity: the compared arrays or items.
         compared: how many numbers, lines or examples.
-        largest: the largest absolute difference; of what has to be equal, how many are not.
-        allowed: what is tolerated, in words.
-        worst: where the largest difference, or the first unequal one, is; "" where all are equal.
-        agrees: whether all are within what is allowed.
+        largest: the largest absolute difference of numbers; the number of unequal items.
+        allowed: the tolerance, as text.
+        worst: the place of the largest difference or of the first unequal item; "" if all are equal.
+        agrees: whether all are within the tolerance.
     """
 
     part: str
@@ -40,11 +40,11 @@ def compare_numbers(
     """Compares arrays of numbers.
 
     Args:
-        part: what the quantity belongs to.
-        quantity: what is compared.
-        pairs: name, what we have and what is expected, of equal shapes.
+        part: see `Difference`.
+        quantity: see `Difference`.
+        pairs: names, our arrays, and their references of equal shapes.
         atol: allowed absolute difference.
-        rtol: allowed besides, as a share of the expected number.
+        rtol: additionally allowed difference, relative to the reference.
     """
     compared, largest, worst, agrees = 0, 0.0, "", True
     for name, received, expected in pairs:
@@ -64,11 +64,11 @@ def compare_numbers(
 def count_unequal(
     part: str, quantity: str, received: Sequence[Any], expected: Sequence[Any]
 ) -> Difference:
-    """Compares what has to be equal, item by item.
+    """Counts the items that differ from their reference.
 
     Args:
-        part: what the quantity belongs to.
-        quantity: what is compared.
+        part: see `Difference`.
+        quantity: see `Difference`.
         received: our items.
         expected: as many reference items.
     """

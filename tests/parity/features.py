@@ -18,7 +18,7 @@ JOBS = (
     *("sts-b_test", "rte_dev", "rte_test", "wnli_dev", "wnli_test", "qnli_dev", "qnli_test"),
     *("ax_test", "mnli_train", "mnli_dev", "mnli_test", "qqp_dev"),
 )
-# Those of which we compare what was read from the task's file.
+# The jobs whose examples are also read from the task's file.
 FILE_JOBS = ("cola_dev", "cola_test", "sst-2_dev", "sst-2_test")
 LENGTHS = (32, 128)
 _INPUTS = ("input_ids", "input_mask", "segment_ids")

@@ -24,13 +24,13 @@ _RULE = WindowConfig(max_seq_length=96, doc_stride=32, max_query_length=16)
 
 _LABELS = {"start_position", "end_position", "is_impossible"}
 _OFFSETS = ("tok_start_to_orig_index", "tok_end_to_orig_index")
-# How the reference pads offsets, and what it has for a token that another window shows more around.
+# The reference's padding of offsets, and its value for a token with more context in another window.
 _NO_OFFSET, _NOT_MAX_CONTEXT = -1, 2
 
 
 @dataclasses.dataclass(frozen=True)
 class GoldenSet:
-    """What the original made of one file in one way.
+    """The original's windows of one file with one set of options.
 
     Attributes:
         features: file of its windows.
@@ -78,7 +78,7 @@ GOLDEN_SETS = {
 def compare_windows(
     golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, golden_set: GoldenSet
 ) -> list[Difference]:
-    """Compares all that the original says of the windows of one file.
+    """Compares the original's arrays for the windows of one file.
 
     Args:
         golden_dir: the reference data.

@@ -1,4 +1,4 @@
-"""Pre-training runs: what they learn, leave, resume and refuse."""
+"""Pre-training runs: learning, files, resuming, bad input."""
 
 import dataclasses
 import importlib.util

@@ -183,7 +183,7 @@ def test_a_corpus_without_text_leaves_nothing_behind(options, tmp_path):
 
 @pytest.fixture
 def without_training(options, tmp_path):
-    """Options with a vocabulary that is there."""
+    """Options with an existing vocabulary."""
     words = sorted(set(pathlib.Path(options.input_file[0]).read_text().lower().split()))
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))

@@ -1,4 +1,4 @@
-"""The tokenizer files of Hugging Face folders and, where `tokenizers` is installed, what they compute."""
+"""The tokenizer files of Hugging Face folders and, if `tokenizers` is installed, their ids."""
 
 import importlib.util
 import json

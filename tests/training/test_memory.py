@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# In a process of its own: what it is about holds for a whole process from then on.
+# In a process of its own, because the setting remains for the rest of the process.
 _PROGRAM = """
 import resource, sys
 import numpy as np

@@ -19,7 +19,7 @@ SIZES = {"a": 23, "b": 5, "c": 13}
 
 @pytest.fixture
 def files(tmp_path):
-    """Files whose records say what they are called."""
+    """Files whose records contain their names."""
     for name, size in SIZES.items():
         with tf.io.TFRecordWriter(str(tmp_path / name), "GZIP" if name == "b" else "") as writer:
             for number in range(1, size + 1):

@@ -104,7 +104,7 @@ def compressed(suffix, content):
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_compressed_files(tmp_path, suffix):
     content = "\n".join(f"line {number}" for number in range(100_000)).encode()
-    # Two streams one after the other are one file, as `cat a.gz b.gz` makes it.
+    # Concatenated streams are one file, as `cat a.gz b.gz` makes it.
     both = compressed(suffix, content) + compressed(suffix, b"\nend")
     path = write(tmp_path / f"text{suffix}", both)
     reader = CorpusReader([path], CorpusConfig())
@@ -215,7 +215,7 @@ def test_files_folders_and_patterns_are_found_once(tmp_path):
     names = [os.path.relpath(file.path, tmp_path) for file in found]
     assert names == ["a.txt", "b.txt", "sub/deep/c.txt"]
     assert [file.size for file in found] == [5, 5, 14]
-    # A folder is entered once, however many links lead to it, or back to a folder above.
+    # A folder is entered once, regardless of links that lead to it or to a parent.
     for link, target in {"sub/deep/loop": "sub", "sub/again": "sub/deep"}.items():
         (tmp_path / link).symlink_to(tmp_path / target)
     found = find_files([str(tmp_path)])

@@ -40,7 +40,7 @@ VOCABULARY = types.SimpleNamespace(
     cls_id=CLS,
     sep_id=SEP,
     mask_id=MASK,
-    word_start=np.arange(V) % 3 != 0,  # every third piece goes on with a word
+    word_start=np.arange(V) % 3 != 0,  # every third piece continues a word
     ordinary_ids=np.arange(5, V, dtype=np.int32),
 )
 CONFIGS = [

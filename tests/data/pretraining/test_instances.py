@@ -254,7 +254,7 @@ def golden():
 
 @pytest.fixture(scope="module")
 def counts_of_seeds(golden):
-    """What is in the records of the golden corpus, for each seed, and in its n-grams."""
+    """The records of the golden corpus for each seed, and its n-grams."""
     model = shared_path("data/sentencepiece/30k-clean.model")
     tokenizer = AlbertTokenizer(str(model), lower_case=True)
     corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())

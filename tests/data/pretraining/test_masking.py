@@ -1,4 +1,4 @@
-"""Masking: what is hidden comes back, words stay whole, and every share is the paper's."""
+"""Masking: masked pieces can be restored, words are masked whole, and the shares are the paper's."""
 
 import types
 
@@ -20,7 +20,7 @@ VOCABULARY = types.SimpleNamespace(
     cls_id=CLS,
     sep_id=SEP,
     mask_id=MASK,
-    word_start=np.arange(V) % 3 != 0,  # every third piece goes on with a word
+    word_start=np.arange(V) % 3 != 0,  # every third piece continues a word
     ordinary_ids=np.arange(5, V, dtype=np.int32),
 )
 
@@ -134,7 +134,7 @@ def test_ngram_lengths_have_the_probabilities_of_the_paper(favor_shorter, weight
 
 
 class FixedDraws:
-    """A generator that draws what it is told."""
+    """A generator that returns given numbers."""
 
     def __init__(self, order, uniform):
         self.permutation = lambda count: np.array(order)

@@ -1,4 +1,4 @@
-"""The same bytes from any number of workers, and what is complete is not made again."""
+"""Any number of workers writes the same bytes, and complete chunks are not made again."""
 
 import pathlib
 
@@ -102,7 +102,7 @@ def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
     assert made == [3]
     changed = [path for path, inode in kept.items() if path.stat().st_ino != inode]
     assert set(changed) <= set(lost)
-    # Where a chunk starts and what is in it decides whether what was made of it is still good.
+    # Start and content of a chunk decide whether its records are still valid.
     made.clear()
     longer = pathlib.Path(corpus[1]).read_text() + "\n\naa bb\ncc\n"
     (tmp_path / "longer").write_text(longer)

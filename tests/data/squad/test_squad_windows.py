@@ -18,7 +18,7 @@ from tests.data.squad_file import WordTokenizer, word_id
 from tests.helpers import assert_agrees, shared_path
 from tests.parity.windows import GOLDEN_SETS, compare_windows, make_windows
 
-# 9 words; the rule leaves room for 4 of them beside a question of 2.
+# 9 words; the rule leaves room for 4 of them next to a question of 2.
 PASSAGE = " The  first ship left\tin May , later ones followed "
 RULE = WindowConfig(max_seq_length=9, doc_stride=3, max_query_length=2)
 

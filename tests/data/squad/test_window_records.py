@@ -154,7 +154,7 @@ def test_training_batches_have_labels(tmp_path):
 
 
 def test_prediction_batches_match_their_passages(tmp_path):
-    """What a model would say of a token, its first character, comes back with its window."""
+    """A stand-in for a model's output, the first character of each token, comes back with its window."""
     windows = read_windows(write(tmp_path, make_examples(57)), RULE.max_seq_length)
     dataset, order = evaluation_batches(windows.features, 7)
     first, rows = 0, []
