@@ -42,7 +42,6 @@ from albert_tf.models import (
 
 FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub", "keras_hub"]
 
-_KERAS_MODEL, _KERAS_WEIGHTS = ".keras", ".h5"
 # What Keras raises for damaged files.
 _KERAS_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
 
@@ -190,7 +189,7 @@ def open_checkpoint(path: str) -> tuple[TensorReader, CheckpointFormat]:
 def _open(path: str) -> TensorReader:
     if reader := keras_hub.open_keras_hub(path):
         return reader
-    if path.endswith((_KERAS_MODEL, _KERAS_WEIGHTS)):
+    if path.endswith((keras_hub.KERAS_MODEL, keras_hub.KERAS_WEIGHTS)):
         return KerasReader(path)
     if tf.saved_model.contains_saved_model(path):
         return CheckpointReader(os.path.join(path, "variables", "variables"), tf_hub.NamedVariables)
@@ -210,11 +209,11 @@ class KerasReader(TensorReader):
     def __init__(self, path: str):
         if not tf.io.gfile.exists(path):
             raise InputError(f"{path}: there is no such file")
-        if path.endswith(_KERAS_WEIGHTS):
+        if path.endswith(keras_hub.KERAS_WEIGHTS):
             raise InputError(
                 f"{path}: does not say which model its weights belong to; make that model, call "
-                f"model.load_weights('{path}') and model.save('model{_KERAS_MODEL}'), and name that "
-                "file; of a KerasHub preset, name the folder"
+                f"model.load_weights('{path}') and model.save('model{keras_hub.KERAS_MODEL}'), and "
+                "name that file; of a KerasHub preset, name the folder"
             )
         try:
             model = keras.models.load_model(path, compile=False)

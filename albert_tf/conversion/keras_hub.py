@@ -29,7 +29,7 @@ from albert_tf.errors import InputError, name_place
 
 CONFIG_FILE = "config.json"
 _WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
-_KERAS_MODEL, _KERAS_WEIGHTS = ".keras", ".h5"
+KERAS_MODEL, KERAS_WEIGHTS = ".keras", ".h5"
 
 # Of the names under which Keras registers their classes; KerasNLP is the former name of KerasHub.
 _PACKAGES = ("keras_hub>", "keras_nlp>")
@@ -184,9 +184,9 @@ def open_keras_hub(path: str) -> "KerasHubReader | None":
     """
     if is_preset(path):
         return _open_preset(path)
-    if not (path.endswith((_KERAS_MODEL, _KERAS_WEIGHTS)) and tf.io.gfile.exists(path)):
+    if not (path.endswith((KERAS_MODEL, KERAS_WEIGHTS)) and tf.io.gfile.exists(path)):
         return None
-    if path.endswith(_KERAS_MODEL):
+    if path.endswith(KERAS_MODEL):
         return _open_archive(path)
     content = files.read_bytes(path)
     with name_place(path), _open_h5(content) as file:

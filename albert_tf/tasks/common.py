@@ -76,19 +76,6 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
     return dataclasses.replace(config, **dict.fromkeys(_DROPOUTS, options.dropout))
 
 
-def check_vocab_size(tokenizer: Tokenizer, options: TrainingOptions, config: AlbertConfig) -> None:
-    """Checks that a vocabulary has the size of the model's.
-
-    Raises:
-        InputError: it has another size.
-    """
-    if tokenizer.vocab_size != config.vocab_size:
-        raise InputError(
-            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; "
-            f"{options.albert_config_file} says vocab_size {config.vocab_size}"
-        )
-
-
 def check_output_dir(
     options: TrainingOptions,
     config: AlbertConfig,

@@ -25,7 +25,7 @@ from albert_tf.tasks.conversion_targets import (
     Companions,
     LoadedEncoder,
 )
-from albert_tf.tasks.flags import check_addresses, load_tokenizer
+from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -164,11 +164,7 @@ def find_companions(options: CheckpointOptions) -> Companions:
     if lower_case is None:
         lower_case = _lower_case_in(folder, is_wordpiece=vocab_file is not None)
     tokenizer = load_tokenizer(spm_model_file, vocab_file, lower_case)
-    if tokenizer.vocab_size != config.vocab_size:
-        raise InputError(
-            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "
-            f"vocab_size {config.vocab_size}"
-        )
+    check_vocab_size(tokenizer, config, config_file)
     return Companions(config, tokenizer)
 
 

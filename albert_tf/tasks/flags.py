@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf import files, gfile
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import to_json_dict
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
@@ -67,6 +68,19 @@ def load_tokenizer(
                     "with --spm_model_file instead"
                 ) from error
             raise
+
+
+def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: str) -> None:
+    """Checks that a vocabulary has the size of the model's.
+
+    Raises:
+        InputError: it has another size.
+    """
+    if tokenizer.vocab_size != config.vocab_size:
+        raise InputError(
+            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "
+            f"vocab_size {config.vocab_size}"
+        )
 
 
 @contextlib.contextmanager

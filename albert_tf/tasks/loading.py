@@ -11,6 +11,7 @@ from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_checkpoint, load_model
 from albert_tf.conversion.hugging_face_config import generic_labels
+from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import is_folder
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import InputError, name_place
@@ -21,7 +22,7 @@ from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
 from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS
-from albert_tf.tasks.flags import load_tokenizer
+from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded_models import (
     LoadedClassifier,
     LoadedModel,
@@ -128,7 +129,8 @@ def _load_question_answerer(place: dict[str, str]) -> LoadedModel:
 
 
 def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | None) -> LoadedModel:
-    config = AlbertConfig.from_json_file(os.path.join(folder, CONFIG_FILE))
+    config_file = os.path.join(folder, CONFIG_FILE)
+    config = AlbertConfig.from_json_file(config_file)
     if tokenizer is None:
         vocabulary = read_folder(folder, ())
         paths = vocabulary["spm_model_file"], vocabulary["vocab_file"]
@@ -138,7 +140,7 @@ def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | No
                 "pre-training data"
             )
         tokenizer = load_tokenizer(*paths, lower_case=True)
-    _check_vocabulary(tokenizer, config)
+    check_vocab_size(tokenizer, config, config_file)
     strategy = make_strategy("one_device")
     with strategy.scope():
         model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
@@ -155,7 +157,7 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
             f"holds neither {SENTENCEPIECE_FILE} nor {WORDPIECE_FILE}; pass "
             "tokenizer=albert_tf.AlbertTokenizer(...) with its vocabulary"
         )
-    _check_vocabulary(tokenizer, found.config)
+    check_vocab_size(tokenizer, found.config, os.path.join(folder, FOLDER_CONFIG_FILE))
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)
@@ -193,14 +195,6 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
         sets={},
     )
     return _LOADED[metadata.kind](task, Evaluator(model, task.loss, strategy))
-
-
-def _check_vocabulary(tokenizer: Tokenizer, config: AlbertConfig) -> None:
-    if tokenizer.vocab_size != config.vocab_size:
-        raise InputError(
-            f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; the model has "
-            f"{config.vocab_size}"
-        )
 
 
 def _embedder(

@@ -27,8 +27,7 @@ from albert_tf.data.record_spec import RecordSpec, pretraining_record, unmasked_
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.progress import Progress
-from albert_tf.tasks.common import check_vocab_size
-from albert_tf.tasks.flags import load_tokenizer
+from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
@@ -90,7 +89,7 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
     if options.spm_model_file or options.vocab_file:
         # Nothing is tokenized, so lower-casing does not matter.
         tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
-        check_vocab_size(tokenizer, options, config)
+        check_vocab_size(tokenizer, config, options.albert_config_file)
     with name_place(f"--{flag}"):
         sha256 = _read_stats(paths, tokenizer, options, config)
     if not _are_unmasked(paths, flag, skips=options.on_bad_record == "skip"):

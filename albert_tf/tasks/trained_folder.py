@@ -25,7 +25,7 @@ OPTIONS_FILE = "run_options.json"
 # A key of that file beside the options: SHA-256 of the vocabulary.
 VOCABULARY_SHA256 = "vocabulary_sha256"
 # Another one: version of this package.
-VERSION = "albert_tf_version"
+_VERSION = "albert_tf_version"
 LABEL_METADATA_FILE = "task.json"
 
 # The former name of the run options, which is also that of a file in Hugging Face folders.
@@ -115,7 +115,7 @@ def read_options(path: str) -> Mapping[str, Any]:
     options = files.read_json(path)
     if not isinstance(options, Mapping):
         raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
-    written_by = str(options.get(VERSION, "0"))
+    written_by = str(options.get(_VERSION, "0"))
     if _as_numbers(written_by) > _as_numbers(__version__):
         raise InputError(
             f"{path}: written by albert_tf {written_by}, which is newer than this one, {__version__}: "
@@ -129,9 +129,14 @@ def _as_numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
+def with_version(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns run options with the version of this package, as `read_options` checks it."""
+    return {**options, _VERSION: __version__}
+
+
 def write_options(folder: str, options: Mapping[str, Any]) -> None:
     """Writes the options of a run, and removes a file of the former name that holds run options."""
-    files.write_json(os.path.join(folder, OPTIONS_FILE), {**options, VERSION: __version__})
+    files.write_json(os.path.join(folder, OPTIONS_FILE), with_version(options))
     old_path = os.path.join(folder, _OLD_OPTIONS_FILE)
     with contextlib.suppress(InputError):
         if tf.io.gfile.exists(old_path) and _ANY_OPTION in read_options(old_path):

@@ -101,6 +101,12 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
     (folder / "spiece.model").unlink()
     with pytest.raises(InputError, match=r"holds neither spiece\.model nor vocab\.txt; pass tok"):
         albert_tf.load(folder)
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")))
+    with pytest.raises(
+        InputError, match=r"vocab\.txt has 5 pieces; .*config\.json says vocab_size 50"
+    ):
+        albert_tf.load(folder, tokenizer=albert_tf.WordPieceTokenizer(str(vocabulary)))
 
 
 def test_refuses_folders_without_a_model(tmp_path, exported):

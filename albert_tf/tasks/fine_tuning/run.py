@@ -13,7 +13,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from albert_tf import __version__, files
+from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
@@ -25,7 +25,6 @@ from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
-    check_vocab_size,
     has_checkpoint,
     load_config,
     make_evaluator,
@@ -35,13 +34,14 @@ from albert_tf.tasks.common import (
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.task import FineTuningTask
 from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed, run_trials, trials_of
+from albert_tf.tasks.flags import check_vocab_size
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.trained_folder import (
     OPTIONS_FILE,
-    VERSION,
     VOCABULARY_SHA256,
     options_path,
     read_options,
+    with_version,
 )
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
@@ -116,7 +116,7 @@ def _prepare(
     """Reads and checks everything that a run needs but the weights."""
     config = load_config(options)
     tokenizer = options.load_tokenizer()
-    check_vocab_size(tokenizer, options, config)
+    check_vocab_size(tokenizer, config, options.albert_config_file)
     for trial in trials_of(options):
         _check_folder(trial, config, tokenizer)
     return config, make_task(options, tokenizer)
@@ -230,7 +230,6 @@ class _Run:
         options = self.options
         of_model = {name: getattr(options, name) for name in options.OF_MODEL}
         of_model[VOCABULARY_SHA256] = self.task.tokenizer.vocabulary_sha256
-        of_model[VERSION] = __version__
         # The file that LiteRT's converter writes is not evaluated.
         evaluated = {"saved_model": "as exported", "tflite": "before the conversion"}
         evaluations = {
@@ -240,7 +239,7 @@ class _Run:
         return ExportDetails(
             options.export_format,
             options.export_weights,
-            {OPTIONS_FILE: json_asset(of_model), **self.task.assets()},
+            {OPTIONS_FILE: json_asset(with_version(of_model)), **self.task.assets()},
             {name: values for name, values in evaluations.items() if values},
         )
 
