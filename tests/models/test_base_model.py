@@ -83,7 +83,7 @@ def assert_same_kernels(model, other, without_gradient=()):
             np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-4, err_msg=weight.path)
 
 
-@pytest.mark.parametrize("name", slow_except(HEADS, "pretrainer", "conditional_span_labeler"))
+@pytest.mark.parametrize("name", slow_except(HEADS, "pretrainer"))
 def test_keras_fit_equals_updates_with_dense_gradients(name):
     inputs = make_inputs(name)
     labels, losses = labels_and_losses(name, 4)

@@ -57,6 +57,7 @@ def test_merged_items_have_their_sum():
     assert (merged.compared, merged.largest, merged.agrees) == (6, 2, False)
 
 
+@pytest.mark.slow
 def test_without_reference_data_there_is_one_line(tmp_path):
     result = subprocess.run(
         [sys.executable, "-m", "tests.parity", f"--golden_dir={tmp_path / 'absent'}"],
