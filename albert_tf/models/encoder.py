@@ -1,6 +1,7 @@
 """The ALBERT encoder: the factorized embedding and the loop that reuses the block."""
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Self
 
 import keras
@@ -18,6 +19,9 @@ from albert_tf.layers import (
 )
 from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel, Input
+
+if BACKEND == "tensorflow":
+    import tensorflow as tf
 
 # Added to the attention scores of masked positions, as in BERT.
 _MASKED_SCORE = -10000.0
@@ -197,14 +201,8 @@ class AlbertEncoder(BaseModel):
             unpadding = Unpadding(inputs["token_positions"], *shape[:2])
             hidden_states = unpadding.remove(hidden_states)  # (T, H)
         encoder_outputs = []
-        for index in self.block_order:
-            block = self.blocks[index]
-            if self.remat and training:
-                hidden_states = rematerialize(block, unpadding)(hidden_states, attention_bias)
-            else:
-                hidden_states = block(
-                    hidden_states, attention_bias, unpadding=unpadding, training=training
-                )
+        for apply in self._applications(unpadding, training):
+            hidden_states = apply(hidden_states, attention_bias)
             encoder_outputs.append(hidden_states)
         if unpadding is not None:
             encoder_outputs = [
@@ -219,6 +217,23 @@ class AlbertEncoder(BaseModel):
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(sequence_output)
         return outputs
+
+    def _applications(
+        self, unpadding: Unpadding | None, training: bool | None
+    ) -> Iterator[Callable]:
+        """Yields each layer as a function of hidden states and attention bias (B, 1, 1, S)."""
+        if training and self.remat:
+            yield from (rematerialize(self.blocks[index], unpadding) for index in self.block_order)
+            return
+        blocks = [
+            functools.partial(block, unpadding=unpadding, training=training)
+            for block in self.blocks
+        ]
+        if not training and BACKEND == "tensorflow" and tf.inside_function():
+            # A graph contains each function once, which makes tracing, saving and loading fast.
+            # TensorFlow inlines the calls before it runs them.
+            blocks = [tf.function(block, autograph=False) for block in blocks]
+        yield from (blocks[index] for index in self.block_order)
 
     def get_config(self):
         """Returns the arguments of the constructor."""
