@@ -25,6 +25,7 @@ from albert_tf.export.ids_model import (
     IdsModel,
     Outputs,
     class_outputs,
+    examples_signature,
     score_outputs,
     span_outputs,
 )
@@ -258,7 +259,9 @@ class _Exportable:
                 for name, module in modules.items():
                     signatures = {"serving_default": module.signature}
                     if name == "ids":
-                        signatures["serving_examples"] = ids_model.examples_signature
+                        signatures["serving_examples"] = examples_signature(
+                            ids_model, self.num_choices
+                        )
                     with files.explain_refusal(paths[name]):
                         tf.saved_model.save(module, incomplete[name], signatures=signatures)
                     self._write_card(incomplete[name], tokenizer, details, signatures, stored_in)

@@ -114,7 +114,6 @@ class IdsModel(tf.Module):
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.predict = self.signature = trace(predict, **specs)
         self.predict_without_padding = trace(predict_without_padding, **specs)
-        self.examples_signature = _examples_signature(self, num_choices)
 
 
 def _token_positions(input_mask: tf.Tensor) -> tf.Tensor:
@@ -172,7 +171,7 @@ def map_slices(
     return tf.nest.map_structure(lambda array: array.concat(), arrays)
 
 
-def _examples_signature(
+def examples_signature(
     ids_model: IdsModel, num_choices: int | None
 ) -> tf.types.experimental.ConcreteFunction:
     """Returns the signature `serving_examples`, from serialized `tf.train.Example` to predictions.

@@ -8,6 +8,7 @@ character becomes. Only the lower case of sigma depends on its neighbours.
 import functools
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ _MAX_UNKNOWN_RUN = 256
 
 # In a table of replacements: the number stays as it is.
 _ITSELF = -1
+# Ends each table, so that a search finds an entry for every character.
+_LARGEST = np.int32(np.iinfo(np.int32).max)
 
 
 class Replaced(NamedTuple):
@@ -60,22 +63,29 @@ class Replacements:
     """
 
     def __init__(self, table: Mapping[int, Sequence[int]]):
-        rows = [*sorted(table.items()), (np.iinfo(np.int32).max, [_ITSELF])]
+        rows = [*sorted(table.items()), (_LARGEST, [_ITSELF])]
         self._numbers = np.array([number for number, _ in rows], np.int32)
         self._values = np.concatenate([row for _, row in rows]).astype(np.int32)
         self._row_lengths = np.array([len(row) for _, row in rows], np.int64)
-        self._row_starts = np.cumsum(self._row_lengths) - self._row_lengths
 
     def replace(self, numbers: tf.Tensor) -> Replaced:
         """Replaces each of int32 (n,)."""
-        row = tf.searchsorted(self._numbers, numbers)
-        row = tf.where(tf.gather(self._numbers, row) == numbers, row, len(self._numbers) - 1)
-        splits = tf.pad(tf.cumsum(tf.gather(self._row_lengths, row)), [[1, 0]])
+        table, row_lengths = _compressed(self._numbers), _compressed(self._row_lengths)
+        row_starts = tf.cumsum(row_lengths, exclusive=True)
+        row = tf.searchsorted(table, numbers)
+        row = tf.where(tf.gather(table, row) == numbers, row, len(self._numbers) - 1)
+        splits = tf.pad(tf.cumsum(tf.gather(row_lengths, row)), [[1, 0]])
         origins, in_sequence = places_in_rows(splits)
-        entries = tf.gather(tf.gather(self._row_starts, row), origins) + in_sequence
-        values = tf.gather(self._values, entries)
+        entries = tf.gather(tf.gather(row_starts, row), origins) + in_sequence
+        values = tf.gather(_compressed(self._values), entries)
         values = tf.where(values == _ITSELF, tf.gather(numbers, origins), values)
         return Replaced(values, origins, entries, splits)
+
+
+def _compressed(table: np.ndarray) -> tf.Tensor:
+    """Returns a constant that a graph holds in compressed form; TensorFlow decodes it once."""
+    content = tf.constant(zlib.compress(table.tobytes()))
+    return tf.io.decode_raw(tf.io.decode_compressed(content, "ZLIB"), table.dtype)
 
 
 def places_in_rows(row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -300,8 +310,8 @@ def characters_of_unicode() -> Iterator[str]:
 
 def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
     """Returns which of the values, int32 (n,), are among the ascending members; bool (n,)."""
-    nearest = tf.searchsorted(members, values)
-    return tf.gather(np.append(members, np.int32(-1)), nearest) == values
+    table = _compressed(np.append(members, _LARGEST))
+    return tf.gather(table, tf.searchsorted(table, values)) == values
 
 
 def _collapse_spaces(

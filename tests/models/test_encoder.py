@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertEncoder
@@ -160,3 +161,15 @@ def test_two_forms_of_gelu():
         outputs[form] = encoder(random_inputs())["sequence_output"]
     difference = np.abs(np.subtract(outputs["gelu"], outputs["gelu_erf"])).max()
     assert 1e-5 < difference < 1e-1
+
+
+def test_a_graph_holds_the_shared_block_once():
+    def count_products(num_layers):
+        encoder = AlbertEncoder(tiny_config(num_hidden_layers=num_layers))
+        encode = tf.function(lambda ids: encoder({"input_ids": ids})["sequence_output"])
+        graph = encode.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph
+        functions = graph.as_graph_def().library.function
+        return sum(node.op == "MatMul" for function in functions for node in function.node_def)
+
+    # Query, key, value, output, and two of the feed-forward layer.
+    assert count_products(2) == count_products(4) == 6
