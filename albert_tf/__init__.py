@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from albert_tf.models import (
         AlbertClassifier,
         AlbertConditionalSpanLabeler,
+        AlbertEarlyExitClassifier,
         AlbertEncoder,
         AlbertMultipleChoice,
         AlbertPretrainer,
@@ -37,6 +38,7 @@ __all__ = [
     "AlbertClassifier",
     "AlbertConditionalSpanLabeler",
     "AlbertConfig",
+    "AlbertEarlyExitClassifier",
     "AlbertEncoder",
     "AlbertMultipleChoice",
     "AlbertPretrainer",

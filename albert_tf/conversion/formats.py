@@ -34,6 +34,7 @@ from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
+    AlbertEarlyExitClassifier,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -58,6 +59,12 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
         return AlbertPretrainer(encoder, sentence_head)
     if holds("albert_classifier/head/dense/bias"):
         (num_classes,) = reader.shape(layout("albert_classifier/head/dense/bias"))
+        if holds("albert_classifier/exit_head_1/dense/bias"):
+            # The patience is no weight. With this one no row exits, so the tolerance has no effect.
+            tolerance = 0.0 if num_classes == 1 else None
+            return AlbertEarlyExitClassifier(
+                encoder, num_classes, config.num_hidden_layers, tolerance
+            )
         return AlbertClassifier(encoder, num_classes)
     if holds("albert_multiple_choice/head/dense/bias"):
         return AlbertMultipleChoice(encoder)

@@ -35,6 +35,7 @@ from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, make_layo
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertEarlyExitClassifier,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -101,8 +102,8 @@ _HEADS = (
     ),
     (_DENSE, MODEL + "head/dense", "classifier"),
     (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
-    # Hugging Face has no such head; these names serve the report of missing keys.
-    (_TENSOR, MODEL + "(conditional_span_head/.+)", r"\1"),
+    # Hugging Face has no such heads; these names serve the report of missing keys.
+    (_TENSOR, MODEL + r"((?:conditional_span_head|exit_head_\d+)/.+)", r"\1"),
 )
 
 
@@ -183,7 +184,9 @@ _ARCHITECTURES = {
         lambda encoder, config: AlbertClassifier(
             encoder, len(config.labels), dropout=config.classifier_dropout
         ),
-        lambda model: isinstance(model, AlbertClassifier),
+        lambda model: (
+            isinstance(model, AlbertClassifier) and not isinstance(model, AlbertEarlyExitClassifier)
+        ),
         has_pooler=True,
     ),
     "ForMultipleChoice": _Architecture(

@@ -1,6 +1,7 @@
 """The encoder, and the models that put heads on it."""
 
 from albert_tf.models.classifier import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.models.early_exit import AlbertEarlyExitClassifier
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -8,6 +9,7 @@ from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertS
 __all__ = [
     "AlbertClassifier",
     "AlbertConditionalSpanLabeler",
+    "AlbertEarlyExitClassifier",
     "AlbertEncoder",
     "AlbertMultipleChoice",
     "AlbertPretrainer",
