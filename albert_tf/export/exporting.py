@@ -21,6 +21,7 @@ from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.errors import InputError
 from albert_tf.export import model_card, tflite, warmup
 from albert_tf.export.answer_model import AnswerTextModel
+from albert_tf.export.early_exit import EarlyExitIdsModel
 from albert_tf.export.ids_model import (
     IdsModel,
     Outputs,
@@ -44,6 +45,7 @@ from albert_tf.export.version_folders import (
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
+    AlbertEarlyExitClassifier,
     AlbertMultipleChoice,
     AlbertSpanLabeler,
 )
@@ -248,9 +250,12 @@ class _Exportable:
         stored_in = details.weights or self.model.compute_dtype
         with asset_files(assets) as paths_of_assets:
             is_int8 = details.weights == "int8"
-            ids_model = IdsModel(
-                self.model, self.outputs, paths_of_assets, is_int8, self.num_choices
-            )
+            if isinstance(self.model, AlbertEarlyExitClassifier):
+                ids_model = EarlyExitIdsModel(self.model, self.outputs, paths_of_assets, is_int8)
+            else:
+                ids_model = IdsModel(
+                    self.model, self.outputs, paths_of_assets, is_int8, self.num_choices
+                )
             modules = {"ids": ids_model}
             if can_write_text(export_dir, "text"):
                 modules["text"] = self.make_text_model(ids_model)
@@ -262,6 +267,8 @@ class _Exportable:
                         signatures["serving_examples"] = examples_signature(
                             ids_model, self.num_choices
                         )
+                    if isinstance(self.model, AlbertEarlyExitClassifier):
+                        signatures["serving_patience"] = module.patience_signature
                     with files.explain_refusal(paths[name]):
                         tf.saved_model.save(module, incomplete[name], signatures=signatures)
                     self._write_card(incomplete[name], tokenizer, details, signatures, stored_in)
@@ -277,6 +284,8 @@ class _Exportable:
     ) -> dict[str, str]:
         if self.num_choices is not None:
             raise InputError("form='tflite': multiple choice has no form for LiteRT")
+        if isinstance(self.model, AlbertEarlyExitClassifier):
+            raise InputError("form='tflite': early exit has no form for LiteRT")
         stored_in = details.weights or "float32"
         paths = next_version(export_dir, ["tflite"])
         with write_version(paths) as incomplete:

@@ -91,7 +91,7 @@ class IdsModel(tf.Module):
             return dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
 
         def compute_tokens(inputs):
-            positions = _token_positions(inputs["input_mask"])
+            positions = token_positions(inputs["input_mask"])
             return model({**inputs, "token_positions": positions}, training=False)
 
         def predict(input_ids, input_mask, segment_ids):
@@ -116,7 +116,7 @@ class IdsModel(tf.Module):
         self.predict_without_padding = trace(predict_without_padding, **specs)
 
 
-def _token_positions(input_mask: tf.Tensor) -> tf.Tensor:
+def token_positions(input_mask: tf.Tensor) -> tf.Tensor:
     """Returns the indices of the tokens among all positions, int32 (T,)."""
     # [CLS] counts even if the caller masks a whole sequence.
     is_token = (input_mask > 0) | (tf.range(tf.shape(input_mask)[-1]) == 0)
@@ -172,7 +172,7 @@ def map_slices(
 
 
 def examples_signature(
-    ids_model: IdsModel, num_choices: int | None
+    ids_model: tf.Module, num_choices: int | None
 ) -> tf.types.experimental.ConcreteFunction:
     """Returns the signature `serving_examples`, from serialized `tf.train.Example` to predictions.
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.export.ids_model import input_specs
+from albert_tf.models import AlbertEarlyExitClassifier
 from albert_tf.tokenization import Tokenizer
 
 FILE_NAME = "README.md"
@@ -40,6 +41,7 @@ def model_card(
         f"{tokenizer.vocab_size:,} pieces, {case}; the SHA-256 of its file is "
         f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}.",
         _stored_in(stored_in),
+        *_early_exit(model),
         *(_signature(name, signature) for name, signature in signatures.items()),
     ]
     if labels:
@@ -79,6 +81,15 @@ def _stored_in(dtype: str) -> str:
     if dtype in ("float16", "int8"):
         sentence += " Metrics from training are those of the weights before this rounding."
     return sentence
+
+
+def _early_exit(model: keras.Model) -> list[str]:
+    if not isinstance(model, AlbertEarlyExitClassifier):
+        return []
+    sentence = f"Early exit with a patience of {model.early_exit_patience}"
+    if model.early_exit_tolerance is not None:
+        sentence += f" and a tolerance of {model.early_exit_tolerance}"
+    return [f"{sentence}; `serving_patience` takes the patience of each row."]
 
 
 def _files(signatures: Signatures) -> str:

@@ -10,6 +10,7 @@ from albert_tf.data.fine_tuning.graph_packing import pack_choices
 from albert_tf.data.fine_tuning.packing import BLANK
 from albert_tf.data.fine_tuning.preprocessor import Preprocessor
 from albert_tf.export.checks import check_rows
+from albert_tf.export.early_exit import PATIENCE, EarlyExitIdsModel
 from albert_tf.export.ids_model import IdsModel, trace
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
@@ -19,13 +20,19 @@ class TextModel(tf.Module):
     """Maps texts, or pairs of texts, to predictions.
 
     Args:
-        ids_model: made of an `AlbertClassifier`.
+        ids_model: made of an `AlbertClassifier`. With early exit there is a `patience_signature`, too.
         tokenizer: the tokenizer that the model was trained with.
         max_seq_length: maximum number of tokens, special tokens included.
         pairs: whether there is a `text_b`; if it is empty, `text_a` stands alone.
     """
 
-    def __init__(self, ids_model: IdsModel, tokenizer: Tokenizer, max_seq_length: int, pairs: bool):
+    def __init__(
+        self,
+        ids_model: IdsModel | EarlyExitIdsModel,
+        tokenizer: Tokenizer,
+        max_seq_length: int,
+        pairs: bool,
+    ):
         super().__init__()
         self.ids_model = ids_model
         preprocessor = Preprocessor(tokenizer, max_seq_length)
@@ -33,15 +40,26 @@ class TextModel(tf.Module):
         # A function, so that the module does not track the layer.
         self._preprocess = preprocessor.call
         names = ("text_a", "text_b") if pairs else ("text_a",)
-        self.signature = trace(
-            self.predict, **{name: tf.TensorSpec((None,), tf.string, name) for name in names}
-        )
+        specs = {name: tf.TensorSpec((None,), tf.string, name) for name in names}
+        self.signature = trace(self.predict, **specs)
+        if isinstance(ids_model, EarlyExitIdsModel):
+            self.patience_signature = trace(
+                self.predict_with_patience, **specs, early_exit_patience=PATIENCE
+            )
 
     def predict(self, text_a, text_b=None):
         """Maps strings (B,) to the outputs of `IdsModel.predict_without_padding`."""
+        return self.ids_model.predict_without_padding(**self._pack(text_a, text_b))
+
+    def predict_with_patience(self, early_exit_patience, text_a, text_b=None):
+        """Maps a patience, int32 (B,), and strings (B,) to those of an `EarlyExitIdsModel`."""
+        return self.ids_model.predict_with_patience(
+            **self._pack(text_a, text_b), early_exit_patience=early_exit_patience
+        )
+
+    def _pack(self, text_a, text_b):
         texts = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
-        packed = self._preprocess(*check_rows(**texts))
-        return self.ids_model.predict_without_padding(**packed)
+        return self._preprocess(*check_rows(**texts))
 
 
 class ChoiceTextModel(tf.Module):

@@ -1,0 +1,90 @@
+"""The SavedModel of a classifier with early exit, from ids to predictions.
+
+Its shapes depend on the answers in any case, so all its signatures compute tokens only, and the graph is
+stored once.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.export.checks import check_ids, check_rows
+from albert_tf.export.ids_model import (
+    INPUTS,
+    Outputs,
+    map_slices,
+    token_positions,
+    trace,
+)
+from albert_tf.export.weights import make_exported_weights, reading
+from albert_tf.models import AlbertEarlyExitClassifier
+
+PATIENCE = tf.TensorSpec((None,), tf.int32, "early_exit_patience")
+
+
+class EarlyExitIdsModel(tf.Module):
+    """Maps ids to predictions and to `exit_layer`, int32 (B,), the last layer computed for each row.
+
+    Args:
+        model: the classifier, whose patience is the default.
+        outputs: selects the outputs to return.
+        asset_files: files to keep in the SavedModel, such as the names of the labels.
+        int8: whether to store matrices in int8.
+    """
+
+    def __init__(
+        self,
+        model: AlbertEarlyExitClassifier,
+        outputs: Outputs,
+        asset_files: Sequence[str] = (),
+        int8: bool = False,
+    ):
+        super().__init__()
+        self.weights = make_exported_weights(model, int8)
+        self.assets = [tf.saved_model.Asset(path) for path in asset_files]
+        layers = model.config.num_hidden_layers
+
+        # The closures keep the Keras model out of what the module tracks.
+        def compute_tokens(inputs):
+            positions = token_positions(inputs["input_mask"])
+            exits = model.exit_early({**inputs, "token_positions": positions})
+            return {**outputs(exits["logits"]), "exit_layer": exits["exit_layer"]}
+
+        def predict_with_patience(input_ids, input_mask, segment_ids, early_exit_patience):
+            """Maps int32 (B, S) each, and the patience of each row, int32 (B,), to predictions."""
+            ids = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            ids = dict(zip(INPUTS, check_ids(ids, model.config), strict=True))
+            patience = _check_patience(ids["input_ids"], early_exit_patience, layers)
+            with reading(model, self.weights):
+                return map_slices(compute_tokens, {**ids, PATIENCE.name: patience})
+
+        def predict(input_ids, input_mask, segment_ids):
+            """Maps int32 (B, S) each to predictions, with the model's patience."""
+            patience = tf.fill(tf.shape(input_ids)[:1], model.early_exit_patience)
+            return self.predict_with_patience(
+                input_ids=input_ids,
+                input_mask=input_mask,
+                segment_ids=segment_ids,
+                early_exit_patience=patience,
+            )
+
+        specs = {name: tf.TensorSpec((None, None), tf.int32, name) for name in INPUTS}
+        self.predict_with_patience = trace(
+            predict_with_patience, **specs, early_exit_patience=PATIENCE
+        )
+        self.patience_signature = self.predict_with_patience
+        self.predict = self.predict_without_padding = self.signature = trace(predict, **specs)
+
+
+def _check_patience(input_ids: tf.Tensor, patience: tf.Tensor, layers: int) -> tf.Tensor:
+    """Returns the patience of each row after asserting that there is one, from 1 to the number of layers.
+
+    Raises:
+        InvalidArgumentError: when the graph runs, with the rows or the range received.
+    """
+    _, patience = check_rows(input_ids=input_ids, early_exit_patience=patience)
+    least, greatest = tf.reduce_min(patience), tf.reduce_max(patience)
+    expected = f"expected early_exit_patience from 1 to {layers}; received minimum and maximum:"
+    fits = (least >= 1) & (greatest <= layers)
+    with tf.control_dependencies([tf.debugging.Assert(fits, [expected, least, greatest])]):
+        return tf.identity(patience)
