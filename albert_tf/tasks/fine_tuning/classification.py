@@ -1,5 +1,6 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
+from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import FlagError, name_flags
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
@@ -38,6 +39,7 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
     row, metadata, examples = read_text_data(options)
     if options.export_format == "tflite" and metadata.kind == "multiple_choice":
         raise FlagError("--export_format=tflite: multiple choice cannot be exported for LiteRT")
+    _check_early_exit(options, metadata.kind)
     task_class = TEXT_TASKS[metadata.kind]
     labels = metadata.accepted_labels
     with name_flags():
@@ -63,3 +65,25 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
         metadata=metadata,
         sets=sets,
     )
+
+
+def _check_early_exit(options: ClassificationOptions, kind: TaskKind) -> None:
+    """Raises a `FlagError` if the task or another option excludes early exit."""
+    if options.early_exit_patience is None:
+        if options.early_exit_tolerance is not None:
+            raise FlagError(
+                f"--early_exit_tolerance={options.early_exit_tolerance}: expected "
+                "--early_exit_patience; received none"
+            )
+        return
+    flag = f"--early_exit_patience={options.early_exit_patience}"
+    if kind == "multiple_choice":
+        raise FlagError(f"{flag}: expected a task with classes or scores; received multiple choice")
+    if options.export_format != "saved_model":
+        raise FlagError(
+            f"{flag}: expected --export_format=saved_model; received {options.export_format}"
+        )
+    if options.distribution_strategy == "tpu":
+        raise FlagError(
+            f"{flag}: expected another --distribution_strategy than tpu, which cannot shorten a batch"
+        )

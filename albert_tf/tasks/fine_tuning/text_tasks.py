@@ -15,7 +15,7 @@ from albert_tf.data.fine_tuning.features import Features, encode_choices, encode
 from albert_tf.data.fine_tuning.task import Task, TaskKind
 from albert_tf.data.fine_tuning.tsv import Example, Labels
 from albert_tf.data.pipeline import evaluation_batches, restore_order
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_flags
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export import (
     export_classifier,
@@ -23,14 +23,19 @@ from albert_tf.export import (
     export_regressor,
 )
 from albert_tf.export.version_folders import json_asset
-from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
-from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.losses import ClassificationLoss, EarlyExitLoss, RegressionLoss, batch_loss
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEarlyExitClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+)
 from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.fine_tuning import prediction_files
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.line_prediction import predict_lines
 from albert_tf.tasks.fine_tuning.task import FineTuningTask
-from albert_tf.tasks.fine_tuning.text_data import check_label_metadata
+from albert_tf.tasks.fine_tuning.text_data import check_early_exit, check_label_metadata
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -39,6 +44,7 @@ from albert_tf.tasks.trained_folder import (
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
+from albert_tf.training.evaluator import Loss
 
 
 class ExampleSet(NamedTuple):
@@ -75,7 +81,14 @@ class TextTask(FineTuningTask):
     metadata: LabelMetadata
     sets: Mapping[str, Sequence[ExampleSet]]
 
-    loss = ClassificationLoss()
+    # The loss of the model's answers.
+    answer_loss = ClassificationLoss()
+
+    @property
+    def loss(self) -> Loss:
+        """The training loss: with early exit that of all classifiers."""
+        early_exit = self.options.early_exit_patience is not None
+        return EarlyExitLoss(self.answer_loss) if early_exit else self.answer_loss
 
     # Where the kinds of tasks differ.
 
@@ -127,6 +140,7 @@ class TextTask(FineTuningTask):
         """
         options, labels = self.options, self.metadata.labels
         check_label_metadata(options, self.metadata)
+        check_early_exit(options)
         if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
             return
         noted = find_label_metadata(options.init_checkpoint)
@@ -153,7 +167,7 @@ class TextTask(FineTuningTask):
             label_ids = dev_set.features.labels["label_ids"]
             predictions = self.predictions(self.outputs(of_set))
             values = compute_metrics(names, label_ids, predictions)
-            values["loss"] = float(batch_loss(self.loss, {"label_ids": label_ids}, of_set))
+            values["loss"] = float(batch_loss(self.answer_loss, {"label_ids": label_ids}, of_set))
             values |= self._evaluate_subsets(dev_set, predictions)
             metrics |= {dev_set.prefix + name: value for name, value in values.items()}
         return metrics, logits
@@ -250,8 +264,7 @@ class TextTask(FineTuningTask):
 
 class _Classification(TextTask):
     def make_model(self, encoder, seed) -> AlbertClassifier:
-        dropout, dtype = self.options.classifier_dropout, self.options.mixed_precision
-        return AlbertClassifier(encoder, len(self.metadata.labels), dropout, seed, dtype=dtype)
+        return _make_classifier(encoder, len(self.metadata.labels), self.options, seed)
 
     def export(self, model, details) -> dict[str, str]:
         return export_classifier(
@@ -266,11 +279,10 @@ class _Classification(TextTask):
 
 
 class _Regression(TextTask):
-    loss = RegressionLoss()
+    answer_loss = RegressionLoss()
 
     def make_model(self, encoder, seed) -> AlbertClassifier:
-        dropout, dtype = self.options.classifier_dropout, self.options.mixed_precision
-        return AlbertClassifier(encoder, 1, dropout, seed, dtype=dtype)
+        return _make_classifier(encoder, 1, self.options, seed)
 
     def outputs(self, logits) -> np.ndarray:
         return logits
@@ -334,6 +346,18 @@ TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
     "regression": _Regression,
     "multiple_choice": _MultipleChoice,
 }
+
+
+def _make_classifier(
+    encoder: AlbertEncoder, num_classes: int, options: ClassificationOptions, seed: int
+) -> AlbertClassifier:
+    head = {"dropout": options.classifier_dropout, "seed": seed, "dtype": options.mixed_precision}
+    if options.early_exit_patience is None:
+        return AlbertClassifier(encoder, num_classes, **head)
+    with name_flags():
+        return AlbertEarlyExitClassifier(
+            encoder, num_classes, options.early_exit_patience, options.early_exit_tolerance, **head
+        )
 
 
 def _prefix(set_name: str) -> str:
