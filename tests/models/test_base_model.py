@@ -185,8 +185,17 @@ def _export_openvino(model, folder):
     path = str(folder / "model.xml")
     model.export(path, format="openvino", verbose=False)
     compiled = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    names = [output.get_any_name() for output in compiled.outputs]
-    return lambda inputs: dict(zip(names, compiled(inputs).values(), strict=True))
+
+    def run(inputs):
+        # An output may also have the name of the operation that computes it, such as `dense/MatMul:0`.
+        return {
+            name: value
+            for output, value in compiled(inputs).items()
+            for name in output.get_names()
+            if ":" not in name
+        }
+
+    return run
 
 
 def _export_litert(model, folder):
