@@ -1,8 +1,8 @@
 """Exports trained models: SavedModels, files for LiteRT, reusable encoders."""
 
+from albert_tf.export.exportable import ExportDetails
 from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.exporting import (
-    ExportDetails,
     export_classifier,
     export_multiple_choice,
     export_question_answering,

@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.export.checks import check_ids, check_rows
-from albert_tf.export.weights import make_exported_weights, reading
+from albert_tf.export.weights import in_float32, make_exported_weights, reading
 
 # Maps what the model returns, such as logits, to what the exported model returns.
 Outputs = Callable[[Any], dict[str, tf.Tensor]]
@@ -114,6 +114,31 @@ class IdsModel(tf.Module):
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.predict = self.signature = trace(predict, **specs)
         self.predict_without_padding = trace(predict_without_padding, **specs)
+
+
+class UncheckedModel(tf.Module):
+    """Maps ids to predictions in float32, without the checks, which only TensorFlow can run.
+
+    Converters to the forms of other runtimes read it.
+
+    Args:
+        model: maps ids to logits, in any precision.
+        outputs: selects the outputs to return.
+        shape: of each of the inputs.
+    """
+
+    def __init__(self, model: keras.Model, outputs: Outputs, shape: Sequence[int | None]):
+        super().__init__()
+        model = in_float32(model)
+        self.weights = [variable.value for variable in model.weights]
+
+        # The closure keeps the Keras model out of what the module tracks.
+        def predict(input_ids, input_mask, segment_ids):
+            inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            return outputs(model(inputs, training=False))
+
+        specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
+        self.signature = trace(predict, **specs)
 
 
 def token_positions(input_mask: tf.Tensor) -> tf.Tensor:

@@ -6,13 +6,14 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.export.ids_model import input_specs
 from albert_tf.models import AlbertEarlyExitClassifier
 from albert_tf.tokenization import Tokenizer
 
 FILE_NAME = "README.md"
 
-Signatures = Mapping[str, tf.types.experimental.ConcreteFunction]
+# Title -> inputs by name, outputs by name.
+Specs = Mapping[str, tf.TensorSpec]
+Signatures = Mapping[str, tuple[Specs, Specs]]
 
 
 def model_card(
@@ -22,16 +23,18 @@ def model_card(
     labels: Sequence[str],
     stored_in: str,
     evaluations: Mapping[str, Mapping[str, float]],
+    is_saved_model: bool,
 ) -> str:
     """Returns the card, in Markdown.
 
     Args:
         model: the model.
         tokenizer: the tokenizer that it was trained with.
-        signatures: the signatures of a SavedModel by name; empty for LiteRT.
+        signatures: what the model takes and returns, by title; empty for LiteRT.
         labels: names of the classes; empty for other models.
         stored_in: type of the stored matrices.
         evaluations: name of the evaluated data -> metrics.
+        is_saved_model: whether the scripts can run the model.
     """
     config = model.encoder.config
     case = "lower-cased" if tokenizer.lower_case else "cased"
@@ -42,12 +45,12 @@ def model_card(
         f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}.",
         _stored_in(stored_in),
         *_early_exit(model),
-        *(_signature(name, signature) for name, signature in signatures.items()),
+        *(_signature(title, *specs) for title, specs in signatures.items()),
     ]
     if labels:
         sections += ["## Labels", "\n".join(f"- {label}" for label in labels)]
     sections += ["## Metrics", _metrics(evaluations)]
-    sections += ["## Files", _files(signatures)]
+    sections += ["## Files", _files(is_saved_model)]
     return "\n\n".join(sections) + "\n"
 
 
@@ -60,15 +63,12 @@ def _size(config: AlbertConfig) -> str:
     )
 
 
-def _signature(name: str, signature: tf.types.experimental.ConcreteFunction) -> str:
-    outputs = signature.structured_outputs
-    rows = [
-        f"| input | `{key}` | {_describe(spec)} |" for key, spec in input_specs(signature).items()
-    ]
+def _signature(title: str, inputs: Specs, outputs: Specs) -> str:
+    rows = [f"| input | `{key}` | {_describe(spec)} |" for key, spec in inputs.items()]
     rows += [f"| output | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
-    if name == "serving_examples" and "start_logits" in outputs:
+    if "examples" in inputs and "start_logits" in outputs:
         rows += ["", "Outputs at padding positions are undefined."]
-    return "\n".join([f"## Signature `{name}`", "", "| | name | type |", "|---|---|---|", *rows])
+    return "\n".join([f"## {title}", "", "| | name | type |", "|---|---|---|", *rows])
 
 
 def _describe(spec: tf.TensorSpec) -> str:
@@ -92,9 +92,9 @@ def _early_exit(model: keras.Model) -> list[str]:
     return [f"{sentence}; `serving_patience` takes the patience of each row."]
 
 
-def _files(signatures: Signatures) -> str:
+def _files(is_saved_model: bool) -> str:
     assets = "`assets/` holds the config, the vocabulary and the label metadata of the model."
-    if not signatures:
+    if not is_saved_model:
         return assets
     return (
         f"{assets} The script that trained the model evaluates and predicts with this folder as "

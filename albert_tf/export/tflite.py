@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import INPUTS, Outputs
+from albert_tf.export.ids_model import Outputs, UncheckedModel
 from albert_tf.models import AlbertClassifier, AlbertConditionalSpanLabeler, AlbertSpanLabeler
 
 FILE_NAME = "model.tflite"
@@ -38,25 +38,6 @@ _CONVERSIONS: Mapping[WeightType, _Conversion] = {
     "float16": _Conversion((tf.lite.Optimize.DEFAULT,), (tf.float16,)),
     "int8": _Conversion((tf.lite.Optimize.DEFAULT,)),
 }
-
-
-class _FixedLengthModel(tf.Module):
-    """Maps the ids of one text to predictions, without strings and checks, which only TensorFlow has."""
-
-    def __init__(self, model: Model, outputs: Outputs, length: int):
-        super().__init__()
-        self.weights = [variable.value for variable in model.weights]
-
-        # The closure keeps the Keras model out of what the module tracks.
-        @tf.function(
-            input_signature=[tf.TensorSpec((1, length), tf.int32, name) for name in INPUTS],
-            autograph=False,
-        )
-        def predict(*inputs):
-            predictions = outputs(model(dict(zip(INPUTS, inputs, strict=True)), training=False))
-            return {name: value for name, value in predictions.items() if value.dtype != tf.string}
-
-        self.predict = predict
 
 
 def write_tflite(
@@ -89,10 +70,10 @@ def write_tflite(
         raise InputError(
             f"max_seq_length={max_seq_length}: expected 1 to {positions}, the model's positions"
         )
-    module = _FixedLengthModel(_in_float32(model), outputs, max_seq_length)
+    module = UncheckedModel(model, _without_strings(outputs), (1, max_seq_length))
     with tempfile.TemporaryDirectory() as folder:
         with files.explain_refusal(path):
-            tf.saved_model.save(module, folder, signatures=module.predict)
+            tf.saved_model.save(module, folder, signatures=module.signature)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.optimizations = list(_CONVERSIONS[weights].optimizations)
         converter.target_spec.supported_types = list(_CONVERSIONS[weights].types)
@@ -100,12 +81,12 @@ def write_tflite(
     files.write_bytes(path, content)
 
 
-def _in_float32(model: Model) -> Model:
-    """Returns the model, or a copy of it, that computes in float32, as LiteRT's operators do."""
-    if model.compute_dtype == model.encoder.compute_dtype == "float32":
-        return model
-    config = model.get_config()
-    config["encoder"]["config"] |= {"dtype": "float32"}
-    copy = type(model).from_config({**config, "dtype": "float32"})
-    copy.set_weights(model.get_weights())
-    return copy
+def _without_strings(outputs: Outputs) -> Outputs:
+    """Leaves out the outputs that only TensorFlow has a type for."""
+
+    def without_strings(received):
+        return {
+            name: value for name, value in outputs(received).items() if value.dtype != tf.string
+        }
+
+    return without_strings

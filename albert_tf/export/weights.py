@@ -52,6 +52,17 @@ def round_to_int8(model: keras.Model) -> None:
             variable.assign(_to_int8(variable).read())
 
 
+def in_float32(model: keras.Model) -> keras.Model:
+    """Returns the model, or a copy of it that computes in float32, as other runtimes' operators do."""
+    if model.compute_dtype == model.encoder.compute_dtype == "float32":
+        return model
+    config = model.get_config()
+    config["encoder"]["config"] |= {"dtype": "float32"}
+    copy = type(model).from_config({**config, "dtype": "float32"})
+    copy.set_weights(model.get_weights())
+    return copy
+
+
 def make_exported_weights(model: keras.Model, int8: bool = False) -> list[ExportedWeight]:
     """Returns a model's weights in the dtype in which its layers read them.
 

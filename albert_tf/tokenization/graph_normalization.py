@@ -19,7 +19,7 @@ from albert_tf.tokenization.character_classes import CharacterClasses
 from albert_tf.tokenization.normalization import normalize_text
 
 # The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
-SIGMA, _LOWER_SIGMA, _FINAL_SIGMA = "Σ", "σ", "ς"
+SIGMA, LOWER_SIGMA, FINAL_SIGMA = "Σ", "σ", "ς"
 
 # Longer runs of unknown characters are shortened to this many: TensorFlow Text takes time that grows with
 # the square of their number.
@@ -60,9 +60,11 @@ class Replacements:
 
     Args:
         table: number -> the numbers that replace it.
+        compress: whether a graph holds the table in compressed form, which only TensorFlow can read.
     """
 
-    def __init__(self, table: Mapping[int, Sequence[int]]):
+    def __init__(self, table: Mapping[int, Sequence[int]], compress: bool = True):
+        self._constant = _compressed if compress else tf.constant
         rows = [*sorted(table.items()), (_LARGEST, [_ITSELF])]
         self._numbers = np.array([number for number, _ in rows], np.int32)
         self._values = np.concatenate([row for _, row in rows]).astype(np.int32)
@@ -70,14 +72,14 @@ class Replacements:
 
     def replace(self, numbers: tf.Tensor) -> Replaced:
         """Replaces each of int32 (n,)."""
-        table, row_lengths = _compressed(self._numbers), _compressed(self._row_lengths)
+        table, row_lengths = self._constant(self._numbers), self._constant(self._row_lengths)
         row_starts = tf.cumsum(row_lengths, exclusive=True)
         row = tf.searchsorted(table, numbers)
         row = tf.where(tf.gather(table, row) == numbers, row, len(self._numbers) - 1)
         splits = tf.pad(tf.cumsum(tf.gather(row_lengths, row)), [[1, 0]])
         origins, in_sequence = places_in_rows(splits)
         entries = tf.gather(tf.gather(row_starts, row), origins) + in_sequence
-        values = tf.gather(_compressed(self._values), entries)
+        values = tf.gather(self._constant(self._values), entries)
         values = tf.where(values == _ITSELF, tf.gather(numbers, origins), values)
         return Replaced(values, origins, entries, splits)
 
@@ -144,7 +146,7 @@ class GraphNormalizer:
     def __init__(self, lower_case: bool, classes: CharacterClasses):
         self._lower_case = lower_case
         self._white_space = _code_points(filter(str.isspace, characters_of_unicode()))
-        replacements = _normalized_characters(lower_case)
+        replacements = normalized_characters(lower_case)
         self._characters = Replacements(replacements)
         self._final_sigma = final_sigma_pattern()
         self._known = None if classes.known is None else _code_points(classes.known)
@@ -262,8 +264,8 @@ def lower_sigmas(characters: tf.RaggedTensor, final_sigma: str) -> tf.RaggedTens
 
     def lower() -> tf.Tensor:
         text = tf.strings.unicode_encode(characters, "UTF-8")
-        text = tf.strings.regex_replace(text, final_sigma, rf"\1{_FINAL_SIGMA}\2")
-        text = tf.strings.regex_replace(text, SIGMA, _LOWER_SIGMA)
+        text = tf.strings.regex_replace(text, final_sigma, rf"\1{FINAL_SIGMA}\2")
+        text = tf.strings.regex_replace(text, SIGMA, LOWER_SIGMA)
         return tf.strings.unicode_decode(text, "UTF-8").values
 
     # The pattern lists all letters of Unicode, and hardly any text has this one.
@@ -283,7 +285,7 @@ def final_sigma_pattern(dropped: frozenset[str] = frozenset()) -> str:
     """
 
     def is_final_after(before: str) -> bool:
-        return (before + SIGMA).lower().endswith(_FINAL_SIGMA)
+        return (before + SIGMA).lower().endswith(FINAL_SIGMA)
 
     def is_cased(char: str) -> bool:
         return is_final_after("1" + char)
@@ -339,7 +341,7 @@ def _collapse_spaces(
 
 # It looks at all of Unicode, which takes a second.
 @functools.cache
-def _normalized_characters(lower_case: bool) -> dict[int, list[int]]:
+def normalized_characters(lower_case: bool) -> dict[int, list[int]]:
     """Returns what each character that changes becomes; a capital sigma stays."""
     return {
         ord(char): [ord(part) for part in normalized]

@@ -1,4 +1,7 @@
-"""A tiny model of each kind, and its export."""
+"""A tiny model of each kind, its export, and what it answers."""
+
+import numpy as np
+import tensorflow as tf
 
 from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export import (
@@ -8,6 +11,7 @@ from albert_tf.export import (
     export_question_answering,
     export_regressor,
 )
+from albert_tf.export.ids_model import span_outputs
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -16,7 +20,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
 )
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
-from tests.helpers import tiny_config
+from tests.helpers import random_inputs, tiny_config
 
 ANSWERS = AnswerConfig(
     max_seq_length=MAX_SEQ_LENGTH,
@@ -45,8 +49,8 @@ def make_model(kind):
     }[kind]()
 
 
-def export(kind, model, tokenizer, export_dir, form):
-    details = ExportDetails(form=form)
+def export(kind, model, tokenizer, export_dir, form, **more):
+    details = ExportDetails(form=form, **more)
     length = MAX_SEQ_LENGTH
     return {
         "classifier": lambda: export_classifier(
@@ -63,3 +67,27 @@ def export(kind, model, tokenizer, export_dir, form):
             model, tokenizer, export_dir, ANSWERS, details
         ),
     }[kind]()
+
+
+def make_inputs(kind):
+    """The last text has padding, with the id that all pad with, but for the choices."""
+    if kind != "multiple_choice":
+        inputs = random_inputs(length=MAX_SEQ_LENGTH, vocab_size=VOCAB_SIZE)
+        return {**inputs, "input_ids": inputs["input_ids"] * inputs["input_mask"]}
+    of_choices = [random_inputs(vocab_size=VOCAB_SIZE, seed=seed) for seed in range(len(LABELS))]
+    return {name: np.stack([one[name] for one in of_choices], axis=1) for name in of_choices[0]}
+
+
+def expected_of(kind, model, inputs):
+    outputs = model(inputs, training=False)
+    if kind == "regressor":
+        return {"score": outputs[:, 0].numpy()}
+    if kind.endswith("spans"):
+        return {name: value.numpy() for name, value in span_outputs(outputs).items()}
+    return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
+
+
+def assert_equal(received, expected):
+    assert set(received) >= set(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=1e-5, err_msg=name)

@@ -2,35 +2,23 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.data.fine_tuning.features import encode_choices
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
-from albert_tf.export.ids_model import span_outputs
 from tests.export.cpp_client import lines_of_ids, needs_compiler
-from tests.export.kinds import KINDS, MAX_QA_LENGTH, WITHOUT_TFLITE, export
+from tests.export.kinds import (
+    KINDS,
+    MAX_QA_LENGTH,
+    WITHOUT_TFLITE,
+    assert_equal,
+    expected_of,
+    export,
+    make_inputs,
+)
 from tests.export.runtimes import run_examples, run_in_session, run_loaded, serialize
-from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
-from tests.helpers import random_inputs, slow_except
-
-
-def make_inputs(kind):
-    """The last text has padding, with the id that all pad with, but for the choices."""
-    if kind != "multiple_choice":
-        inputs = random_inputs(length=MAX_SEQ_LENGTH, vocab_size=VOCAB_SIZE)
-        return {**inputs, "input_ids": inputs["input_ids"] * inputs["input_mask"]}
-    of_choices = [random_inputs(vocab_size=VOCAB_SIZE, seed=seed) for seed in range(len(LABELS))]
-    return {name: np.stack([one[name] for one in of_choices], axis=1) for name in of_choices[0]}
-
-
-def expected_of(kind, model, inputs):
-    outputs = model(inputs, training=False)
-    if kind == "regressor":
-        return {"score": outputs[:, 0].numpy()}
-    if kind.endswith("spans"):
-        return {name: value.numpy() for name, value in span_outputs(outputs).items()}
-    return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
+from tests.export.samples import LABELS, MAX_SEQ_LENGTH
+from tests.helpers import slow_except
 
 
 def without_padding(outputs, inputs):
@@ -51,12 +39,6 @@ def run_tflite(path, inputs):
         run(**{name: values[row : row + 1] for name, values in inputs.items()}) for row in rows
     ]
     return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
-
-
-def assert_equal(received, expected):
-    assert set(received) >= set(expected)
-    for name, values in expected.items():
-        np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, "classifier"))

@@ -115,5 +115,7 @@ def test_regressor(model, tokenizer, tmp_path):
 
 def test_there_is_no_form_for_litert(model, tokenizer, tmp_path):
     details = ExportDetails(form="tflite")
-    with pytest.raises(InputError, match="form='tflite': early exit has no form for LiteRT"):
+    with pytest.raises(
+        InputError, match="form='tflite': early exit is exported as SavedModels only"
+    ):
         export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, True, details)

@@ -210,6 +210,27 @@ def test_contradictory_flags_are_refused(exported, tmp_path, changes, message):
         run(ClassificationOptions(output_dir=str(tmp_path), **values))
 
 
+@pytest.mark.parametrize("form", ["openvino", "onnx"])
+def test_missing_runtime_is_named_before_anything_is_read(form, tmp_path, monkeypatch):
+    package = {"openvino": "openvino_tokenizers", "onnx": "onnxruntime"}[form]
+    monkeypatch.setitem(sys.modules, package, None)
+    message = rf"^--export_format={form}: needs .*{package}.*: pip install 'albert-tf\[{form}\]'$"
+    with pytest.raises(InputError, match=message):
+        ClassificationOptions(
+            output_dir=str(tmp_path / "nowhere"), export_dir="x", export_format=form
+        )
+
+
+def test_int8_for_openvino_needs_examples(tmp_path):
+    with pytest.raises(FlagError, match=r"^--export_format=openvino: --export_weights=int8 needs"):
+        ClassificationOptions(
+            output_dir=str(tmp_path),
+            export_dir="x",
+            export_format="openvino",
+            export_weights="int8",
+        )
+
+
 def test_exported_model_does_not_train(data, exported, tmp_path):
     with pytest.raises(FlagError, match=r"^--exported_model: expected no --do_train"):
         make_options(data, tmp_path, exported_model=str(exported / "ids" / "1"))

@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from albert_tf.errors import FlagError
-from albert_tf.export.exporting import Form, Weights
+from albert_tf.errors import FlagError, name_place
+from albert_tf.export.exportable import Form, Weights
+from albert_tf.export.runtimes import check_packages
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
@@ -124,10 +125,15 @@ class FineTuningOptions(TrainingOptions):
         "Exclude collapsed trainings from the summary of --num_trials.", False
     )
     export_dir: str | None = option("Folder to export the best checkpoint to.", None)
-    export_format: Form = option("SavedModels, or a file for LiteRT.", "saved_model")
+    export_format: Form = option(
+        "SavedModels, or files for LiteRT, OpenVINO or ONNX Runtime. The last two need the extras "
+        "openvino and onnx.",
+        "saved_model",
+    )
     export_weights: Weights | None = option(
         "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
-        "model's computations. With int8, evaluation uses the rounded weights too.",
+        "model's computations. With int8, evaluation uses the rounded weights too; files for OpenVINO "
+        "and ONNX Runtime are evaluated themselves.",
         None,
     )
     exported_model: str | None = option(
@@ -146,6 +152,11 @@ class FineTuningOptions(TrainingOptions):
         """The flag that names the model and its value, for messages."""
         name = "exported_model" if self.exported_model else "output_dir"
         return f"--{name}={getattr(self, name)}"
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the export needs examples."""
+        return self.export_format == "openvino" and self.export_weights == "int8"
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the vocabulary, of either kind.
@@ -167,6 +178,7 @@ class FineTuningOptions(TrainingOptions):
 
         Raises:
             FlagError: two options contradict each other, or one is missing.
+            InputError: packages for the form of the exported model are missing.
         """
         if not any(getattr(self, name) for name in self.WANTED):
             flags = ", ".join(f"--{name}" for name in self.WANTED)
@@ -215,6 +227,13 @@ class FineTuningOptions(TrainingOptions):
                 raise FlagError(f"--{name}={value}: expected --export_dir")
         if self.export_weights == "float16" and self.export_format != "tflite":
             raise FlagError("--export_weights=float16: expected --export_format=tflite")
+        if self.calibrates and not (self.do_train or self.do_eval):
+            raise FlagError(
+                "--export_format=openvino: --export_weights=int8 needs examples to calibrate with; "
+                "expected --do_train or --do_eval"
+            )
+        with name_place(f"--export_format={self.export_format}"):
+            check_packages(self.export_format)
         for name in ("do_train", "export_dir"):
             if self.exported_model and getattr(self, name):
                 raise FlagError(

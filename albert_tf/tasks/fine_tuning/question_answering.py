@@ -201,6 +201,11 @@ class QuestionAnsweringTask(FineTuningTask):
             model, self.tokenizer, self.options.export_dir, config, details
         )
 
+    @property
+    def dev_features(self) -> Features | None:
+        """The windows of the questions; None without questions."""
+        return None if self.windows is None else self.windows.features
+
     def find_threshold(self) -> float | None:
         """Returns the null odds above which a question is unanswered; None for SQuAD 1.1."""
         options = self.options

@@ -11,15 +11,19 @@ import sys
 from collections.abc import Callable
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint, stored_shape
-from albert_tf.data.pipeline import training_batches
+from albert_tf.data.pipeline import make_batch, training_batches
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel
+from albert_tf.export.exportable import OF_RUNTIMES
+from albert_tf.export.ids_model import INPUTS
+from albert_tf.export.runtimes import Predict
 from albert_tf.export.version_folders import json_asset
 from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
@@ -59,6 +63,9 @@ _EVALUATIONS = 10
 
 # With fewer dev examples, one of them moves the accuracy by more than a percent.
 _FEW_EXAMPLES = 100
+
+# NNCF's own default.
+_CALIBRATION_EXAMPLES = 300
 
 
 def run_task(
@@ -222,18 +229,23 @@ class _Run:
         """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
         model = self.evaluator.model
         load_checkpoint(model, best_checkpoint(self.options.output_dir)).check_complete()
-        if self.options.export_weights == "int8":
+        if self.options.export_weights == "int8" and not self._evaluates_file:
             round_to_int8(model)
+
+    @property
+    def _evaluates_file(self) -> bool:
+        """Whether the exported file is evaluated, rather than a model like it."""
+        return self.options.export_format in OF_RUNTIMES
 
     def _export_details(self, metrics: dict[str, float]) -> ExportDetails:
         """Returns the assets and figures that make `--exported_model` need no other flag."""
         options = self.options
         of_model = {name: getattr(options, name) for name in options.OF_MODEL}
         of_model[VOCABULARY_SHA256] = self.task.tokenizer.vocabulary_sha256
-        # The file that LiteRT's converter writes is not evaluated.
-        evaluated = {"saved_model": "as exported", "tflite": "before the conversion"}
+        # Other formats are converted after this evaluation.
+        is_exported = options.export_format == "saved_model"
         evaluations = {
-            evaluated[options.export_format]: metrics,
+            "as exported" if is_exported else "before the conversion": metrics,
             "best checkpoint in training": best_metrics(options.output_dir),
         }
         return ExportDetails(
@@ -241,7 +253,29 @@ class _Run:
             options.export_weights,
             {OPTIONS_FILE: json_asset(with_version(of_model)), **self.task.assets()},
             {name: values for name, values in evaluations.items() if values},
+            self._calibration_inputs() if options.calibrates else (),
+            self._evaluate_exported if options.do_eval and self._evaluates_file else None,
         )
+
+    def _calibration_inputs(self) -> list[dict[str, np.ndarray]]:
+        """Returns some examples of the training set, or of the dev set if there is no training."""
+        features = self.task.train_features or self.task.dev_features
+        count = min(len(features), _CALIBRATION_EXAMPLES)
+        rng = np.random.default_rng(self.options.random_seed)
+        examples = rng.choice(len(features), count, replace=False)
+        batches = (make_batch(features, examples[[index]]) for index in range(count))
+        return [{name: batch[name] for name in INPUTS} for batch in batches]
+
+    def _evaluate_exported(self, predict: Predict) -> dict[str, float]:
+        """Returns the metrics of an exported file on the dev set."""
+        task = self.task
+
+        def model(batch, training):
+            return task.read_exported(predict(batch))
+
+        # Other runtimes know nothing of the devices of the training.
+        metrics, _ = task.evaluate(Evaluator(model, task.loss, tf.distribute.get_strategy()))
+        return metrics
 
     def _train(self) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""

@@ -82,6 +82,11 @@ class FineTuningTask:
         """Predicts what `--do_predict` asks for and writes the predictions."""
         raise NotImplementedError
 
+    @property
+    def dev_features(self) -> Features | None:
+        """The first dev set; None if the run reads none."""
+        raise NotImplementedError
+
     def assets(self) -> dict[str, bytes]:
         """Returns the task's own files for an exported model, by name."""
         return {}

@@ -213,6 +213,12 @@ class TextTask(FineTuningTask):
             if submission:
                 print(f"for the leaderboard {submission}")
 
+    @property
+    def dev_features(self) -> Features | None:
+        """The first dev set; None if the run reads none."""
+        dev_sets = self.sets.get("dev")
+        return dev_sets[0].features if dev_sets else None
+
     def assets(self) -> dict[str, bytes]:
         """Returns the label metadata."""
         return {LABEL_METADATA_FILE: json_asset(dataclasses.asdict(self.metadata))}
