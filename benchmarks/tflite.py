@@ -142,8 +142,8 @@ def write_files(config: AlbertConfig, max_seq_length: int, folder: str) -> int:
     """Writes a classifier in all its forms and returns its number of parameters."""
     import tensorflow as tf
 
-    from albert_tf.export.ids_model import IdsModel, class_outputs
-    from albert_tf.export.tflite import write_tflite
+    from albert_tf.export.runtimes.tflite import write_tflite
+    from albert_tf.export.saved_models.ids_model import IdsModel, class_outputs
     from albert_tf.models import AlbertClassifier, AlbertEncoder
 
     model = AlbertClassifier(AlbertEncoder(config, seed=0), len(_LABELS), seed=1)

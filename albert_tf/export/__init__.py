@@ -8,7 +8,7 @@ from albert_tf.export.exporting import (
     export_question_answering,
     export_regressor,
 )
-from albert_tf.export.reusable import export_reusable
+from albert_tf.export.saved_models.reusable import export_reusable
 
 __all__ = [
     "ExportDetails",

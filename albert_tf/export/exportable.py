@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import model_card, onnx_model, openvino_model, runtimes, tflite, warmup
-from albert_tf.export.early_exit import EarlyExitIdsModel
-from albert_tf.export.ids_model import (
+from albert_tf.export import model_card, warmup
+from albert_tf.export.runtimes import onnx_model, openvino_model, runtime, tflite
+from albert_tf.export.saved_models.early_exit import EarlyExitIdsModel
+from albert_tf.export.saved_models.ids_model import (
     IdsModel,
     Outputs,
     UncheckedModel,
@@ -64,8 +65,8 @@ class ExportDetails:
     weights: Weights | None = None
     assets: Assets = dataclasses.field(default_factory=dict)
     evaluations: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
-    calibration: Sequence[runtimes.Arrays] = ()
-    evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None
+    calibration: Sequence[runtime.Arrays] = ()
+    evaluate: Callable[[runtime.Predict], Mapping[str, float]] | None = None
 
     def add_assets(self, assets: Assets) -> "ExportDetails":
         """Returns the same details with more assets."""
@@ -102,7 +103,7 @@ class Exportable:
         if self.labels:
             assets[LABELS_FILE] = lines_asset(self.labels)
         with name_place(f"form='{details.form}'"):
-            runtimes.check_packages(details.form)
+            runtime.check_packages(details.form)
             early_exit = isinstance(self.model, AlbertEarlyExitClassifier)
             if early_exit and details.form != "saved_model":
                 raise InputError("early exit is exported as SavedModels only")
@@ -258,12 +259,12 @@ def _check_weights(details: ExportDetails) -> None:
 
 def _evaluate(
     details: ExportDetails,
-    run: runtimes.Run,
+    run: runtime.Run,
     signature: tf.types.experimental.ConcreteFunction,
 ) -> ExportDetails:
     """Returns the details with the metrics of the file, if they say how to evaluate it."""
     if details.evaluate is None:
         return details
-    metrics = details.evaluate(runtimes.in_graph(run, signature))
+    metrics = details.evaluate(runtime.in_graph(run, signature))
     evaluations = {"as exported": metrics, **details.evaluations}
     return dataclasses.replace(details, evaluations=evaluations)

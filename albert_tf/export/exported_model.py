@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import INPUTS
+from albert_tf.export.saved_models.ids_model import INPUTS
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 Batch = Mapping[str, tf.Tensor]

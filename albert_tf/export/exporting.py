@@ -14,11 +14,11 @@ import functools
 from collections.abc import Sequence
 
 from albert_tf.data.squad.conventions import AnswerConfig
-from albert_tf.export import openvino_text
-from albert_tf.export.answer_model import AnswerTextModel
 from albert_tf.export.exportable import Exportable, ExportDetails
-from albert_tf.export.ids_model import class_outputs, score_outputs, span_outputs
-from albert_tf.export.text_models import ChoiceTextModel, TextModel
+from albert_tf.export.runtimes import openvino_text
+from albert_tf.export.saved_models.answer_model import AnswerTextModel
+from albert_tf.export.saved_models.ids_model import class_outputs, score_outputs, span_outputs
+from albert_tf.export.saved_models.text_models import ChoiceTextModel, TextModel
 from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
     AlbertClassifier,

@@ -29,7 +29,7 @@ from albert_tf.conversion.hugging_face_config import ProblemType, model_type_of
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import InputError
-from albert_tf.export import reusable
+from albert_tf.export.saved_models import reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE, LabelMetadata
 from albert_tf.tokenization import Tokenizer

@@ -11,7 +11,7 @@ from albert_tf.export import (
     export_question_answering,
     export_regressor,
 )
-from albert_tf.export.ids_model import span_outputs
+from albert_tf.export.saved_models.ids_model import span_outputs
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,

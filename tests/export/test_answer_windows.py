@@ -7,7 +7,7 @@ import tensorflow as tf
 from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.windows import WindowMaker
-from albert_tf.export.answer_windows import cut_windows
+from albert_tf.export.saved_models.answer_windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer
 

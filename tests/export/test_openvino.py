@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.tsv import Columns, Example, read_examples
 from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import INPUTS, trace
+from albert_tf.export.saved_models.ids_model import INPUTS, trace
 from albert_tf.export.weights import in_float32
 from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
@@ -32,8 +32,8 @@ openvino = pytest.importorskip("openvino", reason=_REASON)
 for package in ("openvino_tokenizers", "nncf"):
     pytest.importorskip(package, reason=_REASON)
 
-from albert_tf.export import openvino_model  # noqa: E402
-from albert_tf.export.openvino_text import add_text_tokenizer  # noqa: E402
+from albert_tf.export.runtimes import openvino_model  # noqa: E402
+from albert_tf.export.runtimes.openvino_text import add_text_tokenizer  # noqa: E402
 
 # Larger than the graph, so that a file's size is that of the weights.
 SIZES = {

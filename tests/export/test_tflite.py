@@ -10,8 +10,8 @@ from ai_edge_litert.compiled_model import (
 from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.export.ids_model import class_outputs, score_outputs, span_outputs
-from albert_tf.export.tflite import write_tflite
+from albert_tf.export.runtimes.tflite import write_tflite
+from albert_tf.export.saved_models.ids_model import class_outputs, score_outputs, span_outputs
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,

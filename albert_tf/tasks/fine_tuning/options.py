@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from albert_tf.errors import FlagError, name_place
 from albert_tf.export.exportable import Form, Weights
-from albert_tf.export.runtimes import check_packages
+from albert_tf.export.runtimes.runtime import check_packages
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy

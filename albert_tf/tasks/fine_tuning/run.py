@@ -22,8 +22,8 @@ from albert_tf.data.pipeline import make_batch, training_batches
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel
 from albert_tf.export.exportable import OF_RUNTIMES
-from albert_tf.export.ids_model import INPUTS
-from albert_tf.export.runtimes import Predict
+from albert_tf.export.runtimes.runtime import Predict
+from albert_tf.export.saved_models.ids_model import INPUTS
 from albert_tf.export.version_folders import json_asset
 from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.export.checks import check_ids, check_rows
-from albert_tf.export.ids_model import (
+from albert_tf.export.saved_models.checks import check_ids, check_rows
+from albert_tf.export.saved_models.ids_model import (
     INPUTS,
     Outputs,
     map_slices,

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import Outputs, UncheckedModel
+from albert_tf.export.saved_models.ids_model import Outputs, UncheckedModel
 from albert_tf.models import AlbertClassifier, AlbertConditionalSpanLabeler, AlbertSpanLabeler
 
 FILE_NAME = "model.tflite"

@@ -6,8 +6,8 @@ import tempfile
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export.ids_model import UncheckedModel, input_specs
-from albert_tf.export.runtimes import Run, quiet
+from albert_tf.export.runtimes.runtime import Run, quiet
+from albert_tf.export.saved_models.ids_model import UncheckedModel, input_specs
 
 FILE_NAME = "model.onnx"
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import INPUTS
+from albert_tf.export.saved_models.ids_model import INPUTS
 
 # Modules that write a form. The extra of this package that installs them has the name of the form.
 _MODULES = {

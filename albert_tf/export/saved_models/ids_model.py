@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from albert_tf.export.checks import check_ids, check_rows
+from albert_tf.export.saved_models.checks import check_ids, check_rows
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
 
 # Maps what the model returns, such as logits, to what the exported model returns.

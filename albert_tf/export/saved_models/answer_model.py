@@ -19,9 +19,9 @@ from albert_tf.data.squad.conventions import (
     AnswerConfig,
 )
 from albert_tf.errors import InputError
-from albert_tf.export.answer_windows import GraphWindows, cut_windows
-from albert_tf.export.checks import check_rows
-from albert_tf.export.ids_model import IdsModel, trace
+from albert_tf.export.saved_models.answer_windows import GraphWindows, cut_windows
+from albert_tf.export.saved_models.checks import check_rows
+from albert_tf.export.saved_models.ids_model import IdsModel, trace
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import GraphAlbertTokenizer

@@ -9,9 +9,9 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.graph_packing import pack_choices
 from albert_tf.data.fine_tuning.packing import BLANK
 from albert_tf.data.fine_tuning.preprocessor import Preprocessor
-from albert_tf.export.checks import check_rows
-from albert_tf.export.early_exit import PATIENCE, EarlyExitIdsModel
-from albert_tf.export.ids_model import IdsModel, trace
+from albert_tf.export.saved_models.checks import check_rows
+from albert_tf.export.saved_models.early_exit import PATIENCE, EarlyExitIdsModel
+from albert_tf.export.saved_models.ids_model import IdsModel, trace
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 

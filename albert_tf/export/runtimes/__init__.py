@@ -1,0 +1,1 @@
+"""Files for runtimes other than TensorFlow: LiteRT, OpenVINO, ONNX Runtime."""

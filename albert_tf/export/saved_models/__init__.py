@@ -1,0 +1,1 @@
+"""The SavedModels: ids to predictions, texts to predictions, the reusable encoder."""
