@@ -145,6 +145,7 @@ def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_truncated_checkpoint_is_one_line_and_leaves_nothing(tmp_path):
     config = tiny_config()
     config.to_json_file(str(tmp_path / "albert_config.json"))

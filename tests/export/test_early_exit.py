@@ -103,6 +103,7 @@ def test_model_card_names_the_patience(exported):
     assert "| input | `early_exit_patience` | int32 (?,) |" in card
 
 
+@pytest.mark.slow
 def test_regressor(model, tokenizer, tmp_path):
     regressor = AlbertEarlyExitClassifier(model.encoder, 1, 2, 0.7, seed=2)
     paths = export_regressor(regressor, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import assert_agrees, shared_path
+from tests.helpers import assert_agrees, shared_path, slow_except
 from tests.parity.optimizers import (
     OPTIMIZERS,
     SCHEDULES,
@@ -22,6 +22,6 @@ def test_variables_and_moments_after_given_gradients(name):
     assert_agrees(compare_updates(shared_path("golden"), name))
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", slow_except(OPTIMIZERS, "lamb"))
 def test_losses_and_variables_along_a_training(name):
     assert_agrees(compare_training(shared_path("golden"), name))

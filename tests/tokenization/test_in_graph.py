@@ -261,6 +261,7 @@ print(json.dumps(ids.tolist()))
 """
 
 
+@pytest.mark.slow
 def test_a_saved_model_gives_the_same_ids(tmp_path, small_tokenizer):
     model = TextModel(small_tokenizer)
     tf.saved_model.save(model, str(tmp_path), signatures={"serve": model.serve})

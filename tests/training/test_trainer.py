@@ -86,9 +86,9 @@ def test_replicas_drop_different_units():
     assert losses["of_replica_0"] != losses["of_replica_1"]
 
 
-@pytest.mark.parametrize(
-    "strategy", ["one_device", pytest.param("mirrored", marks=pytest.mark.slow)]
-)
+# tests/training/test_loop.py resumes a run with dropout.
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
 def test_dropout_is_a_function_of_seed_and_step(strategy):
     batches = random_pretraining_batches(3)
     config = {"hidden_dropout_prob": 0.3, "num_hidden_layers": 1}
