@@ -183,8 +183,9 @@ class Worker:
 
     def __exit__(self, *exception) -> None:
         self._process.kill()
-        self._process.communicate()
-        self._log.close()
+        # Not `communicate`: processes that it started, such as OpenVINO's telemetry, keep the pipe open.
+        with self._process:
+            self._log.close()
 
 
 def take_turns(

@@ -1,7 +1,9 @@
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -41,6 +43,15 @@ def _fail():
     sys.exit(3)
 
 
+def _start_a_process():
+    # It inherits the pipe of the answers.
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+        os._exit(0)
+    return lambda question: child
+
+
 CANDIDATES = {
     "polite": Candidate(_start, {"greeting": "Good day"}),
     "failing": Candidate(_fail),
@@ -49,6 +60,7 @@ CANDIDATES = {
     "environment": Candidate(
         lambda: lambda name: os.environ[name], environment={"BENCHMARK_SETTING": "7"}
     ),
+    "with a process": Candidate(_start_a_process),
 }
 
 
@@ -63,6 +75,13 @@ def test_error_of_an_ended_worker_has_its_last_line():
     with Worker(__name__, "failing", {}) as worker, pytest.raises(StoppedError) as error:
         worker.run(1)
     assert str(error.value) == "failing ended: the model is too wide (exit code 3)"
+
+
+@pytest.mark.timeout(120)
+def test_a_process_that_outlives_the_worker_is_not_waited_for():
+    with Worker(__name__, "with a process", {}) as worker:
+        child = worker.ask(1)
+    os.kill(child, signal.SIGKILL)
 
 
 def test_every_candidate_has_as_many_turns():
