@@ -46,7 +46,7 @@ _AROUND_THE_BLOCKS = [
     row(MODEL + r"sentence_order_head/dense/bias", r"cls/seq_relationship/output_bias"),
     row(MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
     row(MODEL + r"head/dense/bias", r"output_bias"),
-    # The original has no such heads; the names say what is missing.
+    # The original has no such heads; these names serve the report of missing keys.
     row(MODEL + r"(exit_head_\d+/.+)", r"\1"),
     row(MODEL + r"span_head/dense/kernel", r"cls/squad/output_weights", transposed=True),
     row(MODEL + r"span_head/dense/bias", r"cls/squad/output_bias"),

@@ -84,7 +84,7 @@ class Exportable:
         max_seq_length: maximum number of tokens of a sequence, where the length is fixed.
         labels: names of the classes; empty for other models.
         num_choices: C; None if an example is one sequence.
-        add_tokenizer: makes a model of texts for OpenVINO of its model of ids; None if there is none.
+        add_tokenizer: puts the tokenizer in front of OpenVINO's model; None if that takes ids only.
     """
 
     model: keras.Model

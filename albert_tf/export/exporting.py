@@ -11,7 +11,7 @@ Each has a model card, and assets: the config, the vocabulary, the labels one pe
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from albert_tf.data.squad.conventions import AnswerConfig
 from albert_tf.export.exportable import Exportable, ExportDetails
@@ -62,19 +62,12 @@ def export_classifier(
         InputError: the model has no such form, or a package that writes it is missing.
         StoppedError: the file system refuses.
     """
-    make_text_model = functools.partial(
-        TextModel, tokenizer=tokenizer, max_seq_length=max_seq_length, pairs=pairs
-    )
-    add_tokenizer = functools.partial(
-        openvino_text.add_text_tokenizer, max_seq_length=max_seq_length, pairs=pairs
-    )
     exported = Exportable(
         model,
         class_outputs(labels),
-        make_text_model,
-        max_seq_length,
-        labels,
-        add_tokenizer=add_tokenizer,
+        max_seq_length=max_seq_length,
+        labels=labels,
+        **_tokenizing(tokenizer, max_seq_length, pairs),
     )
     return exported.write(tokenizer, export_dir, details)
 
@@ -91,16 +84,22 @@ def export_regressor(
 
     The arguments, the result and the errors are those of `export_classifier`.
     """
-    make_text_model = functools.partial(
-        TextModel, tokenizer=tokenizer, max_seq_length=max_seq_length, pairs=pairs
-    )
-    add_tokenizer = functools.partial(
-        openvino_text.add_text_tokenizer, max_seq_length=max_seq_length, pairs=pairs
-    )
     exported = Exportable(
-        model, score_outputs, make_text_model, max_seq_length, add_tokenizer=add_tokenizer
+        model,
+        score_outputs,
+        max_seq_length=max_seq_length,
+        **_tokenizing(tokenizer, max_seq_length, pairs),
     )
     return exported.write(tokenizer, export_dir, details)
+
+
+def _tokenizing(tokenizer: Tokenizer, max_seq_length: int, pairs: bool) -> dict[str, Callable]:
+    """Returns the arguments of `Exportable` that put the tokenizer of texts or pairs into a model."""
+    limits = {"max_seq_length": max_seq_length, "pairs": pairs}
+    return {
+        "make_text_model": functools.partial(TextModel, tokenizer=tokenizer, **limits),
+        "add_tokenizer": functools.partial(openvino_text.add_text_tokenizer, **limits),
+    }
 
 
 def export_multiple_choice(

@@ -17,7 +17,7 @@ from albert_tf.layers import EncoderLayer, PooledClassificationHead, Unpadding
 from albert_tf.layers.primitives import SeedStream, as_rows
 from albert_tf.models.base_model import Input
 from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder, once_in_graph
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -187,10 +187,7 @@ class AlbertEarlyExitClassifier(AlbertClassifier):
         )
         # No condition skips the layers after the last exit. Without rows they take next to no time, and
         # TensorFlow 2.21 optimized a chain of `tf.cond` with known shapes into a graph without results.
-        blocks = [functools.partial(_apply, block) for block in self.encoder.blocks]
-        if tf.inside_function():
-            # As in the encoder: a graph contains each block once.
-            blocks = [tf.function(block, autograph=False) for block in blocks]
+        blocks = once_in_graph([functools.partial(_apply, block) for block in self.encoder.blocks])
         order, count = self.encoder.block_order, self.config.inner_group_num
         for layer in range(self.config.num_hidden_layers):
             of_layer = [blocks[index] for index in order[layer * count :][:count]]

@@ -1,7 +1,7 @@
 """The ALBERT encoder: the factorized embedding and the loop that reuses the block."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import keras
@@ -218,10 +218,8 @@ class AlbertEncoder(BaseModel):
             functools.partial(block, unpadding=unpadding, training=training)
             for block in self.blocks
         ]
-        if not training and BACKEND == "tensorflow" and tf.inside_function():
-            # A graph contains each function once, which makes tracing, saving and loading fast.
-            # TensorFlow inlines the calls before it runs them.
-            blocks = [tf.function(block, autograph=False) for block in blocks]
+        if not training:
+            blocks = once_in_graph(blocks)
         yield from (blocks[index] for index in self.block_order)
 
     def embed(self, inputs: Mapping[str, keras.KerasTensor], training=None):
@@ -276,6 +274,17 @@ def _get_or_make(
     if key not in made:
         made[key] = make("_".join(map(str, key)), seeds.next())
     return made[key]
+
+
+def once_in_graph(functions: Sequence[Callable]) -> Sequence[Callable]:
+    """Returns functions that a TensorFlow graph contains once each, however often it calls them.
+
+    Tracing, saving and loading are faster. TensorFlow inlines the calls before it runs them. Without a
+    graph the functions are returned as they are.
+    """
+    if BACKEND != "tensorflow" or not tf.inside_function():
+        return functions
+    return [tf.function(function, autograph=False) for function in functions]
 
 
 def rematerialize(block: EncoderLayer, unpadding: Unpadding | None) -> Callable:

@@ -81,6 +81,7 @@ def test_error_of_an_ended_worker_has_its_last_line():
 def test_a_process_that_outlives_the_worker_is_not_waited_for():
     with Worker(__name__, "with a process", {}) as worker:
         child = worker.ask(1)
+    assert pathlib.Path(f"/proc/{child}").exists()
     os.kill(child, signal.SIGKILL)
 
 

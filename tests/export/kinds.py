@@ -1,4 +1,4 @@
-"""A tiny model of each kind, its export, and what it answers."""
+"""A tiny model of each kind, its export, and its expected outputs."""
 
 import numpy as np
 import tensorflow as tf

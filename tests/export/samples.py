@@ -10,6 +10,14 @@ from albert_tf.data.pipeline import make_batch
 LABELS = ("calm", "loud", "mute")
 MAX_SEQ_LENGTH = 23
 VOCAB_SIZE = 50
+# Sizes of a model whose weights decide the size of its file.
+LARGER_THAN_ITS_GRAPH = {
+    "vocab_size": 1500,
+    "embedding_size": 64,
+    "hidden_size": 128,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 2,
+}
 WORDS = [
     "the",
     "old",

@@ -15,7 +15,7 @@ from tests.export.kinds import (
     make_inputs,
     make_model,
 )
-from tests.export.samples import LABELS
+from tests.export.samples import LABELS, LARGER_THAN_ITS_GRAPH
 from tests.helpers import random_inputs, tiny_config
 
 _REASON = "pip install 'albert-tf[onnx]'; `make test-parity` has it"
@@ -23,15 +23,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason=_REASON)
 for package in ("onnx", "tf2onnx"):
     pytest.importorskip(package, reason=_REASON)
 
-# Larger than the graph, so that a file's size is that of the weights.
-SIZES = {
-    "vocab_size": 1500,
-    "embedding_size": 64,
-    "hidden_size": 128,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 2,
-    "initializer_range": 0.1,
-}
+SIZES = {**LARGER_THAN_ITS_GRAPH, "initializer_range": 0.1}
 
 
 def run_file(folder, inputs):

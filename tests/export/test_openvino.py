@@ -23,7 +23,14 @@ from tests.export.kinds import (
     make_inputs,
     make_model,
 )
-from tests.export.samples import LABELS, MAX_SEQ_LENGTH, TEXTS, VOCAB_SIZE, expected_of_texts
+from tests.export.samples import (
+    LABELS,
+    LARGER_THAN_ITS_GRAPH,
+    MAX_SEQ_LENGTH,
+    TEXTS,
+    VOCAB_SIZE,
+    expected_of_texts,
+)
 from tests.helpers import random_inputs, shared_path, tiny_config
 from tests.parity.tokenization import read_lines
 
@@ -35,15 +42,7 @@ for package in ("openvino_tokenizers", "nncf"):
 from albert_tf.export.runtimes import openvino_model  # noqa: E402
 from albert_tf.export.runtimes.openvino_text import add_text_tokenizer  # noqa: E402
 
-# Larger than the graph, so that a file's size is that of the weights.
-SIZES = {
-    "vocab_size": 1500,
-    "embedding_size": 64,
-    "hidden_size": 128,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 2,
-    "initializer_range": 0.1,
-}
+SIZES = {**LARGER_THAN_ITS_GRAPH, "initializer_range": 0.1}
 TAKING_TEXT = ("classifier", "regressor", "multiple_choice")
 
 

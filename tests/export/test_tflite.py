@@ -18,19 +18,11 @@ from albert_tf.models import (
     AlbertEncoder,
     AlbertSpanLabeler,
 )
-from tests.export.samples import LABELS
+from tests.export.samples import LABELS, LARGER_THAN_ITS_GRAPH
 from tests.helpers import random_inputs, tiny_config
 
 S = 13
-# Of the classifier, larger than the graph, so that a file's size is that of the weights.
-SIZES = {
-    "vocab_size": 1500,
-    "embedding_size": 64,
-    "hidden_size": 128,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 2,
-    "max_position_embeddings": 16,
-}
+SIZES = {**LARGER_THAN_ITS_GRAPH, "max_position_embeddings": 16}
 BYTES = {"float32": 4, "float16": 2, "int8": 1}
 # Largest difference of a logit; logits are up to 1.
 BOUNDS = {"float32": 1e-5, "float16": 5e-3, "int8": 0.06}

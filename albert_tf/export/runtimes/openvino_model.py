@@ -61,7 +61,7 @@ def quantize(
     Args:
         model: maps ids to predictions, in float32.
         rows: typical inputs, from which the ranges of the activations are estimated.
-        original: what it was converted from; its head stays in float32.
+        original: the Keras model that it was converted from; its head remains in float32.
     """
     import nncf
 

@@ -284,7 +284,7 @@ def _part_specs(num_choices: int) -> Iterator[tuple[str, tf.TensorSpec]]:
 
 
 def _gather_bytes(of_all: tf.Tensor, places: tf.Tensor, is_there: tf.Tensor) -> tf.Tensor:
-    """Returns bytes as int32 (n,); any number where there is none."""
+    """Returns the bytes at some places as int32 (n,); undefined where `is_there` is false."""
     padded = tf.pad(tf.cast(of_all, tf.int32), [[0, 1]])
     return tf.gather(padded, tf.where(is_there, places, 0))
 
