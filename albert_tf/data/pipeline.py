@@ -109,22 +109,25 @@ def make_batch(
 
     Returns:
         `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-        choices (B, C, S); (B,) of each label that the examples have, such as `label_ids`.
+        choices (B, C, S); (B,) of each label that the examples have, such as `label_ids`, or (B, S)
+        of each label of their tokens, -1 for padding.
     """
     texts = features.texts_of(examples)  # (B,), with choices (B, C)
-    lengths = features.lengths[texts][..., None]
+    longest = int(features.lengths[texts].max())
     # No batch is longer than the longest example, so none exceeds the model's positions.
-    length = fixed_length or min(padded_length(int(lengths.max())), features.max_length)
-    positions = np.arange(length)
-    mask = positions < lengths  # (B, S), with choices (B, C, S)
+    length = fixed_length or min(padded_length(longest), features.max_length)
+    mask, tokens = features.tokens_of(texts, length)  # (B, S), with choices (B, C, S)
     input_ids = np.zeros(mask.shape, np.int32)
-    input_ids[mask] = features.input_ids[(features.starts[texts][..., None] + positions)[mask]]
-    segments = mask & (positions >= features.first_lengths[texts][..., None])
+    input_ids[mask] = features.input_ids[tokens]
+    segments = mask & (np.arange(length) >= features.first_lengths[texts][..., None])
     batch = {
         "input_ids": input_ids,
         "input_mask": mask.astype(np.int32),
         "segment_ids": segments.astype(np.int32),
     }
+    for name, labels in features.token_labels.items():
+        batch[name] = np.full(mask.shape, -1, np.int32)
+        batch[name][mask] = labels[tokens]
     return batch | {name: labels[examples] for name, labels in features.labels.items()}
 
 
@@ -186,7 +189,7 @@ def _batch_dataset(
     choices = () if features.num_choices is None else (features.num_choices,)
     signature = {
         name: tf.TensorSpec((batch_size, *choices, length), tf.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
+        for name in ("input_ids", "input_mask", "segment_ids", *features.token_labels)
     }
     for name, labels in features.labels.items():
         signature[name] = tf.TensorSpec((batch_size,), labels.dtype)

@@ -36,6 +36,7 @@ class Features:
         first_lengths: int32 (t,), number of tokens of segment 0, `[CLS] a [SEP]`. The rest is segment 1.
         labels: name -> array (n,). `label_ids` is int32, or float32 for scores. Empty if the examples
             have no labels.
+        token_labels: name -> int32 array along `input_ids`, -1 for a token without a label.
         num_choices: C; None if an example is one text.
     """
 
@@ -43,6 +44,7 @@ class Features:
     lengths: np.ndarray
     first_lengths: np.ndarray
     labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    token_labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     num_choices: int | None = None
 
     def __len__(self) -> int:
@@ -68,6 +70,20 @@ class Features:
         if self.num_choices is None:
             return examples
         return examples[:, None] * self.num_choices + np.arange(self.num_choices)
+
+    def tokens_of(self, texts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where the tokens of some texts, int (...), are.
+
+        Args:
+            texts: indices of texts.
+            length: S, length to pad to.
+
+        Returns:
+            bool (..., S), which positions hold a token; int64 (tokens,), their indices in `input_ids`.
+        """
+        positions = np.arange(length)
+        mask = positions < self.lengths[texts][..., None]
+        return mask, (self.starts[texts][..., None] + positions)[mask]
 
 
 def encode_examples(

@@ -7,15 +7,11 @@ that were evaluated.
 import dataclasses
 
 from albert_tf.data.fine_tuning.packing import check_max_seq_length
+from albert_tf.data.windows import TextWindowConfig
 from albert_tf.errors import ArgumentError
 
 # Position of the answer in data without labels.
 UNKNOWN_POSITION = -1
-
-# Among the windows of a passage, a token is scored in the one that shows most context around it: the
-# lesser of the contexts to the left and to the right, plus this much per token of the window's passage
-# (the original's `_check_is_max_context`). The first of equal windows counts.
-WINDOW_LENGTH_WEIGHT = 0.01
 
 # Logit of padding, below every logit that a model returns: answers must not depend on the amount of
 # padding, which differs between batches.
@@ -29,7 +25,7 @@ NO_SPAN_LOG_PROB = -1e6
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowConfig:
+class WindowConfig(TextWindowConfig):
     """How questions and passages are cut into windows.
 
     Attributes:
@@ -41,15 +37,12 @@ class WindowConfig:
         ArgumentError: one of them is too small.
     """
 
-    max_seq_length: int = 384
-    doc_stride: int = 128
     max_query_length: int = 64
 
     def __post_init__(self):
-        for name in ("doc_stride", "max_query_length"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ArgumentError(f"{name}={value}: expected at least 1")
+        super().__post_init__()
+        if self.max_query_length < 1:
+            raise ArgumentError(f"max_query_length={self.max_query_length}: expected at least 1")
         check_max_seq_length(
             self.max_seq_length,
             self.max_query_length + 4,

@@ -75,9 +75,7 @@ class SquadWindows:
             rows: int (W,), the windows.
             length: S, length to pad to.
         """
-        positions = np.arange(length)
-        mask = positions < self.features.lengths[rows][:, None]
-        tokens = (self.features.starts[rows][:, None] + positions)[mask]
+        mask, tokens = self.features.tokens_of(rows, length)
         offsets = {}
         for name in OFFSETS:
             values = getattr(self, name)

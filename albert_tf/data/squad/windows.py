@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WINDOW_LENGTH_WEIGHT, WindowConfig
+from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WindowConfig
 from albert_tf.data.squad.questions import SquadExample
+from albert_tf.data.windows import Passage, cut_passage, encode_passage, find_max_context
 from albert_tf.tokenization import Tokenizer
 
 
@@ -46,25 +47,6 @@ class Window(NamedTuple):
     is_impossible: int
 
 
-class _Passage(NamedTuple):
-    """The n tokens of a passage: ids and character offsets (start, end), int32 (n,) each."""
-
-    ids: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-
-    def find_tokens(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the first and the last token of the characters `start` to `end - 1`.
-
-        Characters without a token, such as white space at the end of the passage, belong to the nearest
-        token inside.
-        """
-        last_token = len(self.ids) - 1
-        first = min(int(np.searchsorted(self.ends, start, side="right")), last_token)
-        last = int(np.searchsorted(self.starts, end - 1, side="right")) - 1
-        return first, max(first, last)
-
-
 class WindowMaker:
     """Makes the windows of examples.
 
@@ -91,17 +73,12 @@ class WindowMaker:
         )
         numbered = zip(itertools.count(first_index), examples, questions)
         for context, group in itertools.groupby(numbered, lambda item: item[1].context):
-            passage = self._encode_passage(context)
+            passage = encode_passage(context, self._tokenizer)
             for index, example, question in group:
                 yield from self._make_windows(index, example, question, passage)
 
-    def _encode_passage(self, context: str) -> _Passage:
-        ids, spans = self._tokenizer.encode_with_offsets(context)
-        starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
-        return _Passage(np.array(ids, np.int32), starts.copy(), ends.copy())
-
     def _make_windows(
-        self, index: int, example: SquadExample, question: list[int], passage: _Passage
+        self, index: int, example: SquadExample, question: list[int], passage: Passage
     ) -> Iterator[Window]:
         query = np.array(question[: self._config.max_query_length], np.int32)
         head = np.concatenate([self._cls, query, self._sep])
@@ -129,49 +106,7 @@ def _beside_question(values: np.ndarray, question_length: int) -> np.ndarray:
     return padded
 
 
-def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first tokens of the windows of a passage and the tokens after the last, int (windows,).
-
-    Neighbouring windows start `stride` tokens apart, but skip no token. The first window that reaches
-    the end of the passage is the last one.
-
-    Args:
-        length: number of tokens of the passage.
-        size: maximum number of its tokens in a window.
-        stride: at least 1.
-    """
-    step = min(size, stride)
-    count = min(length, 1) + max(0, -(-(length - size) // step))
-    starts = np.arange(count) * step
-    return starts, np.minimum(starts + size, length)
-
-
-def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Finds for each token of a passage the window with most context around it.
-
-    See `WINDOW_LENGTH_WEIGHT` for the measure.
-
-    Args:
-        starts: int (windows,), first token of each window.
-        ends: int (windows,), the token after the last; ascending.
-
-    Returns:
-        int (tokens,), index of a window.
-    """
-    tokens = ends.max(initial=0)
-    best = np.zeros(tokens, np.int64)
-    best_scores = np.full(tokens, -np.inf)
-    # One window at a time, since a passage may be as long as a book.
-    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        left = np.arange(end - start)
-        scores = np.minimum(left, left[::-1]) + WINDOW_LENGTH_WEIGHT * (end - start)
-        better = start + np.flatnonzero(scores > best_scores[start:end])
-        best[better] = number
-        best_scores[better] = scores[better - start]
-    return best
-
-
-def _find_answer(example: SquadExample, passage: _Passage) -> tuple[int, int] | None:
+def _find_answer(example: SquadExample, passage: Passage) -> tuple[int, int] | None:
     """Returns the first and last token of the answer to train on."""
     answer = example.found_answer
     if example.is_impossible or answer is None:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.squad.conventions import WINDOW_LENGTH_WEIGHT, WindowConfig
+from albert_tf.data.squad.conventions import WindowConfig
+from albert_tf.data.windows import WINDOW_LENGTH_WEIGHT
 from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 

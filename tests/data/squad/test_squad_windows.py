@@ -7,11 +7,8 @@ import pytest
 
 from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WindowConfig
 from albert_tf.data.squad.questions import Answer, SquadExample, read_squad
-from albert_tf.data.squad.windows import (
-    WindowMaker,
-    cut_passage,
-    find_max_context,
-)
+from albert_tf.data.squad.windows import WindowMaker
+from albert_tf.data.windows import cut_passage, find_max_context
 from albert_tf.errors import ArgumentError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import WordTokenizer, word_id
