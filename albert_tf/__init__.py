@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         AlbertMultipleChoice,
         AlbertPretrainer,
         AlbertSpanLabeler,
+        AlbertTokenClassifier,
     )
     from albert_tf.optimization import AdamWeightDecay, Lamb
     from albert_tf.tasks.loading import load
@@ -43,6 +44,7 @@ __all__ = [
     "AlbertMultipleChoice",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
     "AlbertTokenizer",
     "Lamb",
     "Preprocessor",

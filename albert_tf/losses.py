@@ -143,6 +143,31 @@ class RegressionLoss(_MeanLoss):
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 
+class TokenClassificationLoss(_MeanLoss):
+    """Mean cross-entropy of the labelled tokens. Other tokens have the label -1."""
+
+    rows = "words"
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of labelled tokens of the batch."""
+        return {self.rows: tf.reduce_sum(_is_labelled(batch))}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the batch's share of the loss, a float32 scalar; 0 without labelled tokens."""
+        return tf.math.divide_no_nan(means["loss"].total, weights[self.rows])
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns the loss and accuracy of the labelled tokens.
+
+        Args:
+            batch: `label_ids` int (...), such as (B, S).
+            outputs: logits, float (..., classes).
+        """
+        labels = tf.maximum(batch["label_ids"], 0)
+        loss, accuracy = _loss_and_accuracy(outputs, labels, _is_labelled(batch))
+        return {"loss": loss, "accuracy": accuracy}
+
+
 class EarlyExitLoss(_MeanLoss):
     """Mean of the losses of the classifiers after each layer, weighted by the numbers of the layers.
 
@@ -215,17 +240,17 @@ class ConditionalSpanLoss(SpanLoss):
         return {"loss": Mean(total, _rows(answerability))}
 
 
-def batch_loss(
-    loss: PretrainingLoss | ClassificationLoss | RegressionLoss | EarlyExitLoss | SpanLoss,
-    batch: Batch,
-    outputs,
-) -> tf.Tensor:
+def batch_loss(loss: PretrainingLoss | _MeanLoss, batch: Batch, outputs) -> tf.Tensor:
     """Returns the loss of a whole batch, a float32 scalar."""
     return loss.total(loss.metrics(batch, outputs), loss.weights(batch))
 
 
 def _rows(tensor: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.shape(tensor)[0], tf.float32)
+
+
+def _is_labelled(batch: Batch) -> tf.Tensor:
+    return tf.cast(batch["label_ids"] >= 0, tf.float32)
 
 
 def _loss_and_accuracy(

@@ -7,6 +7,7 @@ from albert_tf.losses import (
     EarlyExitLoss,
     PretrainingLoss,
     RegressionLoss,
+    TokenClassificationLoss,
     batch_loss,
 )
 from tests.helpers import random_pretraining_batches
@@ -94,6 +95,23 @@ def test_classification_loss_and_accuracy():
     np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
     total, weight = loss.metrics(batch, logits)["accuracy"]
     assert (float(total), float(weight)) == (2.0, 3.0)
+
+
+def test_token_loss_is_the_mean_over_labelled_tokens():
+    logits = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)  # (B, S, classes)
+    labels = np.array([[0, -1, 3, -1, -1], [-1] * 5, [2, 1, -1, -1, 0]])
+    labelled = labels >= 0
+    expected = -log_softmax(logits)[labelled][range(5), labels[labelled]].mean()
+    loss = TokenClassificationLoss()
+    batch = {"label_ids": tf.constant(labels)}
+    np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
+    parts = [
+        loss.total(loss.metrics({"label_ids": labels[row]}, logits[row]), loss.weights(batch))
+        for row in range(3)
+    ]
+    np.testing.assert_allclose(sum(parts), expected, rtol=1e-6)
+    nothing = {"label_ids": tf.constant(labels[1:2])}
+    assert float(batch_loss(loss, nothing, logits[1:2])) == 0.0
 
 
 def test_regression_loss_is_the_mean_of_squared_errors():

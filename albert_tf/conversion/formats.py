@@ -39,6 +39,7 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 
 FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub", "keras_hub"]
@@ -66,6 +67,9 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
                 encoder, num_classes, config.num_hidden_layers, tolerance
             )
         return AlbertClassifier(encoder, num_classes)
+    if holds("albert_token_classifier/token_head/dense/bias"):
+        (num_classes,) = reader.shape(layout("albert_token_classifier/token_head/dense/bias"))
+        return AlbertTokenClassifier(encoder, num_classes)
     if holds("albert_multiple_choice/head/dense/bias"):
         return AlbertMultipleChoice(encoder)
     if holds("albert_span_labeler/span_head/dense/bias"):

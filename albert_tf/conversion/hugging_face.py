@@ -40,6 +40,7 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 
 # What a row of the table stands for: ends of our patterns and of their names, and whether to transpose.
@@ -100,7 +101,7 @@ _HEADS = (
         "sop_classifier.classifier",
         "cls.seq_relationship",
     ),
-    (_DENSE, MODEL + "head/dense", "classifier"),
+    (_DENSE, MODEL + "(?:token_)?head/dense", "classifier"),
     (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
     # Hugging Face has no such heads; these names serve the report of missing keys.
     (_TENSOR, MODEL + r"((?:conditional_span_head|exit_head_\d+)/.+)", r"\1"),
@@ -189,6 +190,13 @@ _ARCHITECTURES = {
         ),
         has_pooler=True,
     ),
+    "ForTokenClassification": _Architecture(
+        lambda encoder, config: AlbertTokenClassifier(
+            encoder, len(config.labels), dropout=config.classifier_dropout
+        ),
+        lambda model: isinstance(model, AlbertTokenClassifier),
+        has_pooler=False,
+    ),
     "ForMultipleChoice": _Architecture(
         lambda encoder, config: AlbertMultipleChoice(encoder, dropout=config.classifier_dropout),
         lambda model: isinstance(model, AlbertMultipleChoice),
@@ -230,10 +238,10 @@ def _config_of(
         raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
     encoder = getattr(model, "encoder", model).config
     config = HuggingFaceConfig(encoder, _class_name(model_type_of(encoder), end))
-    if isinstance(model, AlbertClassifier):
+    if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         labels = tuple(labels) or generic_labels(model.num_classes)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
-    if isinstance(model, AlbertClassifier | AlbertMultipleChoice):
+    if isinstance(model, AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier):
         config = dataclasses.replace(config, classifier_dropout=model.dropout)
     return config
 
@@ -252,7 +260,8 @@ def save_hugging_face(
     Args:
         model: an encoder, or a model with one.
         directory: the folder; it must not exist or must be empty.
-        labels: names of the classes of an `AlbertClassifier`; by default `LABEL_0` and so on.
+        labels: names of the classes of an `AlbertClassifier` or an `AlbertTokenClassifier`; by default
+            `LABEL_0` and so on.
         problem_type: meaning of the outputs of an `AlbertClassifier`, if known.
         more_files: further files, name -> content, such as those from
             `albert_tf.tokenization.hugging_face_tokenizer.hugging_face_files`.

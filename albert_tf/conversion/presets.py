@@ -12,7 +12,13 @@ from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.conversion.checkpoint_loading import load_checkpoint, read_config, stored_shape
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.errors import ArgumentError, name_place
-from albert_tf.models import AlbertClassifier
+from albert_tf.models import AlbertClassifier, AlbertTokenClassifier
+
+# Bias of the head of models that have a number of classes.
+_BIASES = {
+    AlbertClassifier: "albert_classifier/head/dense/bias",
+    AlbertTokenClassifier: "albert_token_classifier/token_head/dense/bias",
+}
 
 _Model = TypeVar("_Model", bound=keras.Model)
 
@@ -33,8 +39,9 @@ def model_from_preset(model_class: type[_Model], preset: str, **kwargs: Any) -> 
     with name_place(place):
         config = read_config(_find_config(preset))
         checkpoint = best_checkpoint(preset)
-        if issubclass(model_class, AlbertClassifier) and "num_classes" not in kwargs:
-            kwargs["num_classes"] = _count_classes(checkpoint)
+        for with_classes, bias in _BIASES.items():
+            if issubclass(model_class, with_classes) and "num_classes" not in kwargs:
+                kwargs["num_classes"] = _count_classes(checkpoint, bias)
         model = model_class.from_encoder_config(config, **kwargs)
         report = load_checkpoint(model, checkpoint)
     if report.missing:
@@ -44,8 +51,8 @@ def model_from_preset(model_class: type[_Model], preset: str, **kwargs: Any) -> 
     return model
 
 
-def _count_classes(checkpoint: str) -> int:
-    shape = stored_shape(checkpoint, "albert_classifier/head/dense/bias")
+def _count_classes(checkpoint: str, bias: str) -> int:
+    shape = stored_shape(checkpoint, bias)
     if shape is None:
         raise ArgumentError("num_classes: expected a number, as the folder holds no classifier")
     return shape[0]

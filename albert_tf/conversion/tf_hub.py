@@ -54,7 +54,9 @@ _ROWS = [
     _row(r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
     _row(r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
     # The Model Garden exports no such heads; these names serve the report of missing keys.
-    _row(r"(sentence_order_head|head|span_head|exit_head_\d+)/dense/(.+)", r"\1/dense/\2"),
+    _row(
+        r"(sentence_order_head|head|span_head|token_head|exit_head_\d+)/dense/(.+)", r"\1/dense/\2"
+    ),
     _row(r"(conditional_span_head/.+)", r"\1"),
 ]
 # Its first axis counts the heads.

@@ -1,4 +1,4 @@
-"""Heads that predict for a whole sequence, from its first position."""
+"""The pooler, and the head that classifies a sequence by its pooled output, or each of its tokens."""
 
 import keras
 from keras import ops
@@ -54,12 +54,12 @@ class Pooler(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class PooledClassificationHead(keras.layers.Layer):
-    """Dropout and a dense layer on the pooled output: H -> logits.
+class ClassificationHead(keras.layers.Layer):
+    """Dropout and a dense layer, H -> logits.
 
     Args:
         num_classes: number of logits.
-        dropout: rate on the pooled output.
+        dropout: rate on the input.
         initializer_range: standard deviation of the initial kernel.
         seed: seed of the initialisation and the dropout.
     """
@@ -84,18 +84,18 @@ class PooledClassificationHead(keras.layers.Layer):
         self.input_dropout = primitives.dropout(dropout, seeds, "input_dropout", self)
         self.dense = primitives.dense(num_classes, initializer_range, seeds, "dense", self)
 
-    def build(self, pooled_output_shape):
-        """Creates the variables; `pooled_output_shape` is (B, H)."""
-        self.dense.build(pooled_output_shape)
+    def build(self, hidden_states_shape):
+        """Creates the variables; `hidden_states_shape` is (..., H)."""
+        self.dense.build(hidden_states_shape)
 
-    def call(self, pooled_output, training=None):
-        """Maps `pooled_output` (B, H) to float32 logits (B, num_classes)."""
-        dropped = self.input_dropout(pooled_output, training=training)
+    def call(self, hidden_states, training=None):
+        """Maps `hidden_states` (..., H) to float32 logits (..., num_classes)."""
+        dropped = self.input_dropout(hidden_states, training=training)
         return ops.cast(self.dense(dropped), "float32")
 
-    def compute_output_shape(self, pooled_output_shape):
-        """Returns (B, num_classes)."""
-        return pooled_output_shape[0], self.num_classes
+    def compute_output_shape(self, hidden_states_shape):
+        """Returns (..., num_classes)."""
+        return *hidden_states_shape[:-1], self.num_classes
 
     # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec

@@ -1,6 +1,10 @@
 """The encoder, and the models that put heads on it."""
 
-from albert_tf.models.classifier import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.models.classifier import (
+    AlbertClassifier,
+    AlbertMultipleChoice,
+    AlbertTokenClassifier,
+)
 from albert_tf.models.early_exit import AlbertEarlyExitClassifier
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -14,4 +18,5 @@ __all__ = [
     "AlbertMultipleChoice",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
 ]

@@ -1,4 +1,4 @@
-"""The encoder with a classification head, for texts and for choices between texts."""
+"""The encoder with a classification head, for texts, for choices between texts and for tokens."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -6,7 +6,7 @@ from typing import ClassVar
 import keras
 from keras import ops
 
-from albert_tf.layers import PooledClassificationHead
+from albert_tf.layers import ClassificationHead
 from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
@@ -39,7 +39,7 @@ class AlbertClassifier(EncoderWithHeads):
         self.dropout = dropout
 
         # Layers
-        self.head = PooledClassificationHead(
+        self.head = ClassificationHead(
             num_classes=num_classes,
             dropout=dropout,
             initializer_range=encoder.config.initializer_range,
@@ -96,7 +96,7 @@ class AlbertMultipleChoice(EncoderWithHeads):
         self.dropout = dropout
 
         # Layers
-        self.head = PooledClassificationHead(
+        self.head = ClassificationHead(
             num_classes=1,
             dropout=dropout,
             initializer_range=encoder.config.initializer_range,
@@ -136,5 +136,58 @@ class AlbertMultipleChoice(EncoderWithHeads):
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
+            "dropout": self.dropout,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertTokenClassifier(EncoderWithHeads):
+    """Classifies every token by its last hidden state (named entities, parts of speech).
+
+    Args:
+        encoder: the encoder; it needs no pooler.
+        num_classes: number of classes.
+        dropout: rate on the hidden states; 0.1 as for the original's classifiers.
+        seed: seed of the head's initialisation and dropout.
+    """
+
+    def __init__(
+        self,
+        encoder: AlbertEncoder,
+        num_classes: int,
+        dropout: float = 0.1,
+        seed: int | None = None,
+        name: str = "albert_token_classifier",
+        **kwargs,
+    ):
+        super().__init__(encoder, seed, name, **kwargs)
+        # Config
+        self.num_classes = num_classes
+        self.dropout = dropout
+
+        # Layers
+        self.token_head = ClassificationHead(
+            num_classes=num_classes,
+            dropout=dropout,
+            initializer_range=encoder.config.initializer_range,
+            seed=SeedStream(seed).next(),
+            name="token_head",
+            dtype=self.dtype_policy,
+        )
+        self.build(self.input_shapes)
+
+    def _build_heads(self, hidden_size: int) -> None:
+        self.token_head.build((None, None, hidden_size))
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, S, num_classes)."""
+        encoded = self.encoder(inputs, training=training)
+        return self.token_head(encoded["sequence_output"], training=training)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
             "dropout": self.dropout,
         }

@@ -13,7 +13,7 @@ from keras import ops
 
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.errors import ArgumentError
-from albert_tf.layers import EncoderLayer, PooledClassificationHead, Unpadding
+from albert_tf.layers import ClassificationHead, EncoderLayer, Unpadding
 from albert_tf.layers.primitives import SeedStream, as_rows
 from albert_tf.models.base_model import Input
 from albert_tf.models.classifier import AlbertClassifier
@@ -110,7 +110,7 @@ class AlbertEarlyExitClassifier(AlbertClassifier):
         seeds = SeedStream(self.seed)
         seeds.next()  # the last head's
         self.exit_heads = [
-            PooledClassificationHead(
+            ClassificationHead(
                 num_classes=self.num_classes,
                 dropout=self.dropout,
                 initializer_range=self.config.initializer_range,

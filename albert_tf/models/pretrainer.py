@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import keras
 
-from albert_tf.layers import MaskedLMHead, PooledClassificationHead
+from albert_tf.layers import ClassificationHead, MaskedLMHead
 from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
@@ -53,7 +53,7 @@ class AlbertPretrainer(EncoderWithHeads):
         )
         self.sentence_order_head = None
         if sentence_head:
-            self.sentence_order_head = PooledClassificationHead(
+            self.sentence_order_head = ClassificationHead(
                 num_classes=2,
                 initializer_range=config.initializer_range,
                 seed=seeds.next(),

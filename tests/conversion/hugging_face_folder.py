@@ -143,6 +143,10 @@ ARCHITECTURES = {
         True,
         {"classifier.weight": (3, 48), "classifier.bias": (3,)},
     ),
+    "AlbertForTokenClassification": (
+        False,
+        {"classifier.weight": (3, 48), "classifier.bias": (3,)},
+    ),
     "AlbertForMultipleChoice": (True, {"classifier.weight": (1, 48), "classifier.bias": (1,)}),
     "AlbertForQuestionAnswering": (False, {"qa_outputs.weight": (2, 48), "qa_outputs.bias": (2,)}),
 }
@@ -152,7 +156,12 @@ ARCHITECTURES |= {
     "BertForMaskedLM": (False, BERT_MASKED_LM),
     **{
         f"Bert{name}": ARCHITECTURES[f"Albert{name}"]
-        for name in ("ForSequenceClassification", "ForMultipleChoice", "ForQuestionAnswering")
+        for name in (
+            "ForSequenceClassification",
+            "ForTokenClassification",
+            "ForMultipleChoice",
+            "ForQuestionAnswering",
+        )
     },
 }
 
@@ -204,7 +213,7 @@ def write_folder(directory, architecture, tensors=None, **changes):
         "architectures": [architecture],
         **(BERT_CONFIG if is_bert(architecture) else CONFIG),
     }
-    if architecture.endswith("ForSequenceClassification"):
+    if architecture.endswith("Classification"):
         config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
     config = {key: value for key, value in {**config, **changes}.items() if value is not None}
     (directory / "config.json").write_text(json.dumps(config))

@@ -15,6 +15,7 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from tests.conversion.hugging_face_folder import (
     ARCHITECTURES,
@@ -39,6 +40,7 @@ MODELS = {
     "ForPreTraining": AlbertPretrainer,
     "ForMaskedLM": AlbertPretrainer,
     "ForSequenceClassification": AlbertClassifier,
+    "ForTokenClassification": AlbertTokenClassifier,
     "ForMultipleChoice": AlbertMultipleChoice,
     "ForQuestionAnswering": AlbertSpanLabeler,
 }
@@ -55,6 +57,8 @@ def expected_outputs(architecture, tensors, inputs):
     if architecture.endswith("ForQuestionAnswering"):
         logits = linear(hidden, heads, "qa_outputs")
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+    if architecture.endswith("ForTokenClassification"):
+        return {"logits": linear(hidden, heads, "classifier")}
     if architecture.endswith("ForMaskedLM"):
         return {"prediction_logits": masked_lm_logits(hidden, heads, inputs)}
     pooled = np.tanh(linear(hidden[:, 0], heads, prefix + pooler))
@@ -109,7 +113,7 @@ def test_folder_there_and_back(tmp_path, architecture):
     )
     assert back["architectures"] == [architecture]
     assert len(back.get("id2label", "ab")) == len(there.get("id2label", "ab"))
-    has_dropout = architecture.endswith(("ForSequenceClassification", "ForMultipleChoice"))
+    has_dropout = architecture.endswith(("Classification", "ForMultipleChoice"))
     dropout = "classifier_dropout" if is_bert(architecture) else "classifier_dropout_prob"
     assert back[dropout] == (0.3 if has_dropout else 0.1)
     without_effect = {"position_embedding_type", "use_cache", "gradient_checkpointing"}
@@ -339,7 +343,7 @@ def test_config_of_another_model_is_refused(tmp_path, changes, message):
 
 
 def test_architectures_that_we_do_not_have(tmp_path):
-    for number, architectures in enumerate((["AlbertForTokenClassification"], None)):
+    for number, architectures in enumerate((["AlbertForNextSentencePrediction"], None)):
         folder = write_folder(
             tmp_path / str(number), "AlbertForQuestionAnswering", architectures=architectures
         )

@@ -17,6 +17,7 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from albert_tf.optimization import Lamb
 from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
@@ -56,6 +57,7 @@ def test_weight_of_another_shape_is_named_and_nothing_is_read(tmp_path, pretrain
 WITH_HEADS = {
     "pretrainer": AlbertPretrainer,
     "classifier": lambda encoder: AlbertClassifier(encoder, num_classes=7),
+    "token classifier": lambda encoder: AlbertTokenClassifier(encoder, num_classes=7),
     "multiple choice": AlbertMultipleChoice,
     "span labeler": AlbertSpanLabeler,
     "conditional span labeler": AlbertConditionalSpanLabeler,
@@ -225,6 +227,18 @@ def test_multiple_choice_is_made_from_our_checkpoint(tmp_path):
     assert report.unexpected == ()
     for ours, theirs in zip(made.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_token_classifier_is_made_from_our_checkpoint(tmp_path):
+    model = AlbertTokenClassifier(AlbertEncoder(tiny_config(), seed=3), num_classes=7, seed=4)
+    save_checkpoint(model, str(tmp_path / "ckpt"))
+    made, report = load_model(model.encoder.config, str(tmp_path / "ckpt"))
+    assert isinstance(made, AlbertTokenClassifier)
+    assert report.unexpected == ()
+    for ours, theirs in zip(made.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(InputError, match="AlbertTokenClassifier: the original has no model with"):
+        save_tf1_checkpoint(model, str(tmp_path / "tf1"))
 
 
 def test_encoder_without_pooler_leaves_the_pooler(tmp_path, pretrainer):

@@ -81,7 +81,7 @@ def check_same_outputs(ours, theirs, architecture):
 @pytest.mark.parametrize("hidden_act", ["gelu_new", "gelu", "relu"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, hidden_act):
-    labels = {"num_labels": 3} if architecture.endswith("ForSequenceClassification") else {}
+    labels = {"num_labels": 3} if architecture.endswith("Classification") else {}
     theirs = random_of_theirs(architecture, hidden_act=hidden_act, **labels)
     theirs.save_pretrained(tmp_path / "theirs")
     ours, report = load(str(tmp_path / "theirs"))

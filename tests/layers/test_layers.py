@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 
 from albert_tf.layers import (
+    ClassificationHead,
     ConditionalSpanHead,
     EncoderLayer,
     FactorizedEmbedding,
     FeedForward,
     MaskedLMHead,
-    PooledClassificationHead,
     Pooler,
     SelfAttention,
     SpanHead,
@@ -57,9 +57,14 @@ LAYERS = {
         [(B, M, V)],
     ),
     "pooled_head": (
-        lambda **kwargs: PooledClassificationHead(num_classes=7, dropout=0.1, seed=1, **kwargs),
+        lambda **kwargs: ClassificationHead(num_classes=7, dropout=0.1, seed=1, **kwargs),
         (HIDDEN[:, 0],),
         [(B, 7)],
+    ),
+    "token_head": (
+        lambda **kwargs: ClassificationHead(num_classes=7, dropout=0.1, seed=1, **kwargs),
+        (HIDDEN,),
+        [(B, S, 7)],
     ),
     "conditional_span_head": (
         lambda **kwargs: ConditionalSpanHead(H, dropout=0.1, seed=1, **kwargs),

@@ -13,6 +13,7 @@ from albert_tf.models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from albert_tf.optimization import AdamWeightDecay, Lamb
 from tests.export.runtimes import run_in_session
@@ -22,6 +23,9 @@ HEADS = {
     "pretrainer": lambda encoder: AlbertPretrainer(encoder, seed=2),
     "classifier": lambda encoder: AlbertClassifier(encoder, num_classes=2, dropout=0.0, seed=2),
     "multiple_choice": lambda encoder: AlbertMultipleChoice(encoder, dropout=0.0, seed=2),
+    "token_classifier": lambda encoder: AlbertTokenClassifier(
+        encoder, num_classes=3, dropout=0.0, seed=2
+    ),
     "span_labeler": lambda encoder: AlbertSpanLabeler(encoder, seed=2),
     "conditional_span_labeler": lambda encoder: AlbertConditionalSpanLabeler(
         encoder, dropout=0.0, seed=2
@@ -65,6 +69,8 @@ def labels_and_losses(name, batch_size):
         masked = np.tile(np.arange(3), (batch_size, 1))
         labels = {"masked_lm_logits": masked, "sentence_order_logits": classes}
         return labels, dict.fromkeys(labels, from_logits)
+    if name == "token_classifier":
+        return np.tile(np.arange(11) % 3, (batch_size, 1)), from_logits
     if name == "span_labeler":
         labels = {"start_logits": classes, "end_logits": classes + 3}
         return labels, dict.fromkeys(labels, from_logits)

@@ -20,6 +20,8 @@ ROWS = 4
 CLASSES = np.arange(ROWS) % 2
 # A token of the passage in every row.
 POSITIONS = np.full(ROWS, 3)
+# Of 11 tokens each, the last one without a label.
+TOKEN_CLASSES = np.append(np.arange(ROWS * 11 - 1) % 3, -1).reshape(ROWS, 11)
 CROSSENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 WEIGHTED = keras.losses.SparseCategoricalCrossentropy(
     from_logits=True, reduction="mean_with_sample_weight"
@@ -43,6 +45,12 @@ RECIPES = {
         losses.RegressionLoss(),
     ),
     "multiple_choice": ({"loss": CROSSENTROPY}, CLASSES, None, losses.ClassificationLoss()),
+    "token_classifier": (
+        {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)},
+        TOKEN_CLASSES,
+        None,
+        losses.TokenClassificationLoss(),
+    ),
     "span_labeler": (
         {
             "loss": {"start_logits": CROSSENTROPY, "end_logits": CROSSENTROPY},
@@ -123,7 +131,8 @@ def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
     model, inputs = make(name), inputs_of(name)
     outputs = run(model, inputs)
     model.compile(AdamWeightDecay(1e-3), **arguments, jit_compile=False)
-    expected = float(losses.batch_loss(loss, {**inputs, **FEATURES}, outputs))
+    features = FEATURES if isinstance(labels, dict) else {**FEATURES, "label_ids": labels}
+    expected = float(losses.batch_loss(loss, {**inputs, **features}, outputs))
     evaluated = model.evaluate(inputs, labels, sample_weight=weights, verbose=0, return_dict=True)
     assert evaluated["loss"] == pytest.approx(expected, rel=1e-4)
     assert_same_outputs(model.predict(inputs, verbose=0), outputs)
