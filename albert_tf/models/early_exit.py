@@ -187,7 +187,9 @@ class AlbertEarlyExitClassifier(AlbertClassifier):
         )
         # No condition skips the layers after the last exit. Without rows they take next to no time, and
         # TensorFlow 2.21 optimized a chain of `tf.cond` with known shapes into a graph without results.
-        blocks = once_in_graph([functools.partial(_apply, block) for block in self.encoder.blocks])
+        blocks = once_in_graph(
+            [functools.partial(_apply, block) for block in self.encoder.blocks], inline=False
+        )
         order, count = self.encoder.block_order, self.config.inner_group_num
         for layer in range(self.config.num_hidden_layers):
             of_layer = [blocks[index] for index in order[layer * count :][:count]]
