@@ -49,7 +49,7 @@ def test_text_model_gives_the_models_numbers(exported, model, tokenizer, run):
 def test_text_model_computes_no_padding(exported, model, tokenizer):
     loaded = tf.saved_model.load(exported["text"])
     embedding = model.encoder.embedding.word_embeddings
-    (table,) = (weight for weight in loaded.ids_model.weights if weight.shape == embedding.shape)
+    (table,) = (weight for weight in loaded.weights if weight.shape == embedding.shape)
     # Outputs at padding positions become a part of every answer.
     table.assign(np.where(np.arange(VOCAB_SIZE)[:, None] == tokenizer.pad_id, np.nan, embedding))
     texts = {name: tf.constant(column) for name, column in text_inputs().items()}

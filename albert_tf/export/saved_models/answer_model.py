@@ -49,7 +49,9 @@ class AnswerTextModel(tf.Module):
                 f"{tokenizer.vocabulary_file}: a model with a WordPiece vocabulary cannot be exported to "
                 "answer questions, as its tokens have no offsets in a graph"
             )
-        self.ids_model = ids_model
+        self.weights, self.assets = ids_model.weights, ids_model.assets
+        # A function, so that the module does not track the graphs of `ids_model`.
+        self._predict = ids_model.predict_unchecked
         self.graph_tokenizer = GraphAlbertTokenizer(tokenizer)
         self._config = config
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
@@ -76,7 +78,7 @@ class AnswerTextModel(tf.Module):
         windows = cut_windows(question_ids, passage, config=config, **self._special_ids)
         best = find_best_spans(
             windows,
-            self.ids_model.predict_without_padding(**windows.inputs),
+            self._predict(windows.inputs),
             passage.ids.row_lengths(),
             config,
         )

@@ -50,13 +50,20 @@ class EarlyExitIdsModel(tf.Module):
             exits = model.exit_early({**inputs, "token_positions": positions})
             return {**outputs(exits["logits"]), "exit_layer": exits["exit_layer"]}
 
+        def predict_unchecked(inputs, early_exit_patience=None):
+            """Is `predict`, or `predict_with_patience`, for ids that the same graph makes, by name."""
+            if early_exit_patience is None:
+                rows = tf.shape(inputs["input_ids"])[:1]
+                early_exit_patience = tf.fill(rows, model.early_exit_patience)
+            patience = _check_patience(inputs["input_ids"], early_exit_patience, layers)
+            with reading(model, self.weights):
+                return map_slices(compute_tokens, {**inputs, PATIENCE.name: patience})
+
         def predict_with_patience(input_ids, input_mask, segment_ids, early_exit_patience):
             """Maps int32 (B, S) each, and the patience of each row, int32 (B,), to predictions."""
             ids = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             ids = dict(zip(INPUTS, check_ids(ids, model.config), strict=True))
-            patience = _check_patience(ids["input_ids"], early_exit_patience, layers)
-            with reading(model, self.weights):
-                return map_slices(compute_tokens, {**ids, PATIENCE.name: patience})
+            return predict_unchecked(ids, early_exit_patience)
 
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each to predictions, with the model's patience."""
@@ -69,6 +76,7 @@ class EarlyExitIdsModel(tf.Module):
             )
 
         specs = {name: tf.TensorSpec((None, None), tf.int32, name) for name in INPUTS}
+        self.predict_unchecked = predict_unchecked
         self.predict_with_patience = trace(
             predict_with_patience, **specs, early_exit_patience=PATIENCE
         )

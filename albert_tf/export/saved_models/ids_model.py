@@ -90,15 +90,20 @@ class IdsModel(tf.Module):
             named = dict(zip(INPUTS, inputs, strict=True))
             return dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
 
-        def compute_tokens(inputs):
-            positions = token_positions(inputs["input_mask"])
-            return model({**inputs, "token_positions": positions}, training=False)
-
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, or (B, C, S) with choices, to predictions."""
             inputs = check(input_ids, input_mask, segment_ids)
             with reading(model, self.weights):
                 return outputs(model(inputs, training=False))
+
+        def compute_tokens(inputs):
+            positions = token_positions(inputs["input_mask"])
+            return model({**inputs, "token_positions": positions}, training=False)
+
+        def predict_unchecked(inputs):
+            """Is `predict_without_padding` for inputs that the same graph makes, by name."""
+            with reading(model, self.weights):
+                return outputs(map_slices(compute_tokens, inputs))
 
         def predict_without_padding(input_ids, input_mask, segment_ids):
             """Like `predict`, but layers compute tokens only; outputs at padding positions are undefined.
@@ -106,10 +111,9 @@ class IdsModel(tf.Module):
             XLA and other runtimes need shapes that do not depend on the mask, and some callers want the
             original's outputs at all positions; these use `predict`.
             """
-            inputs = check(input_ids, input_mask, segment_ids)
-            with reading(model, self.weights):
-                return outputs(map_slices(compute_tokens, inputs))
+            return predict_unchecked(check(input_ids, input_mask, segment_ids))
 
+        self.predict_unchecked = predict_unchecked
         shape = (None, None) if num_choices is None else (None, num_choices, None)
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.predict = self.signature = trace(predict, **specs)

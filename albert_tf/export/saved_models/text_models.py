@@ -34,11 +34,12 @@ class TextModel(tf.Module):
         pairs: bool,
     ):
         super().__init__()
-        self.ids_model = ids_model
+        self.weights, self.assets = ids_model.weights, ids_model.assets
         preprocessor = Preprocessor(tokenizer, max_seq_length)
         self.graph_tokenizer = preprocessor.graph_tokenizer
-        # A function, so that the module does not track the layer.
+        # Functions, so that the module tracks neither the layer nor the graphs of `ids_model`.
         self._preprocess = preprocessor.call
+        self._predict = ids_model.predict_unchecked
         names = ("text_a", "text_b") if pairs else ("text_a",)
         specs = {name: tf.TensorSpec((None,), tf.string, name) for name in names}
         self.signature = trace(self.predict, **specs)
@@ -49,13 +50,11 @@ class TextModel(tf.Module):
 
     def predict(self, text_a, text_b=None):
         """Maps strings (B,) to the outputs of `IdsModel.predict_without_padding`."""
-        return self.ids_model.predict_without_padding(**self._pack(text_a, text_b))
+        return self._predict(self._pack(text_a, text_b))
 
     def predict_with_patience(self, early_exit_patience, text_a, text_b=None):
         """Maps a patience, int32 (B,), and strings (B,) to those of an `EarlyExitIdsModel`."""
-        return self.ids_model.predict_with_patience(
-            **self._pack(text_a, text_b), early_exit_patience=early_exit_patience
-        )
+        return self._predict(self._pack(text_a, text_b), early_exit_patience)
 
     def _pack(self, text_a, text_b):
         texts = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
@@ -82,7 +81,9 @@ class ChoiceTextModel(tf.Module):
         max_qa_length: int,
     ):
         super().__init__()
-        self.ids_model = ids_model
+        self.weights, self.assets = ids_model.weights, ids_model.assets
+        # A function, so that the module does not track the graphs of `ids_model`.
+        self._predict = ids_model.predict_unchecked
         self.graph_tokenizer = make_graph_tokenizer(tokenizer)
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         self._max_seq_length = max_seq_length
@@ -108,11 +109,8 @@ class ChoiceTextModel(tf.Module):
             max_qa_length=self._max_qa_length,
             **self._special_ids,
         )
-        return self.ids_model.predict_without_padding(
-            **{
-                name: tf.reshape(ids, [-1, choices, tf.shape(ids)[1]])
-                for name, ids in packed.items()
-            }
+        return self._predict(
+            {name: tf.reshape(ids, [-1, choices, tf.shape(ids)[1]]) for name, ids in packed.items()}
         )
 
 
