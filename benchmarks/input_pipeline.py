@@ -16,10 +16,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf import command_line
-from albert_tf.data.pretraining.batches import RecordOrder, pretraining_batches
+from albert_tf.data.pretraining.batches import pretraining_batches
 from albert_tf.data.pretraining.graph_masking import DynamicMasker
 from albert_tf.data.pretraining.masking import MaskingConfig
-from albert_tf.data.record_files import RecordFiles
+from albert_tf.data.pretraining.record_index import index_records
+from albert_tf.data.pretraining.record_order import IndexedOrder
 from albert_tf.data.record_spec import pretraining_record, unmasked_record
 from albert_tf.options import option
 from albert_tf.tasks import pretraining_data
@@ -81,7 +82,7 @@ def _read_batches(options: InputPipelineOptions, folder: str, masking: str) -> t
         "dynamic": (unmasked_record(length), DynamicMasker(tokenizer, MaskingConfig(predictions))),
     }[masking]
     path = os.path.join(folder, masking)
-    order = RecordOrder(RecordFiles([path]), options.batch_size, _SHUFFLE_BUFFER, _SEED)
+    order = IndexedOrder(index_records([path]), options.batch_size, _SHUFFLE_BUFFER, _SEED)
     return pretraining_batches(order, spec.parse, mask=mask)
 
 

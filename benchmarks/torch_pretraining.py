@@ -18,10 +18,11 @@ import transformers
 
 from albert_tf import command_line
 from albert_tf.data.pretraining.batches import (
-    RecordOrder,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
+from albert_tf.data.pretraining.record_index import index_records
+from albert_tf.data.pretraining.record_order import IndexedOrder
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.options import option
@@ -59,8 +60,8 @@ class TorchPretrainingOptions:
 
     def train_batches(self) -> Iterator[Batch]:
         """Yields the batches to train on."""
-        files = RecordFiles([self.input_file])
-        order = RecordOrder(files, self.train_batch_size, self.shuffle_buffer, self.random_seed)
+        index = index_records([self.input_file])
+        order = IndexedOrder(index, self.train_batch_size, self.shuffle_buffer, self.random_seed)
         batches = pretraining_batches(order, self._record.parse).take(self.num_train_steps)
         return batches.as_numpy_iterator()
 

@@ -8,7 +8,9 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
@@ -16,11 +18,18 @@ from albert_tf import files, gfile
 from albert_tf.data.record_spec import RecordSpec
 from albert_tf.data.record_writing import TFRECORD_TYPES, Compression
 from albert_tf.errors import InputError
+from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 
+# Number of consecutive records in a page.
+PAGE = 64
+
+_MEGABYTE = 1e6
 _GZIP_MAGIC = b"\x1f\x8b"
 _DAMAGED = "damaged or cut short; this record and all after it"
-# Number of records that are checked together.
+# Number of records that are checked together, a multiple of a page.
 _GROUP = 256
+# Lengths and checksums of the TFRecord format, per record.
+_FRAME_BYTES = 16
 
 
 def list_records(paths: Sequence[str]) -> tf.data.Dataset:
@@ -31,11 +40,16 @@ def list_records(paths: Sequence[str]) -> tf.data.Dataset:
     Raises:
         InputError: a file cannot be read.
     """
-    types = [TFRECORD_TYPES[_find_compression(path)] for path in paths]
+    types = [TFRECORD_TYPES[find_compression(path)] for path in paths]
     return tf.data.Dataset.from_tensor_slices((list(paths), types))
 
 
-def _find_compression(path: str) -> Compression:
+def find_compression(path: str) -> Compression:
+    """Returns the compression of a file, by its first bytes.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
         return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
 
@@ -118,11 +132,16 @@ def _read_records(path: str) -> Iterator[tuple[int, bytes]]:
         for number, record in enumerate(records.as_numpy_iterator(), 1):
             yield number, record
     except tf.errors.DataLossError as error:
-        raise InputError(
-            f"{path}, record {number + 1}: damaged or cut short; expected a complete TFRecord file"
-        ) from error
+        raise damaged_at(path, number + 1) from error
     except tf.errors.OpError as error:
         raise InputError(f"{path}: cannot be read: {error.message}") from error
+
+
+def damaged_at(path: str, number: int) -> InputError:
+    """Returns the error that a file is damaged from a record on."""
+    return InputError(
+        f"{path}, record {number}: damaged or cut short; expected a complete TFRecord file"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +174,19 @@ class BadRecords:
             yield f"record {self.count + 1}: {_DAMAGED}"
 
 
+class ScannedFile(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        bad: its unusable part, which is true unless it is empty.
+        page_offsets: where its pages of 64 consecutive records begin in bytes, and where the last one
+            ends, int64 (pages + 1,). They have no meaning in a compressed file.
+    """
+
+    bad: BadRecords
+    page_offsets: np.ndarray
+
+
 @dataclasses.dataclass(frozen=True)
 class RecordFiles:
     """TFRecord files, and which of their records are left out.
@@ -166,6 +198,12 @@ class RecordFiles:
 
     paths: Sequence[str]
     bad: Mapping[str, BadRecords] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def without_bad(cls, paths: Sequence[str], scanned: Iterable[ScannedFile]) -> Self:
+        """Returns scanned files without their bad records."""
+        pairs = zip(paths, scanned, strict=True)
+        return cls(paths, {path: file.bad for path, file in pairs if file.bad})
 
     def as_dataset(self) -> tf.data.Dataset:
         """Returns a dataset of the files. Its elements are the arguments of `read` and `name`."""
@@ -206,39 +244,62 @@ def _numbered(
     return numbered.filter(lambda number, _: tf.reduce_all(left_out != number))
 
 
-def find_bad_records(path: str, spec: RecordSpec) -> BadRecords:
-    """Reads a file to its end and returns its unusable part, which is true unless it is empty.
+def scan_files(
+    paths: Sequence[str], spec: RecordSpec | None, description: str
+) -> list[ScannedFile]:
+    """Reads files to their ends.
 
     Args:
-        path: TFRecord file.
-        spec: specification of its records.
+        paths: TFRecord files.
+        spec: specification of their records; None to look for damage only.
+        description: name of the work in progress lines.
+
+    Raises:
+        InputError: a file cannot be read.
     """
+    are_compressed = any(find_compression(path) != "none" for path in paths)
+    total = None if are_compressed else sum(gfile.stat(path).length for path in paths) / _MEGABYTE
+    with Progress(description, "MB", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
+        return [_scan(path, spec, progress) for path in paths]
+
+
+def _scan(path: str, spec: RecordSpec | None, progress: Progress) -> ScannedFile:
     count, faults, is_damaged = 0, {}, False
+    ends = [np.zeros(1, np.int64)]
     try:
-        for group in _groups(list_records([path]).flat_map(tf.data.TFRecordDataset)):
-            if not _can_parse(spec, group):
+        for group in _groups(path):
+            if spec is not None and not _can_parse(spec, group):
                 for number, record in enumerate(group, count + 1):
                     if fault := spec.find_fault(record):
                         faults[number] = fault
             count += len(group)
+            lengths = [_FRAME_BYTES + len(record) for record in group]
+            ends.append(ends[-1][-1] + np.cumsum(lengths))
+            progress.update(sum(lengths) / _MEGABYTE)
     except tf.errors.DataLossError:
         is_damaged = True
-    return BadRecords(count, faults, is_damaged)
+    starts = np.concatenate(ends)
+    pages = np.append(starts[:-1:PAGE], starts[-1])
+    return ScannedFile(BadRecords(count, faults, is_damaged), pages)
 
 
-def _groups(records: Iterable[tf.Tensor]) -> Iterator[list[bytes]]:
+def _groups(path: str) -> Iterator[list[bytes]]:
     """Yields lists of records, up to the damage if the file is damaged."""
-    group: list[bytes] = []
+    records = list_records([path]).flat_map(tf.data.TFRecordDataset)
+    count = 0
     try:
-        for record in records:
-            group.append(record.numpy())
-            if len(group) == _GROUP:
-                yield group
-                group = []
+        for batch in records.batch(_GROUP).as_numpy_iterator():
+            yield batch.tolist()
+            count += len(batch)
     except tf.errors.DataLossError:
-        yield group
+        # The batch with the damage is lost, also the records before it.
+        last: list[bytes] = []
+        with contextlib.suppress(tf.errors.DataLossError):
+            for record in records.skip(count).as_numpy_iterator():
+                last.append(record)
+        if last:
+            yield last
         raise
-    yield group
 
 
 def _can_parse(spec: RecordSpec, group: list[bytes]) -> bool:

@@ -1,11 +1,11 @@
-"""The records of a pre-training run: which files, with or without masks, without bad records."""
+"""The records of a pre-training run: which files, in which order, with or without masks."""
 
 import contextlib
 import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import tensorflow as tf
 
@@ -14,24 +14,31 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import Mask
 from albert_tf.data.pretraining.graph_masking import DynamicMasker, find_vocabulary_fault
 from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.record_index import RecordIndex, index_records, load_index
+from albert_tf.data.pretraining.record_order import IndexedOrder, RecordOrder, StreamedOrder
 from albert_tf.data.pretraining.statistics import stats_file_of
 from albert_tf.data.record_files import (
-    BadRecords,
     RecordFiles,
+    ScannedFile,
     check_records,
     explain_bad_records,
-    find_bad_records,
+    find_compression,
     is_unmasked,
+    scan_files,
 )
 from albert_tf.data.record_spec import RecordSpec, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
-from albert_tf.progress import Progress
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _BAD_RECORDS_FILE = "bad_records.txt"
+_INDEX_FILE = "record_index.npz"
+
+# A key next to the run options. Runs without it began when all orders were streamed.
+_ORDER = "record_order"
+OrderName = Literal["indexed", "streamed"]
 
 # Number of bad records that have a line of their own on the screen.
 _MAX_SHOWN = 20
@@ -54,7 +61,7 @@ class RecordOptions(TrainingOptions, MaskingConfig):
     vocab_file: str | None = option("WordPiece vocabulary, for unmasked records.", None)
     on_bad_record: Literal["error", "skip"] = option(
         "What to do with records that are damaged or do not match the flags. error: stop at the first. "
-        "skip: read all records before the start and leave out the bad ones.",
+        "skip: read all records once before the start and leave out the bad ones.",
         "error",
     )
     shuffle_buffer: int = option("Size of the shuffle buffer in records.", 10000, least=1)
@@ -68,20 +75,53 @@ class Records(NamedTuple):
         spec: specification of the records.
         mask: masks a batch; None if the records have masks.
         vocabulary_sha256: SHA-256 of the records' vocabulary; None if no stats file has it.
+        index: index of the records; None if they are streamed.
     """
 
     files: RecordFiles
     spec: RecordSpec
     mask: Mask | None
     vocabulary_sha256: str | None
+    index: RecordIndex | None
+
+    @property
+    def noted(self) -> dict[str, OrderName]:
+        """What a run has to write next to its options, to be resumed with the same batches."""
+        return {_ORDER: "streamed" if self.index is None else "indexed"}
+
+    def save_index(self, options: RecordOptions) -> None:
+        """Writes the index, if there is one, to the output folder for a resumed run."""
+        if self.index is not None:
+            self.index.save(os.path.join(options.output_dir, _INDEX_FILE))
+
+    def order(self, options: RecordOptions) -> RecordOrder:
+        """Returns the order of the records in the training."""
+        settings = options.train_batch_size, options.shuffle_buffer, options.random_seed
+        if self.index is None:
+            return StreamedOrder(self.files, *settings)
+        return IndexedOrder(self.index, *settings)
 
 
-def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
+def find_order(started_with: Mapping[str, Any] | None) -> OrderName | None:
+    """Returns the order of a run's records, given the options that it began with, if it has begun."""
+    return None if started_with is None else started_with.get(_ORDER, "streamed")
+
+
+def open_records(
+    options: RecordOptions, config: AlbertConfig, flag: str, order: OrderName | None
+) -> Records:
     """Finds and checks the files of a flag, and detects whether their records have masks.
+
+    Args:
+        options: options of the run.
+        config: config of the model.
+        flag: `input_file` or `eval_input_file`.
+        order: whether to index the records. None to index them unless a file is compressed.
 
     Raises:
         InputError: no file matches, there are records with and without masks or of another vocabulary, or
-            a record does not match the options; with `--on_bad_record=skip`, if no record matches.
+            a record does not match the options; with `--on_bad_record=skip`, if no record matches. With
+            an index, also if a record is damaged.
     """
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
@@ -92,21 +132,23 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
         check_vocab_size(tokenizer, config, options.albert_config_file)
     with name_place(f"--{flag}"):
         sha256 = _read_stats(paths, tokenizer, options, config)
+    order = order or _default_order(paths, flag)
     if not _are_unmasked(paths, flag, skips=options.on_bad_record == "skip"):
         masked = pretraining_record(
             options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
         )
-        return Records(_check(paths, masked, options, flag), masked, None, sha256)
+        record_files, index = _check(paths, masked, options, flag, order)
+        return Records(record_files, masked, None, sha256, index)
     if tokenizer is None:
         raise InputError(
             f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
             "--vocab_file, their vocabulary"
         )
     unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
-    record_files = _check(paths, unmasked, options, flag)
+    record_files, index = _check(paths, unmasked, options, flag, order)
     _check_vocabulary(record_files, unmasked, options)
     masker = DynamicMasker(tokenizer, select(options, MaskingConfig))
-    return Records(record_files, unmasked, masker, sha256)
+    return Records(record_files, unmasked, masker, sha256, index)
 
 
 def check_same_vocabulary(train: Records, evaluation: Records) -> None:
@@ -172,27 +214,50 @@ def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
     return True in kinds
 
 
-def _check(
-    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
-) -> RecordFiles:
-    """Checks the first record of each file, or all of them to leave out the bad ones."""
-    if paths and options.on_bad_record == "skip":
-        return RecordFiles(paths, _find_bad(paths, spec, flag))
+def _default_order(paths: Sequence[str], flag: str) -> OrderName:
     for path in paths:
-        check_records(path, spec)
-    return RecordFiles(paths)
+        if find_compression(path) != "none":
+            print(
+                f"--{flag}: {path} is compressed, so a resumed run will read the records of all earlier "
+                "batches again"
+            )
+            return "streamed"
+    return "indexed"
 
 
-def _find_bad(paths: Sequence[str], spec: RecordSpec, flag: str) -> Mapping[str, BadRecords]:
-    """Reads all records, and returns and reports the bad ones."""
-    found = {}
-    with Progress(f"looking for bad records in --{flag}", "files", len(paths)) as progress:
+def _check(
+    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str, order: OrderName
+) -> tuple[RecordFiles, RecordIndex | None]:
+    """Checks the first record of each file, or all of them to leave out the bad ones."""
+    skips = options.on_bad_record == "skip"
+    if not skips:
         for path in paths:
-            found[path] = find_bad_records(path, spec)
-            progress.update()
-    bad = {path: of_file for path, of_file in found.items() if of_file}
+            check_records(path, spec)
+    if not paths or (order == "streamed" and not skips):
+        return RecordFiles(paths), None
+    index = (
+        _open_index(paths, spec if skips else None, options, flag) if order == "indexed" else None
+    )
+    description = f"looking for bad records in --{flag}"
+    scanned = index.scanned if index else scan_files(paths, spec, description)
+    record_files = RecordFiles.without_bad(paths, scanned)
+    if skips:
+        _report_bad(record_files, scanned, flag)
+    return record_files, index
+
+
+def _open_index(
+    paths: Sequence[str], spec: RecordSpec | None, options: RecordOptions, flag: str
+) -> RecordIndex:
+    """Returns the index in the run's folder, or a new one."""
+    index = load_index(os.path.join(options.output_dir, _INDEX_FILE), paths, spec)
+    return index or index_records(paths, spec, f"indexing --{flag}")
+
+
+def _report_bad(record_files: RecordFiles, scanned: Sequence[ScannedFile], flag: str) -> None:
+    bad = record_files.bad
     lines = [f"{path}, {fault}" for path, of_file in bad.items() for fault in of_file.describe()]
-    good_count = sum(of_file.good_count for of_file in found.values())
+    good_count = sum(file.bad.good_count for file in scanned)
     if not good_count:
         raise InputError(
             f"--{flag}: no record can be used: {lines[0] if lines else 'the files are empty'}"
@@ -205,7 +270,6 @@ def _find_bad(paths: Sequence[str], spec: RecordSpec, flag: str) -> Mapping[str,
         f"--{flag}: leaving out {bad_count} bad records and the rest of {damaged_count} damaged files; "
         f"using {good_count} records"
     )
-    return bad
 
 
 def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> None:

@@ -10,11 +10,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_checkpoint
-from albert_tf.data.pretraining.batches import (
-    RecordOrder,
-    pretraining_batches,
-    pretraining_evaluation_batches,
-)
+from albert_tf.data.pretraining.batches import pretraining_batches, pretraining_evaluation_batches
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
@@ -36,6 +32,7 @@ from albert_tf.tasks.pretraining_records import (
     Records,
     check_same_vocabulary,
     explain_mistakes,
+    find_order,
     open_records,
     write_bad_records,
 )
@@ -138,12 +135,12 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
     config = load_config(options)
-    train_records = open_records(options, config, "input_file")
-    eval_records = open_records(options, config, "eval_input_file")
+    started_with = check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
+    train_records = open_records(options, config, "input_file", find_order(started_with))
+    eval_records = open_records(options, config, "eval_input_file", "streamed")
     check_same_vocabulary(train_records, eval_records)
     if train_records.mask:
         options.warn_of_few_predictions(options.max_seq_length)
-    check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     evaluator = _make_evaluator(options, config)
     if evaluator.is_chief:
         write_bad_records(options, [train_records, eval_records])
@@ -223,9 +220,7 @@ def _train(
     records: Records,
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
-    order = RecordOrder(
-        records.files, options.train_batch_size, options.shuffle_buffer, options.random_seed
-    )
+    order = records.order(options)
 
     def batches_from(number: int) -> tf.data.Dataset:
         return pretraining_batches(order, records.spec.parse, number, records.mask)
@@ -233,7 +228,11 @@ def _train(
     plan = TrainingPlan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
-    with start_or_resume(options, config, trainer, starting_part=trainer.model):
+    with start_or_resume(
+        options, config, trainer, starting_part=trainer.model, noted=records.noted
+    ):
+        if trainer.is_chief:
+            records.save_index(options)
         train(trainer, plan, batches_from, evaluate, order.names)
     if not trainer.is_chief:
         return

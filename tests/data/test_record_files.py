@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.record_files import BadRecords, RecordFiles, find_bad_records
+from albert_tf.data.record_files import BadRecords, RecordFiles, scan_files
 from albert_tf.data.record_spec import Feature, RecordSpec
 from albert_tf.data.record_writing import write_records
 from albert_tf.errors import InputError
@@ -32,12 +32,16 @@ FAULTS = {
 }
 
 
+def find_bad(path):
+    return scan_files([path], SPEC, "looking for bad records")[0].bad
+
+
 def read(files):
     return list(files.as_dataset().flat_map(files.read).as_numpy_iterator())
 
 
 def test_bad_records_are_found_and_left_out(path):
-    bad = find_bad_records(path, SPEC)
+    bad = find_bad(path)
     assert bad == BadRecords(600, FAULTS, is_damaged=False)
     assert bad
     assert bad.good_count == 597
@@ -60,7 +64,7 @@ def test_nothing_after_the_damage_is_read(path, damage):
         else:
             file.seek(start + (0 if damage == "length" else 14))
             file.write(b"\x7f")
-    bad = find_bad_records(path, SPEC)
+    bad = find_bad(path)
     assert bad == BadRecords(450, FAULTS, is_damaged=True)
     assert list(bad.describe())[-1].startswith("record 451: damaged or cut short; this record and")
     assert len(read(RecordFiles([path], {path: bad}))) == 447
@@ -71,21 +75,21 @@ def test_nothing_after_the_damage_is_read(path, damage):
 def test_good_files_have_no_bad_records(tmp_path):
     path = str(tmp_path / "good")
     write_records(path, [serialize(n % 10, 1, 2) for n in range(512)])
-    found = find_bad_records(path, SPEC)
+    found = find_bad(path)
     assert not found
     assert found.good_count == 512
     write_records(path, [])
-    assert not find_bad_records(path, SPEC)
+    assert not find_bad(path)
 
 
 def test_file_that_cannot_be_read_is_a_mistake_and_no_damage(tmp_path):
     with pytest.raises(InputError, match="gone: cannot be read: No such file"):
-        find_bad_records(str(tmp_path / "gone"), SPEC)
+        find_bad(str(tmp_path / "gone"))
 
 
 def test_file_without_any_good_record(tmp_path):
     path = tmp_path / "bad"
     path.write_bytes(b"no records, but text")
-    bad = find_bad_records(str(path), SPEC)
+    bad = find_bad(str(path))
     assert bad == BadRecords(0, {}, is_damaged=True)
     assert read(RecordFiles([str(path)], {str(path): bad})) == []

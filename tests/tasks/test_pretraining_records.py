@@ -8,9 +8,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.pretraining.batches import pretraining_evaluation_batches
+from albert_tf.data.pretraining.record_order import StreamedOrder
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.data.record_writing import write_records
 from albert_tf.errors import InputError
+from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import check_same_vocabulary, open_records
 from tests.tasks.language import (
@@ -26,7 +28,7 @@ from tests.tasks.language import (
 
 def open_both(options):
     config = load_config(options)
-    return [open_records(options, config, flag) for flag in ("input_file", "eval_input_file")]
+    return [open_records(options, config, flag, None) for flag in ("input_file", "eval_input_file")]
 
 
 def test_records_of_another_length_are_refused(language_data, tmp_path):
@@ -179,6 +181,40 @@ def test_bad_first_records_do_not_hide_that_there_are_no_masks(language_data, tm
         str(path): [1],
         str(text): [1, 2, 3],
     }
+
+
+@pytest.mark.parametrize("on_bad_record", ["error", "skip"])
+def test_records_are_indexed_once(language_data, tmp_path, monkeypatch, capsys, on_bad_record):
+    path = tmp_path / "train.tfrecord"
+    write_language(path, 100, seed=1)
+    changes = {"input_file": (str(path),), "on_bad_record": on_bad_record}
+    options = make_options(language_data, tmp_path, **changes)
+    config = load_config(options)
+    made = open_records(options, config, "input_file", None)
+    made.save_index(options)
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining_records, "index_records", None)
+        loaded = open_records(options, config, "input_file", None)
+    names = [records.order(options).names([3]) for records in (made, loaded)]
+    assert names[0] == names[1]
+    capsys.readouterr()
+    write_language(path, 99, seed=1)
+    assert open_records(options, config, "input_file", None).index.good_counts.sum() == 99
+    assert f"{path} has changed; making it again" in capsys.readouterr().err
+
+
+def test_compressed_records_are_streamed(language_data, tmp_path, capsys):
+    path = str(tmp_path / "train.tfrecord")
+    records = tf.data.TFRecordDataset(str(language_data / "train.tfrecord"))
+    write_records(path, records.as_numpy_iterator(), "gzip")
+    options = make_options(language_data, tmp_path, input_file=(path,))
+    config = load_config(options)
+    assert isinstance(
+        open_records(options, config, "input_file", None).order(options), StreamedOrder
+    )
+    assert f"--input_file: {path} is compressed, so a resumed run" in capsys.readouterr().out
+    with pytest.raises(InputError, match="compressed; expected uncompressed records"):
+        open_records(options, config, "input_file", "indexed")
 
 
 def test_skip_leaves_good_records_alone(language_data, tmp_path):

@@ -1,70 +1,16 @@
-"""Batches of records for pre-training, in an order that a seed decides.
+"""Batches of records for pre-training and its evaluation, parsed and masked."""
 
-Batch number n is a function of the files, the seed and n. The same code orders the records and their
-names, so the records of a bad batch can be named afterwards without carrying names in each batch.
-"""
-
-import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from albert_tf.data.pipeline import ordered
+from albert_tf.data.pretraining.record_order import RecordOrder
 from albert_tf.data.record_files import RecordFiles
-
-# Number of files that are read in parallel. A constant, because it decides the order of the records.
-_OPEN_FILES = 16
 
 Parse = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 # Masks a parsed batch, given a seed, integers (2,).
 Mask = Callable[[dict[str, tf.Tensor], tf.Tensor], dict[str, tf.Tensor]]
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordOrder:
-    """Shuffled records in full batches, without end.
-
-    Attributes:
-        files: files to read.
-        batch_size: global batch size, B.
-        shuffle_buffer: size of the shuffle buffer in records.
-        seed: random seed of the order.
-    """
-
-    files: RecordFiles
-    batch_size: int
-    shuffle_buffer: int
-    seed: int
-
-    def batches(self) -> tf.data.Dataset:
-        """Returns the serialized records, string (B,)."""
-        return self._shuffled(self.files.read)
-
-    def names(self, numbers: Collection[int]) -> dict[int, dict[str, list[int]]]:
-        """Returns the records of some batches: for each batch and file, record numbers from 1.
-
-        Reads all records up to the last of these batches.
-        """
-        first, last = min(numbers), max(numbers)
-        named = self._shuffled(self.files.name).enumerate().skip(first).take(last - first + 1)
-        found = {}
-        for number, (paths, records) in named.as_numpy_iterator():
-            if number in numbers:
-                by_file: dict[str, list[int]] = {}
-                for path, record in sorted(zip(paths.tolist(), records.tolist(), strict=True)):
-                    by_file.setdefault(path.decode(), []).append(record)
-                found[int(number)] = by_file
-        return found
-
-    def _shuffled(self, read: Callable[..., tf.data.Dataset]) -> tf.data.Dataset:
-        return (
-            self.files.as_dataset()
-            .shuffle(len(self.files.paths), self.seed)
-            .interleave(read, cycle_length=_OPEN_FILES, num_parallel_calls=tf.data.AUTOTUNE)
-            .shuffle(self.shuffle_buffer, self.seed)
-            .repeat()
-            .batch(self.batch_size, drop_remainder=True)
-        )
 
 
 def pretraining_batches(
@@ -78,10 +24,10 @@ def pretraining_batches(
     Args:
         order: order of the records; its seed decides the masks too.
         parse: `RecordSpec.parse`, which turns serialized records (B,) into features (B, ...).
-        start_step: number of the first batch to return, from 0. Earlier ones are read but not parsed.
+        start_step: number of the first batch to return, from 0.
         mask: `DynamicMasker`, which masks a batch; None for records with static masks.
     """
-    return _prepared(order.batches(), parse, mask, order.seed, start_step)
+    return _prepared(order.batches(start_step), parse, mask, order.seed, start_step)
 
 
 def pretraining_evaluation_batches(
@@ -125,7 +71,7 @@ def _prepared(
             return batch
         return {name: _pad(rows, fixed_size) for name, rows in batch.items()}
 
-    numbered = records.enumerate().skip(start_step)
+    numbered = records.enumerate(start_step)
     return ordered(numbered.map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
 
 

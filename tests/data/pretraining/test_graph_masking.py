@@ -11,7 +11,6 @@ import scipy.stats
 import tensorflow as tf
 
 from albert_tf.data.pretraining.batches import (
-    RecordOrder,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
@@ -25,6 +24,7 @@ from albert_tf.data.pretraining.graph_masking import (
 from albert_tf.data.pretraining.instances import InstanceMaker, PretrainingDataConfig
 from albert_tf.data.pretraining.masking import Masker, MaskingConfig, find_boundaries
 from albert_tf.data.pretraining.masking import choose_ngrams as choose_ngrams_in_python
+from albert_tf.data.pretraining.record_order import StreamedOrder
 from albert_tf.data.pretraining.segments import SegmentConfig, make_document
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_spec import unmasked_record
@@ -384,7 +384,7 @@ def record_file(tmp_path_factory):
 
 def training(path, count, start_step=0):
     dataset = pretraining_batches(
-        RecordOrder(RecordFiles([path]), batch_size=5, shuffle_buffer=3, seed=7),
+        StreamedOrder(RecordFiles([path]), batch_size=5, shuffle_buffer=3, seed=7),
         unmasked_record(S).parse,
         start_step=start_step,
         mask=DynamicMasker(VOCABULARY, CONFIGS[0]),
