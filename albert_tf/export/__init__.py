@@ -7,6 +7,7 @@ from albert_tf.export.exporting import (
     export_multiple_choice,
     export_question_answering,
     export_regressor,
+    export_token_classifier,
 )
 from albert_tf.export.saved_models.reusable import export_reusable
 
@@ -18,4 +19,5 @@ __all__ = [
     "export_question_answering",
     "export_regressor",
     "export_reusable",
+    "export_token_classifier",
 ]

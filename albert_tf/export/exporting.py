@@ -14,10 +14,12 @@ import functools
 from collections.abc import Callable, Sequence
 
 from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export.exportable import Exportable, ExportDetails
 from albert_tf.export.runtimes import openvino_text
 from albert_tf.export.saved_models.answer_model import AnswerTextModel
 from albert_tf.export.saved_models.ids_model import class_outputs, score_outputs, span_outputs
+from albert_tf.export.saved_models.tag_model import TagTextModel
 from albert_tf.export.saved_models.text_models import ChoiceTextModel, TextModel
 from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
@@ -25,6 +27,7 @@ from albert_tf.models import (
     AlbertConditionalSpanLabeler,
     AlbertMultipleChoice,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from albert_tf.tokenization import Tokenizer
 
@@ -153,6 +156,41 @@ def export_multiple_choice(
         len(labels),
         add_tokenizer,
     )
+    return exported.write(tokenizer, export_dir, details)
+
+
+def export_token_classifier(
+    model: AlbertTokenClassifier,
+    tags: Sequence[str],
+    tokenizer: Tokenizer,
+    export_dir: str,
+    config: TextWindowConfig,
+    details: ExportDetails = SAVED_MODELS,
+) -> dict[str, str]:
+    """Writes the next version of a model that finds labelled spans in texts.
+
+    SavedModels take `text`, or the ids of windows; other files ids.
+
+    Args:
+        model: the model.
+        tags: names of the classes.
+        tokenizer: the tokenizer that the model was trained with.
+        export_dir: parent of the models' folders.
+        config: how the text model cuts texts.
+        details: the form, and what accompanies the model.
+
+    Returns:
+        The written folders: `ids` and, with TensorFlow Text, `text`; or the one of another form.
+
+    Raises:
+        InputError: the model has no such form, a package that writes it is missing, or the vocabulary
+            is WordPiece, for SavedModels.
+        StoppedError: the file system refuses.
+    """
+    make_text_model = functools.partial(
+        TagTextModel, tokenizer=tokenizer, config=config, tags=tuple(tags)
+    )
+    exported = Exportable(model, class_outputs(tags), make_text_model, config.max_seq_length, tags)
     return exported.write(tokenizer, export_dir, details)
 
 

@@ -13,6 +13,7 @@ FILE_NAME = "README.md"
 
 # Title -> inputs by name, outputs by name.
 Specs = Mapping[str, tf.TensorSpec]
+_NO_SPEC = tf.TensorSpec(None)
 Signatures = Mapping[str, tuple[Specs, Specs]]
 
 
@@ -66,7 +67,8 @@ def _size(config: AlbertConfig) -> str:
 def _signature(title: str, inputs: Specs, outputs: Specs) -> str:
     rows = [f"| input | `{key}` | {_describe(spec)} |" for key, spec in inputs.items()]
     rows += [f"| output | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
-    if "examples" in inputs and "start_logits" in outputs:
+    of_tokens = "start_logits" in outputs or outputs.get("logits", _NO_SPEC).shape.rank == 3
+    if "examples" in inputs and of_tokens:
         rows += ["", "Outputs at padding positions are undefined."]
     return "\n".join([f"## {title}", "", "| | name | type |", "|---|---|---|", *rows])
 

@@ -15,9 +15,9 @@ from albert_tf.conversion import LoadReport, keras_hub, load_model, read_config
 from albert_tf.conversion.formats import FormatName
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
-from albert_tf.data.fine_tuning.own_files import OWN_TASK
+from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
 from albert_tf.errors import FlagError, InputError
-from albert_tf.models import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.options import option
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
@@ -169,12 +169,12 @@ def find_companions(options: CheckpointOptions) -> Companions:
 
 
 def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMetadata | None:
-    """Returns the label metadata of a classifier, if known.
+    """Returns the label metadata of a classifier of texts or tokens, if known.
 
     Raises:
         InputError: the label metadata next to the checkpoint has another number of classes.
     """
-    if not isinstance(model, AlbertClassifier):
+    if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
     if head := find_label_metadata(checkpoint):
         if (len(head.labels) or 1) != model.num_classes:
@@ -183,6 +183,11 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMet
                 f"next to it has {len(head.labels)} labels"
             )
         return head
+    if isinstance(model, AlbertTokenClassifier):
+        if not report.labels:
+            return None
+        name, kind = TAGGING_TASK.name, TAGGING_TASK.kind
+        return LabelMetadata(name, kind, report.labels, pairs=False)
     if report.problem_type == "multi_label_classification":
         print("note: dropped the problem type multi_label_classification, which no task here has")
         return None

@@ -16,12 +16,15 @@ from albert_tf.data.pipeline import evaluation_batches, restore_order
 from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_arrays import make_windows
+from albert_tf.data.tagging.tags import TagTable
 from albert_tf.errors import InputError
+from albert_tf.evaluation.entities import ScoredSpan
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.options import select
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
 from albert_tf.tasks.fine_tuning.text_tasks import TextTask
+from albert_tf.tasks.fine_tuning.token_classification import TokenClassificationTask
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
@@ -160,6 +163,24 @@ class LoadedMultipleChoice(_TextModel):
                 for texts, of_question in zip(rows, options, strict=True)
             ]
         )
+
+
+class LoadedTokenClassifier(LoadedModel):
+    """Finds labelled spans in texts."""
+
+    def __init__(self, task: TokenClassificationTask, evaluator: Evaluator):
+        super().__init__(evaluator.model, task.tokenizer, evaluator)
+        self._task = task
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the labels of spans."""
+        return TagTable.from_tags(self._task.metadata.labels).labels
+
+    def predict(self, texts: Sequence[str]) -> list[list[ScoredSpan]]:
+        """Returns the spans of each of n texts of any length, in order."""
+        rows = [text for (text,) in _rows(texts=texts)]
+        return self._task.predict_texts(self._evaluator, rows)
 
 
 class LoadedQuestionAnswerer(LoadedModel):

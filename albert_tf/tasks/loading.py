@@ -14,14 +14,20 @@ from albert_tf.conversion.hugging_face_config import generic_labels
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import is_folder
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
+from albert_tf.data.tagging.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import version_folders
 from albert_tf.losses import PretrainingLoss
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertPretrainer,
+    AlbertTokenClassifier,
+)
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
-from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS
+from albert_tf.tasks.fine_tuning.text_tasks import LABELLED_TASKS
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded_models import (
     LoadedClassifier,
@@ -30,6 +36,7 @@ from albert_tf.tasks.loaded_models import (
     LoadedPretrainer,
     LoadedQuestionAnswerer,
     LoadedRegressor,
+    LoadedTokenClassifier,
 )
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
@@ -47,6 +54,7 @@ _LOADED = {
     "classification": LoadedClassifier,
     "regression": LoadedRegressor,
     "multiple_choice": LoadedMultipleChoice,
+    "token_classification": LoadedTokenClassifier,
 }
 
 
@@ -58,6 +66,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     - of a classifier, for `predict(text_a)` or `predict(text_a, text_b)`: `Classes`;
     - of a regression model, for the same: `Scores`;
     - of a multiple-choice model, for `predict(article, question, options)`: `Classes`;
+    - of a token classifier, for `predict(texts)`: a list of `ScoredSpan` for each text;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too.
 
@@ -66,7 +75,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     Args:
         folder: an `--output_dir`, whose best checkpoint is used; a version of an exported model, e.g.
             `exported/text/1`; an `--export_dir`, for its newest version; or a Hugging Face folder with a
-            classifier, a regression or a pre-trained model.
+            classifier, a regression, a token classifier or a pre-trained model.
         tokenizer: of a pre-trained model or a Hugging Face folder without a vocabulary.
 
     Returns:
@@ -96,7 +105,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
         saved = read_options(options)
         if is_text:
             return _load_text_model(place)
-        if "doc_stride" in saved:
+        if "max_query_length" in saved:
             return _load_question_answerer(place)
         if "sentence_objective" in saved:
             return _load_pretrainer(model_dir, saved["sentence_objective"] != "none", tokenizer)
@@ -164,25 +173,28 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
         return _embedder(model, tokenizer, strategy)
     name = type(model).__name__
-    if not isinstance(model, AlbertClassifier):
+    if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(
-            f"holds an {name}; of Hugging Face folders only classifiers, regressions and pre-trained "
-            f"models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
+            f"holds an {name}; of Hugging Face folders only classifiers, regressions, token classifiers "
+            f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
     if report.problem_type == "multi_label_classification":
         raise InputError(
             f"its problem_type is {report.problem_type}, which no task here has; "
             f"albert_tf.{name}.from_preset(...) returns its logits"
         )
-    metadata = head_of(model, report, folder) or LabelMetadata(
-        OWN_TASK.name, "classification", generic_labels(model.num_classes), pairs=True
-    )
+    metadata = head_of(model, report, folder)
+    if metadata is None:
+        kind = "classification" if isinstance(model, AlbertClassifier) else "token_classification"
+        labels = generic_labels(model.num_classes)
+        metadata = LabelMetadata(OWN_TASK.name, kind, labels, pairs=kind == "classification")
+    if metadata.kind == "token_classification":
+        TagTable.from_tags(metadata.labels)
+    length = found.config.max_position_embeddings
     options = classification.ClassificationOptions(
-        output_dir=folder,
-        predict_file="-",
-        max_seq_length=found.config.max_position_embeddings,
+        output_dir=folder, predict_file="-", max_seq_length=length, doc_stride=length // 2
     )
-    task = TEXT_TASKS[metadata.kind](
+    task = LABELLED_TASKS[metadata.kind](
         options=options,
         tokenizer=tokenizer,
         train_features=None,

@@ -145,7 +145,6 @@ class GraphNormalizer:
 
     def __init__(self, lower_case: bool, classes: CharacterClasses):
         self._lower_case = lower_case
-        self._white_space = _code_points(filter(str.isspace, characters_of_unicode()))
         replacements = normalized_characters(lower_case)
         self._characters = Replacements(replacements)
         self._final_sigma = final_sigma_pattern()
@@ -179,7 +178,7 @@ class GraphNormalizer:
         original = tf.strings.unicode_decode(text, "UTF-8")
         values = original.values
         rows, positions = places_in_rows(original.row_splits)
-        is_space = _is_one_of(values, self._white_space)
+        is_space = is_white_space(values)
         if max_pieces is not None and self._words_are_apart:
             is_needed = self._is_needed(values, is_space, rows, original.row_splits, max_pieces)
             values, is_space, rows, positions = _select(
@@ -308,6 +307,16 @@ def character_class(belongs: Callable[[str], bool]) -> str:
 def characters_of_unicode() -> Iterator[str]:
     """Yields every character, assigned or not."""
     return map(chr, range(sys.maxunicode + 1))
+
+
+def is_white_space(characters: tf.Tensor) -> tf.Tensor:
+    """Returns which code points, int32 (n,), are white space to Python; bool (n,)."""
+    return _is_one_of(characters, _white_space())
+
+
+@functools.cache
+def _white_space() -> np.ndarray:
+    return _code_points(filter(str.isspace, characters_of_unicode()))
 
 
 def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:

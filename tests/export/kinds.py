@@ -4,12 +4,15 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.data.tagging.tags import make_tags
+from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import (
     ExportDetails,
     export_classifier,
     export_multiple_choice,
     export_question_answering,
     export_regressor,
+    export_token_classifier,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
 from albert_tf.models import (
@@ -18,6 +21,7 @@ from albert_tf.models import (
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
 from tests.helpers import random_inputs, tiny_config
@@ -31,7 +35,12 @@ ANSWERS = AnswerConfig(
     null_threshold=None,
 )
 MAX_QA_LENGTH = 9
-KINDS = ["classifier", "regressor", "multiple_choice", "simple_spans", "conditional_spans"]
+TAGS = make_tags(["LOUD", "MUTE"], "BIOES")
+TEXT_WINDOWS = TextWindowConfig(MAX_SEQ_LENGTH, 5)
+KINDS = [
+    *("classifier", "regressor", "multiple_choice", "token_classifier"),
+    *("simple_spans", "conditional_spans"),
+]
 # There is no file for LiteRT of these.
 WITHOUT_TFLITE = {"multiple_choice"}
 
@@ -44,6 +53,7 @@ def make_model(kind):
         "classifier": lambda: AlbertClassifier(encoder, len(LABELS), seed=2),
         "regressor": lambda: AlbertClassifier(encoder, 1, seed=2),
         "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
+        "token_classifier": lambda: AlbertTokenClassifier(encoder, len(TAGS), seed=2),
         "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
         "conditional_spans": lambda: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
     }[kind]()
@@ -59,6 +69,9 @@ def export(kind, model, tokenizer, export_dir, form, **more):
         "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
         "multiple_choice": lambda: export_multiple_choice(
             model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
+        ),
+        "token_classifier": lambda: export_token_classifier(
+            model, TAGS, tokenizer, export_dir, TEXT_WINDOWS, details
         ),
         "simple_spans": lambda: export_question_answering(
             model, tokenizer, export_dir, ANSWERS, details
@@ -84,6 +97,7 @@ def expected_of(kind, model, inputs):
         return {"score": outputs[:, 0].numpy()}
     if kind.endswith("spans"):
         return {name: value.numpy() for name, value in span_outputs(outputs).items()}
+    # Of a token classifier for each token.
     return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
 
 

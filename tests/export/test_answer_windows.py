@@ -28,11 +28,11 @@ def in_graph(examples, config):
     ]
     questions = tokenizer.encode_batch([example.question for example in examples])
     return cut_windows(
-        tf.ragged.constant(questions, tf.int32, ragged_rank=1),
         TokensWithOffsets(*ragged),
         CLS,
         SEP,
         config,
+        tf.ragged.constant(questions, tf.int32, ragged_rank=1)[:, : config.max_query_length],
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.export.cpp_client import lines_of_ids, needs_compiler
+from tests.export.runtimes import load
 from tests.export.samples import LABELS, TEXTS, VOCAB_SIZE, expected_of_texts
 from tests.helpers import random_inputs
 
@@ -27,6 +28,19 @@ def test_text_model_gives_the_models_numbers(client, exported, model, tokenizer)
     expected = np.tile(expected_of_texts(model, tokenizer), (20, 1))
     probabilities = [row["probabilities"] for row in answers]
     np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-5)
+
+
+def test_spans_are_lists_of_each_line(client, exported_kind):
+    _, paths = exported_kind("token_classifier")
+    texts = ["the old man and the SEA", "", "🙂 (cat) naïve"]
+    answers = client.answers(paths["text"], [text.encode() for text in texts])
+    find = load(paths["text"]).signatures["serving_default"]
+    expected = {name: x.numpy() for name, x in find(text=tf.constant(texts)).items()}
+    assert any(expected["count"])
+    for row, answer in enumerate(answers):
+        assert [label.encode() for label in answer.pop("label")] == [*expected["label"][row]]
+        for name, values in answer.items():
+            np.testing.assert_allclose(values, expected[name][row], rtol=0, atol=1e-5)
 
 
 def test_other_bytes_than_text_are_answered(client, exported):

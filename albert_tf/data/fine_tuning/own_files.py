@@ -16,6 +16,9 @@ from albert_tf.data.fine_tuning.tsv import (
 from albert_tf.errors import InputError
 
 OWN_TASK = Task(name="tsv", metrics=("accuracy",))
+TAGGING_TASK = Task(
+    name="token_classification", metrics=("f1", "precision", "recall"), kind="token_classification"
+)
 
 _CHOICE = "choice_"
 _METRICS: dict[TaskKind, tuple[str, ...]] = {

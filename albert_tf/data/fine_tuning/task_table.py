@@ -4,12 +4,14 @@ import difflib
 from collections.abc import Mapping
 
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS
-from albert_tf.data.fine_tuning.own_files import OWN_TASK
+from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
 from albert_tf.data.fine_tuning.race import RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.errors import ArgumentError
 
-TASKS: Mapping[str, Task] = {task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK)}
+TASKS: Mapping[str, Task] = {
+    task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK, TAGGING_TASK)
+}
 
 
 def find_task(name: str) -> Task:

@@ -5,7 +5,6 @@ between equal scores: `tf.math.top_k` and `tf.argmax` return the first of equal 
 """
 
 import math
-import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,15 +17,13 @@ from albert_tf.data.squad.conventions import (
     PADDING_LOGIT,
     AnswerConfig,
 )
-from albert_tf.errors import InputError
 from albert_tf.export.saved_models.answer_windows import GraphWindows, cut_windows
 from albert_tf.export.saved_models.checks import check_rows
 from albert_tf.export.saved_models.ids_model import IdsModel, trace
-from albert_tf.tokenization import AlbertTokenizer, Tokenizer
-from albert_tf.tokenization.graph_normalization import places_in_rows
-from albert_tf.tokenization.in_graph import GraphAlbertTokenizer
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
+from albert_tf.tokenization.in_graph import make_offsets_tokenizer
 
-_WHITE_SPACE = np.array([c for c in range(sys.maxunicode + 1) if chr(c).isspace()], np.int32)
 _IMPOSSIBLE = np.float64("-inf")
 
 
@@ -44,15 +41,10 @@ class AnswerTextModel(tf.Module):
 
     def __init__(self, ids_model: IdsModel, tokenizer: Tokenizer, config: AnswerConfig):
         super().__init__()
-        if not isinstance(tokenizer, AlbertTokenizer):
-            raise InputError(
-                f"{tokenizer.vocabulary_file}: a model with a WordPiece vocabulary cannot be exported to "
-                "answer questions, as its tokens have no offsets in a graph"
-            )
         self.weights, self.assets = ids_model.weights, ids_model.assets
         # A function, so that the module does not track the graphs of `ids_model`.
         self._predict = ids_model.predict_unchecked
-        self.graph_tokenizer = GraphAlbertTokenizer(tokenizer)
+        self.graph_tokenizer = make_offsets_tokenizer(tokenizer)
         self._config = config
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         self.signature = trace(
@@ -75,7 +67,9 @@ class AnswerTextModel(tf.Module):
         config = self._config
         passage = self.graph_tokenizer.tokenize_with_offsets(context)
         question_ids = self.graph_tokenizer(question, max_ids=config.max_query_length)
-        windows = cut_windows(question_ids, passage, config=config, **self._special_ids)
+        windows = cut_windows(
+            passage, config=config, question_ids=question_ids, **self._special_ids
+        )
         best = find_best_spans(
             windows,
             self._predict(windows.inputs),
@@ -108,7 +102,7 @@ def _cut_out(
     """
     characters = tf.strings.unicode_decode(context, "UTF-8")  # (B, None)
     rows, positions = places_in_rows(characters.row_splits)
-    is_space = tf.reduce_any(characters.values[:, None] == _WHITE_SPACE, axis=1)
+    is_space = is_white_space(characters.values)
     is_inside = (positions >= tf.gather(start, rows)) & (positions < tf.gather(end, rows))
     # Rows without such characters get the greatest number as the first and the least as the last.
     seen = tf.where(is_inside & ~is_space)[:, 0]

@@ -1,25 +1,25 @@
-"""Cuts passages into windows in the graph, as `albert_tf.data.squad.windows` does in training."""
+"""Cuts passages into windows in the graph, as `albert_tf.data.windows` does in training."""
 
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.squad.conventions import WindowConfig
-from albert_tf.data.windows import WINDOW_LENGTH_WEIGHT
+from albert_tf.data.windows import WINDOW_LENGTH_WEIGHT, TextWindowConfig
 from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 
 
 class GraphWindows(NamedTuple):
-    """W windows of the passages of B questions; each question has one or more.
+    """W windows of B passages; each passage has one or more.
 
     Attributes:
         inputs: `input_ids`, `input_mask`, `segment_ids`, int32 (W, S).
-        examples: int64 (W,), the question of each window; ascending.
+        examples: int64 (W,), the passage of each window; ascending.
         token_starts: int64 (W, S), the first character of the passage that each token stands for.
         token_ends: int64 (W, S), the character after its last; 0 for tokens outside the passage.
-        is_max_context: bool (W, S), whether no other window has more context around a token.
+        is_max_context: bool (W, S), whether it is a token of the passage and no other window has more
+            context around it.
     """
 
     inputs: dict[str, tf.Tensor]
@@ -46,33 +46,34 @@ class _Cut(NamedTuple):
 
 
 def cut_windows(
-    question_ids: tf.RaggedTensor,
     passage: TokensWithOffsets,
     cls_id: int,
     sep_id: int,
-    config: WindowConfig,
+    config: TextWindowConfig,
+    question_ids: tf.RaggedTensor | None = None,
 ) -> GraphWindows:
-    """Cuts passages into windows `[CLS] question [SEP] part of the passage [SEP]`.
+    """Cuts passages into windows `[CLS] part of the passage [SEP]`.
 
-    A passage without tokens gets one window without any passage.
+    With questions they are `[CLS] question [SEP] part of the passage [SEP]`. A passage without tokens
+    gets one window without any passage.
 
     Args:
-        question_ids: int32 (B, None).
-        passage: the tokens of each question's passage.
+        passage: the tokens of each passage.
         cls_id: id of [CLS].
         sep_id: id of [SEP].
         config: how to cut.
+        question_ids: int32 (B, None), of the question about each passage.
     """
-    question_ids = question_ids[:, : config.max_query_length]
-    question_lengths = question_ids.row_lengths()
-    sizes = config.max_seq_length - question_lengths - 3
-    cut = _cut(passage.ids.row_lengths(), sizes, config.doc_stride)
+    lengths = passage.ids.row_lengths()
+    # Number of tokens before the passage.
+    heads = tf.ones_like(lengths) if question_ids is None else question_ids.row_lengths() + 2
+    cut = _cut(lengths, config.max_seq_length - heads - 1, config.doc_stride)
     splits = tf.pad(tf.cumsum(cut.counts), [[1, 0]])
     examples, numbers = places_in_rows(splits)  # (W,)
 
     begins = numbers * tf.gather(cut.steps, examples)
     ends = tf.minimum(begins + tf.gather(cut.sizes, examples), tf.gather(cut.lengths, examples))
-    first_lengths = tf.gather(question_lengths, examples)[:, None] + 2  # (W, 1)
+    first_lengths = tf.gather(heads, examples)[:, None]  # (W, 1)
     totals = first_lengths + (ends - begins)[:, None] + 1
     positions = tf.range(tf.reduce_max(totals))  # (S,)
     is_passage = (positions >= first_lengths) & (positions < totals - 1)  # (W, S)
@@ -84,25 +85,30 @@ def cut_windows(
     def of_tokens(values: tf.Tensor) -> tf.Tensor:
         return tf.gather(tf.pad(values, [[0, 1]]), tokens)  # (W, S)
 
-    is_question = (positions > 0) & (positions < first_lengths - 1)
-    questions = tf.gather(question_ids.row_starts(), examples)[:, None] + positions - 1
-    of_question = tf.gather(
-        tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
-    )
     is_sep = (positions == first_lengths - 1) | (positions == totals - 1)
-    special = tf.where(positions == 0, cls_id, tf.where(is_sep, sep_id, 0))
+    others = tf.where(positions == 0, cls_id, tf.where(is_sep, sep_id, 0))
     mask = positions < totals
+    if question_ids is None:
+        is_second = tf.zeros_like(mask)
+    else:
+        is_second = mask & (positions >= first_lengths)
+        is_question = (positions > 0) & (positions < first_lengths - 1)
+        questions = tf.gather(question_ids.row_starts(), examples)[:, None] + positions - 1
+        of_question = tf.gather(
+            tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
+        )
+        others = tf.where(is_question, of_question, others)
+    best = of_tokens(_find_max_context(passage.ids, cut))
     return GraphWindows(
         inputs={
-            "input_ids": of_tokens(passage.ids.values)
-            + tf.where(is_question, of_question, special),
+            "input_ids": of_tokens(passage.ids.values) + others,
             "input_mask": tf.cast(mask, tf.int32),
-            "segment_ids": tf.cast(mask & (positions >= first_lengths), tf.int32),
+            "segment_ids": tf.cast(is_second, tf.int32),
         },
         examples=examples,
         token_starts=of_tokens(passage.starts.values),
         token_ends=of_tokens(passage.ends.values),
-        is_max_context=of_tokens(_find_max_context(passage.ids, cut)) == numbers[:, None],
+        is_max_context=is_passage & (best == numbers[:, None]),
     )
 
 

@@ -24,7 +24,7 @@ SEQUENCES_PER_SLICE = 32
 
 
 def class_outputs(labels: Sequence[str]) -> Outputs:
-    """Returns a function from logits to `logits`, `probabilities` (B, classes) and `label` (B,)."""
+    """Returns a function from logits (..., classes) to `logits`, `probabilities` and `label` (...)."""
     label_names = list(labels)
 
     def outputs(logits):

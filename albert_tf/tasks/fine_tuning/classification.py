@@ -4,10 +4,12 @@ from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import FlagError, name_flags
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
-from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS, ExampleSet, TextTask
+from albert_tf.tasks.fine_tuning.text_tasks import LABELLED_TASKS
+from albert_tf.tasks.fine_tuning.token_classification import warn_of_cut_words
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tokenization import Tokenizer
 
@@ -29,7 +31,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     return run_task(options.complete(), make_task)
 
 
-def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
+def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledTask:
     """Reads the data of a run.
 
     Raises:
@@ -40,7 +42,8 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
     if options.export_format == "tflite" and metadata.kind == "multiple_choice":
         raise FlagError("--export_format=tflite: multiple choice cannot be exported for LiteRT")
     _check_early_exit(options, metadata.kind)
-    task_class = TEXT_TASKS[metadata.kind]
+    _check_vocabulary(options, metadata.kind)
+    task_class = LABELLED_TASKS[metadata.kind]
     labels = metadata.accepted_labels
     with name_flags():
         sets = {
@@ -50,6 +53,9 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
             ]
             for split, of_split in examples.items()
         }
+    if metadata.kind == "token_classification":
+        for split, (one,) in sets.items():
+            warn_of_cut_words(getattr(options, f"{split}_file"), one, labels)
     dev_sets = sets.get("dev", [])
     metric = row.metrics[0] if row.metrics else ""
     prefix = dev_sets[0].prefix if dev_sets else ""
@@ -67,6 +73,16 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> TextTask:
     )
 
 
+def _check_vocabulary(options: ClassificationOptions, kind: TaskKind) -> None:
+    """Raises a `FlagError` if the text model would need a vocabulary with offsets in a graph."""
+    saved_model = options.export_dir and options.export_format == "saved_model"
+    if kind == "token_classification" and saved_model and options.vocab_file:
+        raise FlagError(
+            "--export_dir: expected --spm_model_file or another --export_format; a text model with a "
+            "WordPiece vocabulary cannot find parts of texts"
+        )
+
+
 def _check_early_exit(options: ClassificationOptions, kind: TaskKind) -> None:
     """Raises a `FlagError` if the task or another option excludes early exit."""
     if options.early_exit_patience is None:
@@ -77,8 +93,10 @@ def _check_early_exit(options: ClassificationOptions, kind: TaskKind) -> None:
             )
         return
     flag = f"--early_exit_patience={options.early_exit_patience}"
-    if kind == "multiple_choice":
-        raise FlagError(f"{flag}: expected a task with classes or scores; received multiple choice")
+    if kind not in ("classification", "regression"):
+        raise FlagError(
+            f"{flag}: expected a task with classes or scores; received {kind.replace('_', ' ')}"
+        )
     if options.export_format != "saved_model":
         raise FlagError(
             f"{flag}: expected --export_format=saved_model; received {options.export_format}"

@@ -6,9 +6,11 @@ from typing import Any, ClassVar, Literal
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.conversion import read_config
+from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
+from albert_tf.data.tagging.tags import SCHEMES
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -30,7 +32,8 @@ class ClassificationOptions(FineTuningOptions):
 
     OF_MODEL: ClassVar = (
         *FineTuningOptions.OF_MODEL,
-        *("task_name", "max_qa_length", "early_exit_patience", "early_exit_tolerance"),
+        *("task_name", "max_qa_length", "doc_stride"),
+        *("early_exit_patience", "early_exit_tolerance"),
     )
     OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
@@ -47,9 +50,13 @@ class ClassificationOptions(FineTuningOptions):
     data_dir: str | None = option(
         "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
     )
-    train_file: str | None = option("TSV file to train on (--task_name=tsv).", None)
-    dev_file: str | None = option("TSV file to evaluate on (--task_name=tsv).", None)
-    test_file: str | None = option("TSV file to predict (--task_name=tsv).", None)
+    train_file: str | None = option(
+        "File to train on: TSV (--task_name=tsv), or CoNLL or JSON lines "
+        "(--task_name=token_classification).",
+        None,
+    )
+    dev_file: str | None = option("File of the same format to evaluate on.", None)
+    test_file: str | None = option("File of the same format to predict.", None)
     label_type: Literal["string", "float"] = option(
         "Type of the labels: class names, or scores (--task_name=tsv).", "string"
     )
@@ -57,6 +64,16 @@ class ClassificationOptions(FineTuningOptions):
     max_qa_length: int | None = option(
         "Maximum number of tokens of question and choice together. Default: 128, but at most half of "
         "--max_seq_length.",
+        None,
+        least=1,
+    )
+    tagging_scheme: Literal[SCHEMES] = option(
+        "Tags that the model learns (--task_name=token_classification); files may have either.",
+        "BIO",
+    )
+    doc_stride: int | None = option(
+        "Number of tokens between the starts of two neighbouring windows of a long text "
+        "(--task_name=token_classification). Default: half of --max_seq_length.",
         None,
         least=1,
     )
@@ -137,11 +154,13 @@ class ClassificationOptions(FineTuningOptions):
         return completed
 
     def _defaults(self) -> dict[str, Any]:
-        is_race = self.task_name is not None and self.task.name == RACE_TASK.name
-        length = _MAX_SEQ_LENGTH_OF_RACE if is_race else _MAX_SEQ_LENGTH
+        task = None if self.task_name is None else self.task.name
+        length = _MAX_SEQ_LENGTH_OF_RACE if task == RACE_TASK.name else _MAX_SEQ_LENGTH
+        stride = (self.max_seq_length or length) // 2 if task == TAGGING_TASK.name else None
         return {
             "max_seq_length": length,
             "max_qa_length": min(_MAX_QA_LENGTH, (self.max_seq_length or length) // 2),
+            "doc_stride": stride,
             "learning_rate": _LEARNING_RATE,
         }
 
@@ -155,8 +174,14 @@ class ClassificationOptions(FineTuningOptions):
             raise FlagError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
         if self.race_level != "all" and task.name != RACE_TASK.name:
             raise FlagError(f"--race_level={self.race_level}: expected --task_name=race")
-        if self.label_type != "string" and task.sets:
+        if self.label_type != "string" and task.name != OWN_TASK.name:
             raise FlagError(f"--label_type={self.label_type}: expected --task_name=tsv")
+        if task.name != TAGGING_TASK.name:
+            for flag, default in (("tagging_scheme", "BIO"), ("doc_stride", None)):
+                if self.do_train and getattr(self, flag) != default:
+                    raise FlagError(
+                        f"--{flag}={getattr(self, flag)}: expected --task_name={TAGGING_TASK.name}"
+                    )
         for split in self.splits:
             if task.sets and split not in task.sets:
                 raise FlagError(

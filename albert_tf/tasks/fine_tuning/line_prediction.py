@@ -1,7 +1,7 @@
 """Predictions for use in a pipe: one line of output for each line of input."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import InputError
 
 STANDARD_INPUT = "-"
@@ -29,20 +28,23 @@ def check_lines(path: str | None) -> None:
 def predict_lines(task: Any, model: keras.Model) -> None:
     """Answers each line of `--predict_file` on standard output before it reads the next one.
 
-    A line of input holds the texts, separated by tabs. A line of output holds the prediction and, for
-    classes, the probability of each, separated by tabs. A line that cannot be answered is named on
+    A line of input holds the texts, separated by tabs. A line that cannot be answered is named on
     standard error and has an empty line on standard output.
 
     Args:
-        task: the `TextTask`.
+        task: the `LabelledTask`.
         model: its model.
 
     Raises:
         InputError: the file cannot be read; or, at the end, some lines were not answered, because they
             are not UTF-8, have a wrong number of texts or an empty one.
     """
-    path, labels = task.options.predict_file, task.metadata.labels
-    predict = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
+    path = task.options.predict_file
+    graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
+
+    def predict(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        return graph(tf.nest.map_structure(tf.constant, batch)).numpy()
+
     count = unanswered = 0
     for place, line in _lines(path):
         count += 1
@@ -53,14 +55,7 @@ def predict_lines(task: Any, model: keras.Model) -> None:
             print(f"error: {error}; its answer is an empty line", file=sys.stderr)
             print(flush=True)
             continue
-        features = task.encode(
-            [example], task.metadata.accepted_labels, task.tokenizer, task.options
-        )
-        batch = tf.nest.map_structure(tf.constant, make_batch(features, np.array([0])))
-        outputs = task.outputs(predict(batch).numpy())
-        (name,) = task.names(task.predictions(outputs))
-        shown = [f"{value:.6f}" for value in outputs[0][: len(labels)]]
-        print("\t".join([name, *shown]), flush=True)
+        print(task.answer(example, predict), flush=True)
     if unanswered:
         raise InputError(
             f"--predict_file={path}: {unanswered} of {count} lines could not be answered"

@@ -1,5 +1,6 @@
 """Reads the examples of `run_classifier.py` and checks them against the model's label metadata."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,8 @@ from albert_tf.data.fine_tuning import own_files, race
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Scores, Table
+from albert_tf.data.tagging.tagged_text import collect_labels, read_tagged
+from albert_tf.data.tagging.tags import TagTable, make_tags
 from albert_tf.errors import InputError, name_flags
 from albert_tf.tasks.common import has_checkpoint, name_remedy
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
@@ -44,7 +47,9 @@ def read_text_data(options: ClassificationOptions) -> TextData:
         InputError: a file or a row contradicts the options or the model.
     """
     row = race.select_level(options.task, options.race_level)
-    if row.name == own_files.OWN_TASK.name:
+    if row.name == own_files.TAGGING_TASK.name:
+        row, examples = _read_tagged_files(options, row)
+    elif row.name == own_files.OWN_TASK.name:
         row, examples = _read_own_files(options)
     else:
         examples = {split: _read_split(options, row, split) for split in options.splits}
@@ -63,12 +68,7 @@ def _read_own_files(
     options: ClassificationOptions,
 ) -> tuple[Task, dict[str, dict[str, list[Example]]]]:
     """Returns the task that the training file or the model defines, and its examples."""
-    tables = {}
-    for split in options.splits:
-        path = getattr(options, f"{split}_file")
-        if not tf.io.gfile.exists(path):
-            raise InputError(f"--{split}_file: no file '{path}'")
-        tables[split] = Table.read(path)
+    tables = {split: Table.read(_own_file(options, split)) for split in options.splits}
     if options.do_train:
         row = own_files.recognise_task(tables["train"], options.label_type)
     else:
@@ -81,6 +81,29 @@ def _read_own_files(
             labels = own_files.collect_labels(examples[split][""], table.path)
             row = own_files.complete_task(row.kind, labels)
     return row, examples
+
+
+def _read_tagged_files(
+    options: ClassificationOptions, row: Task
+) -> tuple[Task, dict[str, dict[str, list[Example]]]]:
+    """Returns the task with the tags that the training file or the model defines, and its examples."""
+    tags = () if options.do_train else read_label_metadata(options).labels
+    labels = TagTable.from_tags(tags).labels if tags else None
+    examples = {}
+    for split in options.splits:
+        path = _own_file(options, split)
+        examples[split] = {"": read_tagged(path, split, labels)}
+        if labels is None:
+            labels = collect_labels(examples[split][""], path)
+            tags = make_tags(labels, options.tagging_scheme)
+    return dataclasses.replace(row, labels=tags), examples
+
+
+def _own_file(options: ClassificationOptions, split: str) -> str:
+    path = getattr(options, f"{split}_file")
+    if not tf.io.gfile.exists(path):
+        raise InputError(f"--{split}_file: no file '{path}'")
+    return path
 
 
 def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[str, list[Example]]:

@@ -1,28 +1,22 @@
 """Tasks on texts: classification, regression and multiple choice."""
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
-from albert_tf.conversion import stored_labels
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
-from albert_tf.data.fine_tuning.task import Task, TaskKind
-from albert_tf.data.fine_tuning.tsv import Example, Labels
-from albert_tf.data.pipeline import evaluation_batches, restore_order
-from albert_tf.errors import InputError, name_flags
+from albert_tf.data.fine_tuning.task import TaskKind
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.pipeline import evaluation_batches, make_batch, restore_order
+from albert_tf.errors import name_flags
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export import (
     export_classifier,
     export_multiple_choice,
     export_regressor,
 )
-from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ClassificationLoss, EarlyExitLoss, RegressionLoss, batch_loss
 from albert_tf.models import (
     AlbertClassifier,
@@ -30,56 +24,18 @@ from albert_tf.models import (
     AlbertEncoder,
     AlbertMultipleChoice,
 )
-from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.fine_tuning import prediction_files
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
-from albert_tf.tasks.fine_tuning.line_prediction import predict_lines
-from albert_tf.tasks.fine_tuning.task import FineTuningTask
-from albert_tf.tasks.fine_tuning.text_data import check_early_exit, check_label_metadata
-from albert_tf.tasks.trained_folder import (
-    LABEL_METADATA_FILE,
-    LabelMetadata,
-    find_label_metadata,
-)
+from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask, PredictBatch
+from albert_tf.tasks.fine_tuning.token_classification import TokenClassificationTask
 from albert_tf.tasks.training_options import fixed_length
-from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 from albert_tf.training.evaluator import Loss
 
 
-class ExampleSet(NamedTuple):
-    """One set of a split.
-
-    Attributes:
-        name: e.g. `matched`; empty for the only set of a split.
-        examples: examples of the set.
-        features: the same examples as ids.
-    """
-
-    name: str
-    examples: list[Example]
-    features: Features
-
-    @property
-    def prefix(self) -> str:
-        """Prefix of the names of its metrics."""
-        return _prefix(self.name)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(FineTuningTask):
-    """A task whose examples are texts or pairs of texts with one of several labels.
-
-    Attributes:
-        row: row of the table of tasks.
-        metadata: meaning of the model's outputs.
-        sets: sets of each split that the run reads.
-    """
-
-    options: ClassificationOptions
-    row: Task
-    metadata: LabelMetadata
-    sets: Mapping[str, Sequence[ExampleSet]]
+class TextTask(LabelledTask):
+    """A task whose examples are texts or pairs of texts, each with one of several labels or a score."""
 
     # The loss of the model's answers.
     answer_loss = ClassificationLoss()
@@ -93,12 +49,7 @@ class TextTask(FineTuningTask):
     # Where the kinds of tasks differ.
 
     @staticmethod
-    def encode(
-        examples: Sequence[Example],
-        labels: Labels,
-        tokenizer: Tokenizer,
-        options: ClassificationOptions,
-    ) -> Features:
+    def encode(examples, labels, tokenizer, options) -> Features:
         """Converts examples to ids."""
         return encode_examples(examples, labels, tokenizer, options.max_seq_length)
 
@@ -131,32 +82,6 @@ class TextTask(FineTuningTask):
         return outputs["logits"]
 
     # Shared by all kinds of tasks.
-
-    def check_labels(self) -> None:
-        """Checks that the model that the run starts from has the task's labels.
-
-        Raises:
-            InputError: it has others, or has them in another order.
-        """
-        options, labels = self.options, self.metadata.labels
-        check_label_metadata(options, self.metadata)
-        check_early_exit(options)
-        if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
-            return
-        noted = find_label_metadata(options.init_checkpoint)
-        received = noted.labels if noted else stored_labels(options.init_checkpoint)
-        # A head of another size is reported with its shape.
-        if received != labels and len(received) == len(labels):
-            raise InputError(
-                f"--init_checkpoint={options.init_checkpoint}: its head is of the classes "
-                f"{', '.join(received)}; this task's are {', '.join(labels)}; --reset_head "
-                "initialises a new head"
-            )
-
-    def write_label_metadata(self) -> None:
-        """Writes `task.json`."""
-        path = os.path.join(self.options.output_dir, LABEL_METADATA_FILE)
-        files.write_json(path, dataclasses.asdict(self.metadata))
 
     def evaluate(self, evaluator: Evaluator) -> tuple[dict[str, float], dict[str, np.ndarray]]:
         """Returns the metrics on all dev sets, and the logits of each set."""
@@ -213,20 +138,14 @@ class TextTask(FineTuningTask):
             if submission:
                 print(f"for the leaderboard {submission}")
 
-    @property
-    def dev_features(self) -> Features | None:
-        """The first dev set; None if the run reads none."""
-        dev_sets = self.sets.get("dev")
-        return dev_sets[0].features if dev_sets else None
-
-    def assets(self) -> dict[str, bytes]:
-        """Returns the label metadata."""
-        return {LABEL_METADATA_FILE: json_asset(dataclasses.asdict(self.metadata))}
-
-    def predict_lines(self, model: keras.Model) -> None:
-        """Answers the lines of `--predict_file` on standard output."""
-        if self.options.predict_file:
-            predict_lines(self, model)
+    def answer(self, example: Example, predict: PredictBatch) -> str:
+        """Returns the prediction and, for classes, the probability of each, separated by tabs."""
+        labels = self.metadata.accepted_labels
+        features = self.encode([example], labels, self.tokenizer, self.options)
+        outputs = self.outputs(predict(make_batch(features, np.array([0]))))
+        (name,) = self.names(self.predictions(outputs))
+        shown = [f"{value:.6f}" for value in outputs[0][: len(self.metadata.labels)]]
+        return "\t".join([name, *shown])
 
     def predict_examples(self, evaluator: Evaluator, examples: Sequence[Example]) -> np.ndarray:
         """Returns the outputs (n, k) for some examples, which have no labels."""
@@ -262,10 +181,6 @@ class TextTask(FineTuningTask):
             path, examples.examples, names, self.metadata.labels, outputs
         )
         return path
-
-    def _path(self, name: str, examples: ExampleSet) -> str:
-        name = f"{name}_{examples.name}" if examples.name else name
-        return os.path.join(self.options.output_dir, f"{name}.tsv")
 
 
 class _Classification(TextTask):
@@ -347,10 +262,11 @@ class _MultipleChoice(TextTask):
         )
 
 
-TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
+LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
     "classification": _Classification,
     "regression": _Regression,
     "multiple_choice": _MultipleChoice,
+    "token_classification": TokenClassificationTask,
 }
 
 

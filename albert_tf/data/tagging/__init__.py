@@ -1,0 +1,1 @@
+"""From CoNLL files and JSON lines to tagged texts, and from these to windows of tokens with labels."""

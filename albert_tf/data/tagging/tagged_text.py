@@ -1,0 +1,221 @@
+"""Reads tagged texts: CoNLL files of words with tags, and JSON lines of texts with character spans."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.data.fine_tuning.tsv import Example, check_label
+from albert_tf.data.tagging.tags import OUTSIDE, Span, check_next_tag, scheme_of, split_tag
+from albert_tf.errors import InputError
+
+# Between documents in the files of CoNLL-2003.
+_DOCUMENT = "-DOCSTART-"
+_SEPARATORS = re.compile("[ \t]+")
+_JSON_LINES = (".jsonl", ".ndjson", ".json")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedText(Example):
+    """A text with spans.
+
+    Attributes:
+        spans: the spans in their order; None in a test set without labels.
+        words: start and end of each word, if the file separates words. The text has them with a space
+            between two.
+    """
+
+    spans: tuple[Span, ...] | None = None
+    words: tuple[tuple[int, int], ...] | None = None
+
+    def words_to_compare(self, predicted: Sequence[Span]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns starts and ends, int (n,) each, of words whose tags tell whether spans are equal.
+
+        Without words in the file these are the parts between the limits of all spans.
+        """
+        if self.words is not None:
+            starts, ends = np.array(self.words).T
+            return starts, ends
+        limits = {limit for span in (*(self.spans or ()), *predicted) for limit in span[:2]}
+        limits = np.array(sorted(limits), int)
+        return limits[:-1], limits[1:]
+
+
+def read_tagged(path: str, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
+    """Reads a file: JSON lines if its name ends in `.jsonl`, `.ndjson` or `.json`, otherwise CoNLL.
+
+    A line of JSON is an object with `text` and `spans`, a list of objects with `start`, `end` and
+    `label`. Offsets count characters (code points). A line of a CoNLL file has a word in the first column
+    and its tag, BIO or BIOES, in the last one; an empty line ends a text. A test file may lack the tags,
+    or `spans`.
+
+    Args:
+        path: the file.
+        split: `train`, `dev` or `test`.
+        labels: the labels that exist; None accepts all.
+
+    Raises:
+        InputError: the file cannot be read or holds no text, or a line is not as expected.
+    """
+    read = _read_json_lines if path.endswith(_JSON_LINES) else _read_conll
+    texts = list(read(path, split, labels))
+    if not texts:
+        raise InputError(f"{path}: holds no text")
+    unlabelled = sum(text.spans is None for text in texts)
+    if unlabelled not in (0, len(texts)):
+        raise InputError(
+            f"{path}: {unlabelled} of {len(texts)} texts have no 'spans'; expected all or none of them"
+        )
+    return texts
+
+
+def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
+    """Returns the labels of a training file, sorted.
+
+    Raises:
+        InputError: there is no span.
+    """
+    labels = sorted({span.label for text in texts for span in text.spans})
+    if not labels:
+        raise InputError(f"{path}: none of its {len(texts)} texts has a span; expected one or more")
+    return tuple(labels)
+
+
+def _read_json_lines(path: str, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
+    for number, line in files.read_lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        value = files.parse_json(line, path, number)
+        if not isinstance(value, dict):
+            raise InputError(f"{place}: expected an object in braces with 'text' and 'spans'")
+        text = value.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(
+                f"{place}: 'text' is {_shown(text)}; expected a text that is not empty"
+            )
+        spans = None
+        if "spans" in value or split != "test":
+            spans = _read_spans(place, text, value.get("spans"), labels)
+        yield TaggedText(f"{split}-{number}", text, spans=spans)
+
+
+def _read_spans(
+    place: str, text: str, values: Any, labels: Sequence[str] | None
+) -> tuple[Span, ...]:
+    if not isinstance(values, list):
+        raise InputError(f"{place}: 'spans' is {_shown(values)}; expected a list")
+    spans = sorted(_read_span(place, text, value, labels) for value in values)
+    for one, other in itertools.pairwise(spans):
+        if other.start < one.end:
+            raise InputError(
+                f"{place}: the spans {one.start} to {one.end} and {other.start} to {other.end} cross "
+                "each other; expected spans without a common character"
+            )
+    return tuple(spans)
+
+
+def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) -> Span:
+    span = Span(*map(value.get, Span._fields)) if isinstance(value, dict) else None
+    if span is None or [type(part) for part in span] != [int, int, str]:
+        raise InputError(
+            f"{place}: received the span {_shown(value)}; expected an object with the whole numbers "
+            "'start' and 'end' and a 'label'"
+        )
+    if not 0 <= span.start < span.end <= len(text):
+        raise InputError(
+            f"{place}: received the span {span.start} to {span.end}; expected at least one character of "
+            f"the text, which has {len(text)}"
+        )
+    part = text[span.start : span.end]
+    if part != part.strip():
+        raise InputError(
+            f"{place}: the span {span.start} to {span.end} is {_shown(part)}; expected no white space at "
+            "its ends"
+        )
+    check_label(place, span.label, labels)
+    return span
+
+
+def _read_conll(path: str, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
+    lines = [
+        (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in files.read_lines(path)
+    ]
+    scheme = scheme_of(fields[-1] for _, fields in lines)
+    width = None
+    sentence: list[tuple[int, list[str]]] = []
+    for number, fields in [*lines, (0, [""])]:
+        if fields != [""] and fields[0] != _DOCUMENT:
+            width = width or len(fields)
+            _check_line(f"{path}, line {number}", fields, width, split, labels)
+            sentence.append((number, fields))
+        elif sentence:
+            yield _make_text(path, split, sentence, scheme)
+            sentence = []
+
+
+def _check_line(
+    place: str, fields: list[str], width: int, split: str, labels: Sequence[str] | None
+) -> None:
+    if len(fields) != width:
+        raise InputError(
+            f"{place}: columns: received {len(fields)}, expected {width} as in the first line"
+        )
+    if width == 1:
+        if split != "test":
+            raise InputError(f"{place}: received one column; expected a word and, last, its tag")
+        return
+    parts = split_tag(fields[-1])
+    if parts is None:
+        raise InputError(
+            f"{place}: unknown tag {_shown(fields[-1])}; expected O, or B-, I-, E- or S- before a label"
+        )
+    if fields[-1] != OUTSIDE:
+        check_label(place, parts[1], labels)
+
+
+def _make_text(path: str, split: str, sentence: list[tuple[int, list[str]]], scheme) -> TaggedText:
+    lengths = [len(fields[0]) for _, fields in sentence]
+    ends = (np.cumsum(lengths) + np.arange(len(lengths))).tolist()
+    words = tuple((end - length, end) for end, length in zip(ends, lengths, strict=True))
+    text = " ".join(fields[0] for _, fields in sentence)
+    guid = f"{split}-{sentence[0][0]}"
+    if len(sentence[0][1]) == 1:
+        return TaggedText(guid, text, words=words)
+    tags = [fields[-1] for _, fields in sentence]
+    for (number, _), before, tag in zip(sentence, [OUTSIDE, *tags], tags, strict=False):
+        if expected := check_next_tag(scheme, before, tag):
+            raise InputError(
+                f"{path}, line {number}: received the tag {tag} after {before}; expected {expected} "
+                f"({scheme})"
+            )
+    if expected := check_next_tag(scheme, tags[-1], OUTSIDE):
+        raise InputError(
+            f"{path}, line {sentence[-1][0]}: received the tag {tags[-1]} at the end of a text; expected "
+            f"{expected} after it ({scheme})"
+        )
+    return TaggedText(guid, text, spans=tuple(_join_words(words, tags)), words=words)
+
+
+def _join_words(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> Iterator[Span]:
+    """Yields the spans of words with valid tags."""
+    span = None
+    for (start, end), tag in zip(words, tags, strict=True):
+        prefix, label = split_tag(tag)
+        if prefix in ("I", "E"):
+            span = span._replace(end=end)
+            continue
+        if span:
+            yield span
+        span = Span(start, end, label) if label else None
+    if span:
+        yield span
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}..."

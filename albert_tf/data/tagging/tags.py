@@ -1,0 +1,198 @@
+"""The tags of words, and the spans that they stand for.
+
+In BIO, `B-PER` is the first word of a span of the label PER, `I-PER` each further one, `O` any word
+outside of spans. In BIOES a span also ends with `E-PER`, and `S-PER` is a span of one word.
+
+Predicted tags need not be a valid sequence. They are read as in the CoNLL evaluation
+(https://www.clips.uantwerpen.be/conll2000/chunking/conlleval.txt): a span goes on as long as the label
+stays the same, no B or S begins another one, and no E or S has ended it.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, Self, TypeVar, get_args
+
+import numpy as np
+
+from albert_tf.errors import ArgumentError
+
+Scheme = Literal["BIO", "BIOES"]
+OUTSIDE = "O"
+
+# Of a span by whether the word is its first and whether it is its last.
+_PREFIXES: dict[Scheme, dict[tuple[bool, bool], str]] = {
+    "BIO": {(True, True): "B", (True, False): "B", (False, False): "I", (False, True): "I"},
+    "BIOES": {(True, True): "S", (True, False): "B", (False, False): "I", (False, True): "E"},
+}
+
+# Arrays, or tensors.
+_Array = TypeVar("_Array")
+
+
+class Span(NamedTuple):
+    """A part of a text with a label.
+
+    Attributes:
+        start: its first character.
+        end: the character after its last one.
+        label: the label.
+    """
+
+    start: int
+    end: int
+    label: str
+
+
+def split_tag(tag: str) -> tuple[str, str] | None:
+    """Returns prefix and label of a tag, both empty for `O`; None if it is no tag."""
+    if tag == OUTSIDE:
+        return "", ""
+    prefix, _, label = tag.partition("-")
+    return (prefix, label) if label and prefix in ("B", "I", "E", "S") else None
+
+
+def make_tags(labels: Iterable[str], scheme: Scheme) -> tuple[str, ...]:
+    """Returns the tags of a scheme for some labels: `O`, and those of each label in turn."""
+    prefixes = ["B", "I"] if scheme == "BIO" else ["B", "I", "E", "S"]
+    return (OUTSIDE, *(f"{prefix}-{label}" for label in labels for prefix in prefixes))
+
+
+def scheme_of(tags: Iterable[str]) -> Scheme:
+    """Returns the scheme of some tags: BIOES if it has E or S, otherwise BIO."""
+    return "BIOES" if any(tag.startswith(("E-", "S-")) for tag in tags) else "BIO"
+
+
+def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
+    """Returns which tags may follow another one, if `tag` may not; otherwise None.
+
+    Args:
+        scheme: the scheme.
+        before: the tag of the word before, or `O` at the beginning of a text.
+        tag: the next tag, or `O` at the end of a text.
+    """
+    prefix, label = split_tag(tag)
+    before_prefix, before_label = split_tag(before)
+    inside = ("I", "E") if scheme == "BIOES" else ("I",)
+    if before_prefix in (("B", "I") if scheme == "BIOES" else ()):
+        if prefix in inside and label == before_label:
+            return None
+        return f"I-{before_label} or E-{before_label}"
+    if prefix not in inside:
+        return None
+    if scheme == "BIO" and before_label == label:
+        return None
+    first = f"B-{label} or S-{label}" if scheme == "BIOES" else f"B-{label}"
+    return f"{first}, with which a span begins"
+
+
+@dataclasses.dataclass(frozen=True)
+class TagTable:
+    """What the tags of a model mean, by their ids.
+
+    Attributes:
+        labels: names of the labels.
+        label_ids: int32 (k,), index of each tag's label; -1 for `O`.
+        opens: bool (k,), whether a tag always begins a span: B and S.
+        closes: bool (k,), whether a tag always ends a span: E and S.
+        of_words: int32 (labels, 2, 2), the tag of a word in a span by the label, by whether the word is
+            the first, and by whether it is the last.
+    """
+
+    labels: tuple[str, ...]
+    label_ids: np.ndarray
+    opens: np.ndarray
+    closes: np.ndarray
+    of_words: np.ndarray
+
+    @classmethod
+    def from_tags(cls, tags: Sequence[str]) -> Self:
+        """Makes the table of the tags of a model, in the order of their ids.
+
+        Raises:
+            ArgumentError: one of them is no tag, or a label lacks one.
+        """
+        parts = [split_tag(tag) for tag in tags]
+        for tag, part in zip(tags, parts, strict=True):
+            if part is None:
+                raise ArgumentError(
+                    f"labels: received '{tag}'; expected O, or B-, I-, E- or S- before a label"
+                )
+        labels = tuple(dict.fromkeys(label for _, label in parts if label))
+        prefixes = _PREFIXES[scheme_of(tags)]
+        expected = {OUTSIDE, *(f"{each}-{name}" for name in labels for each in prefixes.values())}
+        if missing := sorted(expected.difference(tags)):
+            raise ArgumentError(f"labels: received no {', '.join(missing)}; expected all tags")
+        of_words = np.zeros((len(labels), 2, 2), np.int32)
+        for number, label in enumerate(labels):
+            for place, prefix in prefixes.items():
+                of_words[(number, *map(int, place))] = tags.index(f"{prefix}-{label}")
+        return cls(
+            labels,
+            np.array([labels.index(name) if name else -1 for _, name in parts], np.int32),
+            np.array([prefix in ("B", "S") for prefix, _ in parts]),
+            np.array([prefix in ("E", "S") for prefix, _ in parts]),
+            of_words,
+        )
+
+
+def go_on(
+    label_ids: _Array, opens: _Array, label_ids_before: _Array, closes_before: _Array
+) -> _Array:
+    """Returns which words continue the span of the word before, bool (n,).
+
+    Args:
+        label_ids: int (n,), `TagTable.label_ids` of each word's tag.
+        opens: bool (n,), `TagTable.opens` of it.
+        label_ids_before: int (n,), label of the word before; -1 at the beginning of a text.
+        closes_before: bool (n,), `TagTable.closes` of its tag.
+    """
+    return (label_ids >= 0) & (label_ids == label_ids_before) & ~opens & ~closes_before
+
+
+def find_spans(tags: np.ndarray, is_first: np.ndarray, table: TagTable) -> np.ndarray:
+    """Returns the number of the span that each word belongs to, counted over all texts.
+
+    Args:
+        tags: int (n,), the tag of each word.
+        is_first: bool (n,), whether it is the first word of a text.
+        table: what the tags mean.
+
+    Returns:
+        int64 (n,), -1 for a word outside of spans.
+    """
+    label_ids, closes = table.label_ids[tags], table.closes[tags]
+    before = np.where(is_first, -1, np.roll(label_ids, 1))
+    is_inside = label_ids >= 0
+    begins = is_inside & ~go_on(label_ids, table.opens[tags], before, np.roll(closes, 1))
+    return np.where(is_inside, np.cumsum(begins) - 1, -1)
+
+
+def tag_words(
+    starts: np.ndarray, ends: np.ndarray, spans: Sequence[Span], table: TagTable
+) -> np.ndarray:
+    """Returns the tags of words, int32 (n,).
+
+    A word belongs to the last span that shares a character with it.
+
+    Args:
+        starts: int (n,), first character of each word; ascending.
+        ends: int (n,), the character after its last.
+        spans: ascending, without crossings.
+        table: ids of the tags.
+    """
+    tags = np.full(len(starts), table.label_ids.argmin(), np.int32)
+    if not spans or not len(starts):
+        return tags
+    span_starts, span_ends = (np.array([span[side] for span in spans]) for side in (0, 1))
+    labels = np.array([table.labels.index(span.label) for span in spans])
+    number = np.searchsorted(span_starts, ends, side="left") - 1
+    number[(number < 0) | (span_ends[number] <= starts)] = -1
+    is_first = number != np.concatenate([[-1], number[:-1]])
+    is_last = number != np.concatenate([number[1:], [-1]])
+    inside = number >= 0
+    places = labels[number], is_first.astype(int), is_last.astype(int)
+    tags[inside] = table.of_words[places][inside]
+    return tags
+
+
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)

@@ -1,0 +1,186 @@
+"""The SavedModel that finds labelled spans in texts: strings in, spans out.
+
+The spans are those of `albert_tf.evaluation.entities`: words begin by the same rule, each is read in the
+same window, and tags become spans by the same rule.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.tagging.tags import TagTable, go_on
+from albert_tf.data.windows import TextWindowConfig
+from albert_tf.export.saved_models.answer_windows import cut_windows
+from albert_tf.export.saved_models.checks import check_rows
+from albert_tf.export.saved_models.ids_model import IdsModel, trace
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
+from albert_tf.tokenization.in_graph import TokensWithOffsets, make_offsets_tokenizer
+from albert_tf.tokenization.words import begin_words, word_tables
+
+
+class TagTextModel(tf.Module):
+    """Maps texts to labelled spans; needs TensorFlow Text's operators as well.
+
+    Args:
+        ids_model: made of an `AlbertTokenClassifier`.
+        tokenizer: the tokenizer that the model was trained with.
+        config: how to cut texts.
+        tags: names of the classes.
+
+    Raises:
+        InputError: the vocabulary is WordPiece, whose tokens have no offsets in a graph.
+    """
+
+    def __init__(
+        self,
+        ids_model: IdsModel,
+        tokenizer: Tokenizer,
+        config: TextWindowConfig,
+        tags: tuple[str, ...],
+    ):
+        super().__init__()
+        self.weights, self.assets = ids_model.weights, ids_model.assets
+        # A function, so that the module does not track the graphs of `ids_model`.
+        self._predict = ids_model.predict_unchecked
+        self.graph_tokenizer = make_offsets_tokenizer(tokenizer)
+        self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
+        self._config = config
+        # Tuples, as the module would track arrays of a named tuple.
+        self._tables = tuple(word_tables(tokenizer))
+        self._tags = TagTable.from_tags(tags)
+        self.signature = trace(self.predict, text=tf.TensorSpec((None,), tf.string, "text"))
+
+    def predict(self, text):
+        """Finds the spans of texts, string (B,), of any length.
+
+        Returns:
+            `count`, int32 (B,), the number of spans of each text. The others are (B, N), where N is the
+            greatest count, and 0 or empty after the spans of a text: `start` and `end`, int32, the first
+            character of each span and the one after its last, in code points as Python counts them;
+            `start_byte` and `end_byte`, int32, the same in bytes; `label`, string; `score`, float32, the
+            mean probability of the tags of its words.
+        """
+        (text,) = check_rows(text=text)
+        tokens = self.graph_tokenizer.tokenize_with_offsets(text)
+        characters, byte_offsets = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+        words = _find_words(tokens, characters, *self._tables)
+        probabilities = tf.gather(self._classify(tokens), words.tokens)  # (w, k)
+        spans = _find_spans(probabilities, words.texts, self._tags)
+        texts = tf.gather(words.texts, spans.firsts)
+        starts, ends = tf.gather(words.starts, spans.firsts), tf.gather(words.ends, spans.lasts)
+        row_starts = tf.gather(characters.row_starts(), texts)
+        # The byte after the last character of a text is that of no character.
+        is_end = ends == tf.gather(characters.row_limits(), texts)
+        lengths = tf.cast(tf.gather(tf.strings.length(text), texts), tf.int64)
+        end_bytes = tf.gather(tf.pad(byte_offsets.values, [[0, 1]]), ends)
+        outputs = {
+            "start": tf.cast(starts - row_starts, tf.int32),
+            "end": tf.cast(ends - row_starts, tf.int32),
+            "start_byte": tf.cast(tf.gather(byte_offsets.values, starts), tf.int32),
+            "end_byte": tf.cast(tf.where(is_end, lengths, end_bytes), tf.int32),
+            "label": tf.gather(tf.constant(self._tags.labels), spans.labels),
+            "score": spans.scores,
+        }
+        rows = {
+            name: tf.RaggedTensor.from_value_rowids(
+                values, texts, tf.size(text, tf.int64), validate=False
+            )
+            for name, values in outputs.items()
+        }
+        counts = tf.cast(rows["start"].row_lengths(), tf.int32)
+        return {"count": counts, **{name: values.to_tensor() for name, values in rows.items()}}
+
+    def _classify(self, tokens: TokensWithOffsets) -> tf.Tensor:
+        """Returns the probabilities of the tags of all tokens, (T, k), each in its best window."""
+        windows = cut_windows(tokens, config=self._config, **self._special_ids)
+        outputs = self._predict(windows.inputs)
+        # In each text later tokens are scored in later windows, so the tokens are in order.
+        return tf.boolean_mask(outputs["probabilities"], windows.is_max_context)
+
+
+class _Words(NamedTuple):
+    """The w words of B texts, int64 (w,) each.
+
+    Attributes:
+        tokens: index of the first token of each word, in all texts.
+        texts: its text.
+        starts: index of its first character in all texts.
+        ends: index of the character after its last one.
+    """
+
+    tokens: tf.Tensor
+    texts: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+
+
+def _find_words(
+    tokens: TokensWithOffsets, characters: tf.RaggedTensor, opens: np.ndarray, closes: np.ndarray
+) -> _Words:
+    """Finds the words as `albert_tf.data.tagging.features.find_words` does."""
+    ids, starts, ends = (values.values for values in tokens)
+    texts, places = places_in_rows(tokens.ids.row_splits)
+    is_first = places == 0
+    begins = begin_words(
+        tf.gather(opens, ids),
+        tf.where(is_first, 2, _shifted(tf.gather(closes, ids))),
+        starts,
+        tf.where(is_first, tf.zeros_like(ends), _shifted(ends)),
+    )
+    firsts = tf.where(begins)[:, 0]
+    # As the first token of each text begins a word, no word goes on in the next text.
+    lasts = tf.concat([firsts[1:], tf.size(ids, tf.int64)[None]], axis=0)[: tf.size(firsts)] - 1
+    texts = tf.gather(texts, firsts)
+    offsets = tf.gather(characters.row_starts(), texts)
+    visible = tf.where(~is_white_space(characters.values))[:, 0]
+    from_visible, to_visible = (
+        tf.searchsorted(visible, offsets + limits, out_type=tf.int64)
+        for limits in (tf.gather(starts, firsts), tf.gather(ends, lasts))
+    )
+    kept = tf.where(from_visible < to_visible)[:, 0]
+    return _Words(
+        tokens=tf.gather(firsts, kept),
+        texts=tf.gather(texts, kept),
+        starts=tf.gather(visible, tf.gather(from_visible, kept)),
+        ends=tf.gather(visible, tf.gather(to_visible, kept) - 1) + 1,
+    )
+
+
+class _Spans(NamedTuple):
+    """The n spans of all texts.
+
+    Attributes:
+        firsts: int64 (n,), first word.
+        lasts: int64 (n,), last word.
+        labels: int32 (n,), ids of the labels.
+        scores: float32 (n,), mean probability of the words' tags.
+    """
+
+    firsts: tf.Tensor
+    lasts: tf.Tensor
+    labels: tf.Tensor
+    scores: tf.Tensor
+
+
+def _find_spans(probabilities: tf.Tensor, texts: tf.Tensor, table: TagTable) -> _Spans:
+    """Finds the spans as `albert_tf.evaluation.entities.predict_spans` does."""
+    tags = tf.argmax(probabilities, axis=-1)
+    labels, closes = tf.gather(table.label_ids, tags), tf.gather(table.closes, tags)
+    before = tf.where(texts != _shifted(texts), -1, _shifted(labels))
+    goes_on = go_on(labels, tf.gather(table.opens, tags), before, _shifted(closes))
+    is_inside = labels >= 0
+    begins = is_inside & ~goes_on
+    firsts = tf.where(begins)[:, 0]
+    goes_on_after = tf.concat([goes_on, [False]], axis=0)[1:]
+    lasts = tf.where(is_inside & ~goes_on_after)[:, 0]
+    numbers = tf.boolean_mask(tf.cumsum(tf.cast(begins, tf.int32)) - 1, is_inside)
+    scores = tf.boolean_mask(tf.reduce_max(probabilities, axis=-1), is_inside)
+    return _Spans(firsts, lasts, tf.gather(labels, firsts), tf.math.segment_mean(scores, numbers))
+
+
+def _shifted(values: tf.Tensor) -> tf.Tensor:
+    """Returns for each of (n,) the value before it, and for the first one that of none: -1 or false."""
+    none = tf.constant(False if values.dtype == tf.bool else -1, values.dtype)
+    return tf.concat([none[None], values], axis=0)[: tf.size(values)]

@@ -1,0 +1,132 @@
+"""CoNLL files and JSON lines, and the mistakes in them."""
+
+import json
+
+import pytest
+
+from albert_tf.data.tagging.tagged_text import collect_labels, read_tagged
+from albert_tf.data.tagging.tags import Span
+from albert_tf.errors import InputError
+
+BIO = """-DOCSTART- -X- -X- O
+
+U.N. NNP I-NP B-ORG
+official NN I-NP O
+Jan NNP I-NP B-PER
+Ek NNP I-NP I-PER
+
+Paris\tNNP\tI-NP\tB-LOC
+Oslo NNP I-NP B-LOC
+"""
+
+
+def write(tmp_path, text, name="train.conll"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def write_json(tmp_path, *values, name="train.jsonl"):
+    return write(tmp_path, "".join(json.dumps(value) + "\n" for value in values), name)
+
+
+def test_conll_words_become_a_text(tmp_path):
+    first, second = read_tagged(write(tmp_path, BIO), "train", None)
+    assert (first.guid, first.text_a) == ("train-3", "U.N. official Jan Ek")
+    assert first.spans == (Span(0, 4, "ORG"), Span(14, 20, "PER"))
+    assert first.words == ((0, 4), (5, 13), (14, 17), (18, 20))
+    assert second.spans == (Span(0, 5, "LOC"), Span(6, 10, "LOC"))
+    assert collect_labels([first, second], "x") == ("LOC", "ORG", "PER")
+
+
+def test_bioes(tmp_path):
+    path = write(tmp_path, "a B-X\nb I-X\nc E-X\nd S-X\ne S-X\n")
+    (text,) = read_tagged(path, "dev", ["X"])
+    assert text.spans == (Span(0, 5, "X"), Span(6, 7, "X"), Span(8, 9, "X"))
+
+
+def test_json_lines_count_characters(tmp_path):
+    text = "🐍 naïve, ก็ดี e\u0301"
+    spans = [(9, 13, "TH"), (0, 1, "EMOJI"), (14, 16, "E")]
+    value = {"text": text, "spans": [dict(zip(Span._fields, s, strict=True)) for s in spans]}
+    (read,) = read_tagged(write_json(tmp_path, value), "train", None)
+    assert read.spans == tuple(sorted(Span(*span) for span in spans))
+    assert [text[start:end] for start, end, _ in read.spans] == ["🐍", "ก็ดี", "e\u0301"]
+
+
+def test_test_files_may_lack_labels(tmp_path):
+    (text,) = read_tagged(write(tmp_path, "a\nb\n"), "test", ["X"])
+    assert (text.text_a, text.spans) == ("a b", None)
+    (text,) = read_tagged(write_json(tmp_path, {"text": "a"}), "test", ["X"])
+    assert text.spans is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a O\nb I-X\n", r", line 2: received the tag I-X after O; expected B-X, .* \(BIO\)"),
+        ("a B-X\nb I-Y\n", ", line 2: received the tag I-Y after B-X; expected B-Y, with which"),
+        ("a B-X\n\nb I-X\n", ", line 3: received the tag I-X after O"),
+        ("a S-X\nb B-X\nc O\n", ", line 3: received the tag O after B-X; expected I-X or E-X"),
+        ("a S-X\nb E-X\n", ", line 2: received the tag E-X after S-X; expected B-X or S-X, with"),
+        (
+            "a S-X\nb B-X\n",
+            ", line 2: received the tag B-X at the end of a text; expected I-X or E",
+        ),
+        ("a X\n", ", line 1: unknown tag 'X'; expected O, or B-, I-, E- or S- before a label"),
+        ("a B-\n", ", line 1: unknown tag 'B-'"),
+        ("a B-Z\n", ", line 1: unknown label 'Z'; expected 'X', 'Y'"),
+        ("a O\nb\n", ", line 2: columns: received 1, expected 2 as in the first line"),
+        ("a\nb\n", ", line 1: received one column; expected a word and, last, its tag"),
+        ("\n\n", ": holds no text"),
+    ],
+)
+def test_mistakes_in_conll(tmp_path, content, message):
+    with pytest.raises(InputError, match=rf"train\.conll{message}"):
+        read_tagged(write(tmp_path, content), "train", ["X", "Y"])
+
+
+def span(start, end, label="X"):
+    return {"start": start, "end": end, "label": label}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "expected an object in braces with 'text' and 'spans'"),
+        ({"spans": []}, "'text' is None; expected a text that is not empty"),
+        ({"text": " "}, "'text' is ' '; expected a text"),
+        ({"text": "a cat"}, "'spans' is None; expected a list"),
+        (
+            {"text": "a cat", "spans": [[2, 5, "X"]]},
+            r"received the span \[2, 5, 'X'\]; expected an",
+        ),
+        ({"text": "a cat", "spans": [span(2, 5.0)]}, "expected an object with the whole numbers"),
+        ({"text": "a cat", "spans": [span(2, True)]}, "expected an object with the whole numbers"),
+        ({"text": "a cat", "spans": [span(2, 6)]}, "received the span 2 to 6; .* which has 5"),
+        ({"text": "a cat", "spans": [span(-1, 2)]}, "received the span -1 to 2; expected at least"),
+        ({"text": "a cat", "spans": [span(2, 2)]}, "received the span 2 to 2; expected at least"),
+        ({"text": "a cat", "spans": [span(1, 5)]}, "the span 1 to 5 is ' cat'; expected no white"),
+        (
+            {"text": "a cat", "spans": [span(2, 5), span(0, 3)]},
+            "the spans 0 to 3 and 2 to 5 cross each other; expected spans without",
+        ),
+        ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
+        ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),
+    ],
+)
+def test_mistakes_in_json_lines(tmp_path, value, message):
+    path = write_json(tmp_path, {"text": "fine", "spans": []}, value)
+    with pytest.raises(InputError, match=rf"train\.jsonl, line 2: .*{message}"):
+        read_tagged(path, "train", ["X", "Y"])
+
+
+def test_mistakes_in_whole_files(tmp_path):
+    path = write(tmp_path, "a O\n")
+    with pytest.raises(InputError, match="none of its 1 texts has a span; expected one or more"):
+        collect_labels(read_tagged(path, "train", None), path)
+    path = write_json(tmp_path, {"text": "a", "spans": []}, {"text": "b"})
+    with pytest.raises(InputError, match="1 of 2 texts have no 'spans'; expected all or none"):
+        read_tagged(path, "test", None)
+    with pytest.raises(InputError, match=r"train\.jsonl, line 1: not JSON"):
+        read_tagged(write(tmp_path, "a O\n", "train.jsonl"), "train", None)

@@ -1,0 +1,109 @@
+"""Tags to spans and back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert_tf.data.tagging.tags import (
+    SCHEMES,
+    Span,
+    TagTable,
+    check_next_tag,
+    find_spans,
+    make_tags,
+    tag_words,
+)
+from albert_tf.errors import ArgumentError
+
+
+def test_tags_of_a_scheme():
+    assert make_tags(["LOC", "PER"], "BIO") == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert make_tags(["X"], "BIOES") == ("O", "B-X", "I-X", "E-X", "S-X")
+
+
+def read(tags, table_tags):
+    """Returns (first word, last word) of each span."""
+    table = TagTable.from_tags(table_tags)
+    ids = np.array([table_tags.index(tag) for tag in tags.split()])
+    numbers = find_spans(ids, np.arange(len(ids)) == 0, table)
+    return [
+        tuple(np.flatnonzero(numbers == number)[[0, -1]].tolist())
+        for number in range(numbers.max() + 1)
+    ]
+
+
+# As seqeval, and so the CoNLL evaluation, reads them.
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("O O", []),
+        ("B-X I-X O B-X", [(0, 1), (3, 3)]),
+        ("B-X B-X I-X", [(0, 0), (1, 2)]),
+        ("I-X I-X O I-Y", [(0, 1), (3, 3)]),
+        ("B-X I-Y I-Y", [(0, 0), (1, 2)]),
+        ("S-X S-X B-X E-X I-X", [(0, 0), (1, 1), (2, 3), (4, 4)]),
+        ("E-X E-X O B-Y I-Y E-Y", [(0, 0), (1, 1), (3, 5)]),
+    ],
+)
+def test_any_sequence_of_tags_is_read(tags, spans):
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    assert read(tags, make_tags(["X", "Y"], "BIOES")) == spans
+    assert [entity[1:] for entity in get_entities(tags.split())] == spans
+
+
+@given(st.lists(st.sampled_from(make_tags(["X", "Y"], "BIOES")), min_size=1, max_size=12))
+def test_spans_are_those_of_seqeval(tags):
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    expected = [entity[1:] for entity in get_entities(tags)]
+    assert read(" ".join(tags), make_tags(["X", "Y"], "BIOES")) == expected
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(st.lists(st.sampled_from(["", "X", "Y"]), min_size=1, max_size=9), st.integers(0, 99))
+def test_spans_to_tags_and_back(scheme, labels, seed):
+    """Spans of some of the words, each of which has three characters."""
+    splits = np.random.default_rng(seed).random(len(labels)) < 0.3
+    spans = []
+    for number, label in enumerate(labels):
+        start, end = 4 * number, 4 * number + 3
+        if label and spans and spans[-1][1:] == (start - 1, label) and not splits[number]:
+            spans[-1] = spans[-1]._replace(end=end)
+        elif label:
+            spans.append(Span(start, end, label))
+    tags = make_tags(["X", "Y"], scheme)
+    table = TagTable.from_tags(tags)
+    starts = 4 * np.arange(len(labels))
+    ids = tag_words(starts, starts + 3, spans, table)
+    for before, tag in zip([0, *ids], ids, strict=False):
+        assert check_next_tag(scheme, tags[before], tags[tag]) is None
+    numbers = find_spans(ids, starts == 0, table)
+    received = [
+        Span(4 * words[0], 4 * words[-1] + 3, table.labels[table.label_ids[ids[words[0]]]])
+        for words in (np.flatnonzero(numbers == n) for n in range(numbers.max() + 1))
+    ]
+    assert received == spans
+
+
+def test_a_word_belongs_to_the_last_span_in_it():
+    tags = make_tags(["X", "Y"], "BIO")
+    starts, ends = np.array([0, 5, 9]), np.array([4, 8, 12])
+    spans = [Span(1, 2, "X"), Span(6, 7, "X"), Span(7, 10, "Y")]
+    ids = tag_words(starts, ends, spans, TagTable.from_tags(tags))
+    assert [tags[id_] for id_ in ids] == ["B-X", "B-Y", "I-Y"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        (["LABEL_0", "LABEL_1"], "received 'LABEL_0'; expected O, or B-, I-, E- or S- before"),
+        (["O", "B-"], "received 'B-'"),
+        (["B-X", "I-X"], "received no O; expected all tags"),
+        (["O", "B-X", "S-X"], "received no E-X, I-X; expected all tags"),
+    ],
+)
+def test_classes_that_are_no_tags(tags, message):
+    with pytest.raises(ArgumentError, match=message):
+        TagTable.from_tags(tags)

@@ -1,0 +1,64 @@
+"""Spans and their scores, against seqeval and by hand."""
+
+import numpy as np
+import pytest
+from seqeval.metrics import f1_score
+
+from albert_tf.data.tagging.features import Words
+from albert_tf.data.tagging.tagged_text import TaggedText
+from albert_tf.data.tagging.tags import Span, TagTable, make_tags
+from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
+
+TAGS = make_tags(["X", "Y"], "BIO")
+
+
+def test_spans_of_words():
+    tags = [["B-X", "I-X", "O"], [], ["I-X", "I-Y"]]
+    ids = [TAGS.index(tag) for of_text in tags for tag in of_text]
+    probabilities = np.full((5, len(TAGS)), 0.01)
+    probabilities[range(5), ids] = [0.9, 0.5, 0.6, 0.7, 0.8]
+    words = Words(np.zeros(5, int), np.array([0, 4, 9, 1, 5]), np.array([3, 8, 12, 4, 6]))
+    texts = np.array([0, 0, 0, 2, 2])
+    spans = predict_spans(probabilities, words, texts, 3, TagTable.from_tags(TAGS))
+    assert spans == [
+        [ScoredSpan(0, 8, "X", pytest.approx(0.7))],
+        [],
+        [ScoredSpan(1, 4, "X", pytest.approx(0.7)), ScoredSpan(5, 6, "Y", pytest.approx(0.8))],
+    ]
+
+
+def test_scores_count_equal_spans():
+    rng = np.random.default_rng(0)
+    right = made = true = 0
+    texts, predicted = [], []
+    for _ in range(50):
+        sides = []
+        for _ in range(2):
+            starts = np.flatnonzero(rng.random(10) < 0.4) * 4
+            sides.append([Span(int(s), int(s) + 2, str(rng.choice(["X", "Y"]))) for s in starts])
+        texts.append(TaggedText("", "a" * 50, spans=tuple(sides[0])))
+        predicted.append([ScoredSpan(*span, 0.5) for span in sides[1]])
+        right += len(set(sides[0]) & set(sides[1]))
+        true, made = true + len(sides[0]), made + len(sides[1])
+    scores = score_entities(texts, predicted, ["X", "Y"])
+    assert set(scores) == {"X", "Y", ALL}
+    assert scores[ALL].precision == pytest.approx(right / made)
+    assert scores[ALL].recall == pytest.approx(right / true)
+    assert scores[ALL].f1 == pytest.approx(2 * right / (made + true))
+    assert scores[ALL].support == true
+
+
+def test_scores_of_given_words_are_those_of_their_tags():
+    # A span of a part of a word is one of the word.
+    words = ((0, 4), (5, 8), (9, 12))
+    text = TaggedText("", "U.N. man ran", spans=(Span(0, 4, "X"), Span(9, 12, "Y")), words=words)
+    predicted = [ScoredSpan(0, 2, "X", 0.9), ScoredSpan(5, 12, "Y", 0.9)]
+    scores = score_entities([text], [predicted], ["X", "Y"])
+    expected = f1_score([["B-X", "O", "B-Y"]], [["B-X", "B-Y", "I-Y"]])
+    assert scores[ALL].f1 == expected
+    assert (scores["X"].f1, scores["Y"].f1) == (1.0, 0.0)
+
+
+def test_neither_true_nor_predicted_spans():
+    scores = score_entities([TaggedText("", "a", spans=())], [[]], ["X"])
+    assert scores[ALL].f1 == 0.0

@@ -1,0 +1,137 @@
+"""The text model of a token classifier finds the spans of the Python road, in characters and bytes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.data.pipeline import make_batch
+from albert_tf.data.tagging.features import encode_tagged
+from albert_tf.data.tagging.tagged_text import TaggedText
+from albert_tf.data.tagging.tags import TagTable
+from albert_tf.errors import InputError
+from albert_tf.evaluation.entities import predict_spans
+from albert_tf.export import export_token_classifier
+from albert_tf.tokenization import WordPieceTokenizer
+from tests.export.kinds import TAGS, TEXT_WINDOWS
+from tests.export.runtimes import load, run_in_session
+from tests.export.samples import WORDS
+from tests.export.strategies import SHORT_TEXTS
+
+TEXTS = [
+    "The old man, and the SEA.",
+    "",
+    "🙂‍↔️cat dog🙂 (sea) ½ tree",
+    "ภาษาไทย\u2003ก็ดี naïve cafe\u0301  ",
+    " ".join(WORDS * 20),
+    "\u200b",
+    "שלום עולם, 漢字かな交じり文 привет",
+]
+
+
+@pytest.fixture(scope="module")
+def find(exported_kind):
+    return load(exported_kind("token_classifier")[1]["text"]).signatures["serving_default"]
+
+
+@pytest.fixture(scope="module")
+def expect(exported_kind, tokenizer):
+    """The Python road from texts to spans."""
+    model, _ = exported_kind("token_classifier")
+
+    def expect(texts):
+        examples = [TaggedText("", text) for text in texts]
+        features = encode_tagged(examples, TAGS, tokenizer, TEXT_WINDOWS)
+        of_tokens = np.zeros((len(features.input_ids), len(TAGS)), np.float32)
+        for window in range(len(features)):
+            (logits,) = model(make_batch(features, np.array([window]))).numpy()
+            _, tokens = features.tokens_of(np.array([window]), len(logits))
+            of_tokens[tokens] = logits[: len(tokens)]
+        probabilities = tf.nn.softmax(of_tokens[features.words.tokens]).numpy()
+        table = TagTable.from_tags(TAGS)
+        return predict_spans(probabilities, features.words, features.word_texts, len(texts), table)
+
+    return expect
+
+
+def spans_of(outputs):
+    """Returns (start, end, label), scores and bytes of the spans of each text."""
+    outputs = {name: np.array(values) for name, values in outputs.items()}
+    rows = []
+    for row, count in enumerate(outputs["count"]):
+        of_row = {name: values[row] for name, values in outputs.items() if name != "count"}
+        assert not any(values[count:].any() for values in of_row.values())
+        rows.append({name: values[:count].tolist() for name, values in of_row.items()})
+    return rows
+
+
+def decode(text):
+    """Decodes bytes as TensorFlow does, whose number of U+FFFD for malformed UTF-8 is its own."""
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8").numpy().decode()
+
+
+def assert_same(received, expected, texts):
+    """Compares with the Python road; texts are bytes."""
+    assert len(received) == len(expected) == len(texts)
+    for row, spans, text in zip(received, expected, texts, strict=True):
+        labels = [label.decode() for label in row["label"]]
+        ours = list(zip(row["start"], row["end"], labels, strict=True))
+        assert ours == [tuple(span[:3]) for span in spans]
+        np.testing.assert_allclose(row["score"], [span.score for span in spans], atol=1e-5)
+        decoded = decode(text)
+        for start, end, first, after in zip(
+            *(row[name] for name in ("start", "end", "start_byte", "end_byte")), strict=True
+        ):
+            assert decode(text[first:after]) == decoded[start:end]
+            assert decoded[start:end] == decoded[start:end].strip() != ""
+
+
+def test_spans_of_training_in_characters_and_bytes(find, expect):
+    texts = [text.encode() for text in TEXTS]
+    received = spans_of(find(text=tf.constant(texts)))
+    assert_same(received, expect(TEXTS), texts)
+    assert sum(len(row["start"]) for row in received) > 10
+
+
+def test_tensorflow_servings_loader(find, exported_kind):
+    texts = [text.encode() for text in TEXTS]
+    received = run_in_session(exported_kind("token_classifier")[1]["text"], {"text": texts})
+    expected = find(text=tf.constant(texts))
+    for name, values in received.items():
+        if values.dtype == np.float32:
+            np.testing.assert_allclose(values, expected[name], atol=1e-5)
+        else:
+            np.testing.assert_array_equal(values, expected[name])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(SHORT_TEXTS, min_size=1, max_size=3))
+def test_any_bytes_are_answered(find, expect, texts):
+    received = spans_of(find(text=tf.constant(texts, tf.string)))
+    assert_same(received, expect([decode(text) for text in texts]), texts)
+
+
+@pytest.mark.parametrize("part", ["wow ", "\0", "e\u0301", " ", "ﷺ"])
+def test_a_text_of_ten_thousand_characters(find, part):
+    (row,) = spans_of(find(text=tf.constant([part * (10_000 // len(part))])))
+    assert np.isfinite(row["score"]).all()
+
+
+def test_spans_do_not_depend_on_the_batch(find):
+    texts = [text.encode() for text in TEXTS]
+    together = spans_of(find(text=tf.constant(texts)))
+    for text, expected in zip(texts, together, strict=True):
+        (alone,) = spans_of(find(text=tf.constant([text])))
+        np.testing.assert_allclose(alone.pop("score"), expected["score"], atol=1e-4)
+        assert alone == {name: values for name, values in expected.items() if name != "score"}
+
+
+def test_wordpiece_has_no_offsets_in_a_graph(exported_kind, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
+    model, _ = exported_kind("token_classifier")
+    with pytest.raises(InputError, match=r"vocab\.txt: .* cannot be exported to find parts of"):
+        export_token_classifier(
+            model, TAGS, WordPieceTokenizer(str(path)), str(tmp_path), TEXT_WINDOWS
+        )

@@ -1,0 +1,97 @@
+"""Texts like docstrings, in which the names of libraries and functions are known spans."""
+
+import json
+
+import numpy as np
+
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tokenization import train_vocabulary
+from tests.helpers import tiny_config
+
+LIBRARIES = ["numpy", "keras", "open cv", "pandas"]
+FUNCTIONS = ["mean", "dot", "sort", "load"]
+OTHERS = ["the", "of", "array", "returns", "with", "calls", "see", "Sums", "\N{SNAKE}", "(it)"]
+
+
+def make_text(rng, max_words=12):
+    """Returns a text and its spans (start, end, label)."""
+    text, spans = "", []
+    for _ in range(rng.integers(2, max_words)):
+        label, words = [("LIB", LIBRARIES), ("FUNC", FUNCTIONS), ("", OTHERS), ("", OTHERS)][
+            rng.integers(4)
+        ]
+        word = str(rng.choice(words))
+        if label:
+            spans.append((len(text), len(text) + len(word), label))
+        text += f"{word}, " if rng.random() < 0.2 else f"{word} "
+    return text.strip(), spans
+
+
+def as_json(text, spans):
+    names = ("start", "end", "label")
+    return {"text": text, "spans": [dict(zip(names, span, strict=True)) for span in spans]}
+
+
+def write_json_lines(path, count, seed, **more):
+    rng = np.random.default_rng(seed)
+    texts = [as_json(*make_text(rng, **more)) for _ in range(count)]
+    path.write_text("\n".join(map(json.dumps, texts)) + "\n")
+    return str(path)
+
+
+def write_conll(path, count, seed):
+    """Writes BIOES tags of words between spaces, where a comma is a word, too."""
+    rng = np.random.default_rng(seed)
+    lines = ["-DOCSTART- -X- O", ""]
+    for _ in range(count):
+        text, spans = make_text(rng)
+        tags = {}
+        for start, end, label in spans:
+            words = text[start:end].split()
+            inner = ["B", *["I"] * (len(words) - 2), "E"] if len(words) > 1 else ["S"]
+            for word, prefix in zip(words, inner, strict=True):
+                tags[text.index(word, start)] = f"{prefix}-{label}"
+        place = 0
+        for word in text.replace(",", " ,").split():
+            place = text.index(word, place)
+            lines.append(f"{word} _ {tags.get(place, 'O')}")
+        lines.append("")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def write_data(folder):
+    """Writes texts, a vocabulary of 54 pieces and the config of a tiny model."""
+    write_json_lines(folder / "train.jsonl", 300, 1)
+    write_json_lines(folder / "dev.jsonl", 40, 2, max_words=50)
+    write_json_lines(folder / "test.jsonl", 20, 3, max_words=50)
+    write_conll(folder / "train.conll", 300, 4)
+    write_conll(folder / "dev.conll", 40, 5)
+    rng = np.random.default_rng(0)
+    words = " ".join([*LIBRARIES, *FUNCTIONS, *OTHERS]).split()
+    sentences = [" ".join(rng.choice([*words, ","], 10)) for _ in range(300)]
+    train_vocabulary(sentences, str(folder / "words.model"), vocab_size=54)
+    config = tiny_config(vocab_size=54, num_hidden_layers=2, max_position_embeddings=40)
+    config.to_json_file(str(folder / "albert_config.json"))
+
+
+def make_options(data, output_dir, ending="jsonl", **changes):
+    """Returns the options of a short training on what `write_data` wrote."""
+    values = {
+        "task_name": "token_classification",
+        "train_file": str(data / f"train.{ending}"),
+        "dev_file": str(data / f"dev.{ending}"),
+        "albert_config_file": str(data / "albert_config.json"),
+        "spm_model_file": str(data / "words.model"),
+        "output_dir": str(output_dir),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": 40,
+        "doc_stride": 11,
+        "train_batch_size": 16,
+        "learning_rate": 3e-3,
+        "num_train_steps": 100,
+        "save_checkpoints_steps": 50,
+        **changes,
+    }
+    return ClassificationOptions(**values)
