@@ -143,6 +143,21 @@ class RegressionLoss(_MeanLoss):
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 
+class MultiLabelLoss(_MeanLoss):
+    """Mean binary cross-entropy of the labels, each of which an example may have or not."""
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns the loss of the batch.
+
+        Args:
+            batch: `label_ids` float (B, k), 1 for the labels of an example and 0 for others.
+            outputs: logits, float (B, k).
+        """
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch["label_ids"], outputs)
+        of_rows = tf.reduce_mean(losses, axis=-1)
+        return {"loss": Mean(tf.reduce_sum(of_rows), _rows(of_rows))}
+
+
 class TokenClassificationLoss(_MeanLoss):
     """Mean cross-entropy of the labelled tokens. Other tokens have the label -1."""
 

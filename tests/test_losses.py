@@ -5,6 +5,7 @@ import tensorflow as tf
 from albert_tf.losses import (
     ClassificationLoss,
     EarlyExitLoss,
+    MultiLabelLoss,
     PretrainingLoss,
     RegressionLoss,
     TokenClassificationLoss,
@@ -95,6 +96,15 @@ def test_classification_loss_and_accuracy():
     np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
     total, weight = loss.metrics(batch, logits)["accuracy"]
     assert (float(total), float(weight)) == (2.0, 3.0)
+
+
+def test_multi_label_loss_is_the_mean_of_binary_cross_entropies():
+    logits = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    labels = np.array([[0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], np.float32)
+    probabilities = 1 / (1 + np.exp(-logits))
+    expected = -np.log(np.where(labels == 1, probabilities, 1 - probabilities)).mean()
+    received = batch_loss(MultiLabelLoss(), {"label_ids": labels}, logits)
+    np.testing.assert_allclose(received, expected, rtol=1e-6)
 
 
 def test_token_loss_is_the_mean_over_labelled_tokens():

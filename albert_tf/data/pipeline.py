@@ -109,8 +109,8 @@ def make_batch(
 
     Returns:
         `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-        choices (B, C, S); (B,) of each label that the examples have, such as `label_ids`, or (B, S)
-        of each label of their tokens, -1 for padding.
+        choices (B, C, S); (B,) or (B, k) of each label that the examples have, such as `label_ids`, or
+        (B, S) of each label of their tokens, -1 for padding.
     """
     texts = features.texts_of(examples)  # (B,), with choices (B, C)
     longest = int(features.lengths[texts].max())
@@ -192,7 +192,7 @@ def _batch_dataset(
         for name in ("input_ids", "input_mask", "segment_ids", *features.token_labels)
     }
     for name, labels in features.labels.items():
-        signature[name] = tf.TensorSpec((batch_size,), labels.dtype)
+        signature[name] = tf.TensorSpec((batch_size, *labels.shape[1:]), labels.dtype)
     return computed_batches(
         plan, lambda examples: make_batch(features, examples, length), signature
     )

@@ -3,7 +3,9 @@
 from albert_tf.export.exportable import ExportDetails
 from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.exporting import (
+    THRESHOLDS_FILE,
     export_classifier,
+    export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
     export_regressor,
@@ -12,9 +14,11 @@ from albert_tf.export.exporting import (
 from albert_tf.export.saved_models.reusable import export_reusable
 
 __all__ = [
+    "THRESHOLDS_FILE",
     "ExportDetails",
     "ExportedModel",
     "export_classifier",
+    "export_multi_label_classifier",
     "export_multiple_choice",
     "export_question_answering",
     "export_regressor",

@@ -13,6 +13,7 @@ from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, v
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import LoadReport, keras_hub, load_model, read_config
 from albert_tf.conversion.formats import FormatName
+from albert_tf.conversion.hugging_face_config import generic_labels
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
 from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
@@ -189,8 +190,8 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMet
         name, kind = TAGGING_TASK.name, TAGGING_TASK.kind
         return LabelMetadata(name, kind, report.labels, pairs=False)
     if report.problem_type == "multi_label_classification":
-        print("note: dropped the problem type multi_label_classification, which no task here has")
-        return None
+        labels = report.labels or generic_labels(model.num_classes)
+        return LabelMetadata(OWN_TASK.name, "multi_label", labels, pairs=True)
     theirs = report.format_name == "hugging_face"
     # To `transformers`, a single output without a problem type is a regression.
     if theirs and (report.problem_type == "regression" or model.num_classes == 1):

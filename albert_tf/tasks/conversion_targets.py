@@ -44,6 +44,7 @@ _FLAG = "output_checkpoint"
 _PROBLEM_TYPES: Mapping[TaskKind, ProblemType] = {
     "classification": "single_label_classification",
     "regression": "regression",
+    "multi_label": "multi_label_classification",
 }
 
 

@@ -43,6 +43,18 @@ class Classes(NamedTuple):
     probabilities: np.ndarray
 
 
+class LabelSets(NamedTuple):
+    """The predictions of a multi-label classifier for n examples.
+
+    Attributes:
+        labels: n tuples of the names of labels.
+        probabilities: float32 (n, k), in the order of the model's `labels`.
+    """
+
+    labels: list[tuple[str, ...]]
+    probabilities: np.ndarray
+
+
 class Scores(NamedTuple):
     """The predictions of a regression model for n examples.
 
@@ -122,6 +134,17 @@ class LoadedClassifier(_TextModel):
     def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> Classes:
         """Classifies n texts, or n pairs if the model was trained on pairs."""
         return self._classes(self._text_examples(text_a, text_b))
+
+
+class LoadedMultiLabelClassifier(_TextModel):
+    """Finds the labels of texts or pairs of texts."""
+
+    def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> LabelSets:
+        """Labels n texts, or n pairs if the model was trained on pairs."""
+        outputs = self._outputs(self._text_examples(text_a, text_b))
+        labels = np.array(self.labels)
+        chosen = self._task.predictions(outputs)
+        return LabelSets([tuple(labels[row].tolist()) for row in chosen], outputs)
 
 
 class LoadedRegressor(_TextModel):

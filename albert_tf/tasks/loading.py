@@ -27,11 +27,11 @@ from albert_tf.models import (
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
-from albert_tf.tasks.fine_tuning.text_tasks import LABELLED_TASKS
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded_models import (
     LoadedClassifier,
     LoadedModel,
+    LoadedMultiLabelClassifier,
     LoadedMultipleChoice,
     LoadedPretrainer,
     LoadedQuestionAnswerer,
@@ -54,6 +54,7 @@ _LOADED = {
     "classification": LoadedClassifier,
     "regression": LoadedRegressor,
     "multiple_choice": LoadedMultipleChoice,
+    "multi_label": LoadedMultiLabelClassifier,
     "token_classification": LoadedTokenClassifier,
 }
 
@@ -66,6 +67,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     - of a classifier, for `predict(text_a)` or `predict(text_a, text_b)`: `Classes`;
     - of a regression model, for the same: `Scores`;
     - of a multiple-choice model, for `predict(article, question, options)`: `Classes`;
+    - of a multi-label classifier, for the same: `LabelSets`;
     - of a token classifier, for `predict(texts)`: a list of `ScoredSpan` for each text;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too.
@@ -178,11 +180,6 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
             f"holds an {name}; of Hugging Face folders only classifiers, regressions, token classifiers "
             f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
-    if report.problem_type == "multi_label_classification":
-        raise InputError(
-            f"its problem_type is {report.problem_type}, which no task here has; "
-            f"albert_tf.{name}.from_preset(...) returns its logits"
-        )
     metadata = head_of(model, report, folder)
     if metadata is None:
         kind = "classification" if isinstance(model, AlbertClassifier) else "token_classification"
@@ -194,7 +191,7 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
     options = classification.ClassificationOptions(
         output_dir=folder, predict_file="-", max_seq_length=length, doc_stride=length // 2
     )
-    task = LABELLED_TASKS[metadata.kind](
+    task = classification.LABELLED_TASKS[metadata.kind](
         options=options,
         tokenizer=tokenizer,
         train_features=None,

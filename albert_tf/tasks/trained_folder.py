@@ -17,7 +17,7 @@ from albert_tf import __version__, files
 from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.config import CONFIG_FILE
 from albert_tf.data.fine_tuning.task import TaskKind
-from albert_tf.data.fine_tuning.tsv import Labels, Scores
+from albert_tf.data.fine_tuning.tsv import Labels, LabelSets, Scores
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 
@@ -46,8 +46,9 @@ class LabelMetadata:
 
     Attributes:
         task_name: task that the model was trained on.
-        kind: classification, regression or multiple choice.
-        labels: names of the classes, or letters of the choices; empty for a regression.
+        kind: kind of the task.
+        labels: names of the classes, the labels or the tags, or letters of the choices; empty for a
+            regression.
         pairs: whether an example may have two texts.
     """
 
@@ -72,6 +73,8 @@ class LabelMetadata:
     @property
     def accepted_labels(self) -> Labels:
         """The labels that an example may have."""
+        if self.kind == "multi_label":
+            return LabelSets(self.labels)
         return Scores() if self.kind == "regression" else self.labels
 
 

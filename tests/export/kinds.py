@@ -9,6 +9,7 @@ from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import (
     ExportDetails,
     export_classifier,
+    export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
     export_regressor,
@@ -35,10 +36,11 @@ ANSWERS = AnswerConfig(
     null_threshold=None,
 )
 MAX_QA_LENGTH = 9
+THRESHOLDS = dict(zip(LABELS, (0.3, 0.5, 0.6), strict=True))
 TAGS = make_tags(["LOUD", "MUTE"], "BIOES")
 TEXT_WINDOWS = TextWindowConfig(MAX_SEQ_LENGTH, 5)
 KINDS = [
-    *("classifier", "regressor", "multiple_choice", "token_classifier"),
+    *("classifier", "regressor", "multiple_choice", "multi_label", "token_classifier"),
     *("simple_spans", "conditional_spans"),
 ]
 # There is no file for LiteRT of these.
@@ -52,6 +54,7 @@ def make_model(kind):
     return {
         "classifier": lambda: AlbertClassifier(encoder, len(LABELS), seed=2),
         "regressor": lambda: AlbertClassifier(encoder, 1, seed=2),
+        "multi_label": lambda: AlbertClassifier(encoder, len(THRESHOLDS), seed=2),
         "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
         "token_classifier": lambda: AlbertTokenClassifier(encoder, len(TAGS), seed=2),
         "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
@@ -67,6 +70,9 @@ def export(kind, model, tokenizer, export_dir, form, **more):
             model, LABELS, tokenizer, export_dir, length, True, details
         ),
         "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
+        "multi_label": lambda: export_multi_label_classifier(
+            model, THRESHOLDS, tokenizer, export_dir, length, True, details
+        ),
         "multiple_choice": lambda: export_multiple_choice(
             model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
         ),
@@ -97,6 +103,8 @@ def expected_of(kind, model, inputs):
         return {"score": outputs[:, 0].numpy()}
     if kind.endswith("spans"):
         return {name: value.numpy() for name, value in span_outputs(outputs).items()}
+    if kind == "multi_label":
+        return {"logits": outputs.numpy(), "probabilities": tf.sigmoid(outputs).numpy()}
     # Of a token classifier for each token.
     return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
 

@@ -95,8 +95,16 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
         InputError, match=r"^load\(.*\): holds an AlbertSpanLabeler; of Hugging Face"
     ):
         load(albert_tf.AlbertSpanLabeler(encoder))
-    with pytest.raises(InputError, match=r"problem_type is multi_label_classification, which no t"):
-        load(loaded.model, problem_type="multi_label_classification")
+    labeller = load(loaded.model, problem_type="multi_label_classification")
+    labels, probabilities = labeller.predict(["a rose", "the cat"])
+    assert labels == [
+        tuple(name for name, one in zip(labeller.labels, row, strict=True) if one >= 0.5)
+        for row in probabilities
+    ]
+    tagger = albert_tf.AlbertTokenClassifier(encoder, num_classes=3)
+    assert load(tagger, labels=("O", "B-X", "I-X")).labels == ("X",)
+    with pytest.raises(InputError, match=r"labels: received 'LABEL_0'; expected O, or B-, I-"):
+        load(tagger)
     folder = tmp_path / "hugging_face"
     (folder / "spiece.model").unlink()
     with pytest.raises(InputError, match=r"holds neither spiece\.model nor vocab\.txt; pass tok"):

@@ -17,7 +17,13 @@ from albert_tf.data.fine_tuning.packing import (
     join_choice,
     pair_lengths,
 )
-from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores
+from albert_tf.data.fine_tuning.tsv import (
+    LABEL_SEPARATOR,
+    Example,
+    Labels,
+    LabelSets,
+    Scores,
+)
 from albert_tf.tokenization import Tokenizer
 
 # Bounds the memory of Python's lists of ids, which take ten times that of the arrays.
@@ -34,8 +40,8 @@ class Features:
         input_ids: int32 (tokens of all texts,).
         lengths: int32 (t,), number of tokens of each text.
         first_lengths: int32 (t,), number of tokens of segment 0, `[CLS] a [SEP]`. The rest is segment 1.
-        labels: name -> array (n,). `label_ids` is int32, or float32 for scores. Empty if the examples
-            have no labels.
+        labels: name -> array (n,). `label_ids` is int32, or float32 for scores, or float32 (n, k) of 0
+            and 1 for sets of k labels. Empty if the examples have no labels.
         token_labels: name -> int32 array along `input_ids`, -1 for a token without a label.
         num_choices: C; None if an example is one text.
     """
@@ -96,7 +102,7 @@ def encode_examples(
 
     Args:
         examples: all of them have a label, or none.
-        labels: label names in the order of the class ids, or the range of scores.
+        labels: label names in the order of the class ids, or the range of scores, or sets of labels.
         tokenizer: maps text to ids.
         max_seq_length: maximum number of tokens of an example, including the special ones.
 
@@ -203,5 +209,9 @@ def _label_ids(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndar
         return {}
     if isinstance(labels, Scores):
         return {"label_ids": np.array([float(example.label) for example in examples], np.float32)}
+    if isinstance(labels, LabelSets):
+        rows = [example.label.split(LABEL_SEPARATOR) for example in examples]
+        has_label = [[name in row for name in labels.names] for row in rows]
+        return {"label_ids": np.array(has_label, np.float32)}
     class_ids = {label: class_id for class_id, label in enumerate(labels)}
     return {"label_ids": np.array([class_ids[example.label] for example in examples], np.int32)}

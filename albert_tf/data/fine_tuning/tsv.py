@@ -92,8 +92,24 @@ class Scores:
         return min(max(score, self.least), self.greatest)
 
 
+@dataclasses.dataclass(frozen=True)
+class LabelSets:
+    """The labels of which a row may have any number.
+
+    Attributes:
+        names: names of the labels; None if they are not known yet.
+        may_be_empty: whether a row may have none of them.
+    """
+
+    names: tuple[str, ...] | None = None
+    may_be_empty: bool = False
+
+
+# Between the labels of a row.
+LABEL_SEPARATOR = "|"
+
 # The labels that exist: names, scores, or None for names that are not known yet.
-Labels = Sequence[str] | Scores | None
+Labels = Sequence[str] | Scores | LabelSets | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,12 +248,26 @@ def check_label(place: str, label: str, labels: Labels) -> None:
     Raises:
         InputError: the label is empty or does not exist.
     """
+    if isinstance(labels, LabelSets) and labels.may_be_empty and not label:
+        return
     if not label:
         raise InputError(f"{place}: the label is empty")
     if isinstance(labels, Scores):
         _check_score(place, label, labels)
+    elif isinstance(labels, LabelSets):
+        _check_label_set(place, label, labels.names)
     elif labels is not None and label not in labels:
         raise InputError(f"{place}: unknown label {_quote([label])}; expected {_quote(labels)}")
+
+
+def _check_label_set(place: str, label: str, names: Sequence[str] | None) -> None:
+    parts = label.split(LABEL_SEPARATOR)
+    for number, part in enumerate(parts):
+        check_label(place, part, names)
+        if part in parts[:number]:
+            raise InputError(
+                f"{place}: received the label {_quote([part])} twice; expected it once"
+            )
 
 
 def _check_score(place: str, label: str, scores: Scores) -> None:

@@ -1,19 +1,31 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
+from collections.abc import Mapping
+
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import FlagError, name_flags
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
+from albert_tf.tasks.fine_tuning.multi_label import MultiLabelTask
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
-from albert_tf.tasks.fine_tuning.text_tasks import LABELLED_TASKS
-from albert_tf.tasks.fine_tuning.token_classification import warn_of_cut_words
+from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS
+from albert_tf.tasks.fine_tuning.token_classification import (
+    TokenClassificationTask,
+    warn_of_cut_words,
+)
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tokenization import Tokenizer
 
-__all__ = ["ClassificationOptions", "make_task", "run"]
+__all__ = ["LABELLED_TASKS", "ClassificationOptions", "make_task", "run"]
+
+LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
+    **TEXT_TASKS,
+    "multi_label": MultiLabelTask,
+    "token_classification": TokenClassificationTask,
+}
 
 
 def run(options: ClassificationOptions) -> dict[str, float]:

@@ -57,8 +57,10 @@ class ClassificationOptions(FineTuningOptions):
     )
     dev_file: str | None = option("File of the same format to evaluate on.", None)
     test_file: str | None = option("File of the same format to predict.", None)
-    label_type: Literal["string", "float"] = option(
-        "Type of the labels: class names, or scores (--task_name=tsv).", "string"
+    label_type: Literal["string", "float", "set"] = option(
+        "Type of the labels: class names, scores, or sets of names with | between them "
+        "(--task_name=tsv).",
+        "string",
     )
     race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
     max_qa_length: int | None = option(

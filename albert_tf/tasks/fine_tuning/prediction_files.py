@@ -14,6 +14,7 @@ from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.data.tagging.tagged_text import TaggedText
 from albert_tf.data.tagging.tags import Span, TagTable, tag_words
 from albert_tf.evaluation.entities import EntityScores, ScoredSpan
+from albert_tf.evaluation.label_sets import LabelScores
 
 
 def write_predictions(
@@ -37,7 +38,8 @@ def write_predictions(
     rows = ["\t".join(["guid", *["label"] * labelled, "prediction", *columns])]
     for example, name, values in zip(examples, predictions, probabilities, strict=True):
         label = [example.label] * labelled
-        shown = [f"{value:.6f}" for value in values[: len(columns)]]
+        # Nine digits give the same float32 back.
+        shown = [f"{value:.9g}" for value in values[: len(columns)]]
         rows.append("\t".join([example.guid, *label, name, *shown]))
     files.write_text(path, "\n".join(rows) + "\n")
 
@@ -104,9 +106,12 @@ def shown_spans(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:
     return [{**span._asdict(), "score": round(span.score, 6)} for span in spans]
 
 
-def write_entity_scores(path: str, scores: Mapping[str, EntityScores]) -> None:
-    """Writes precision, recall and F1 of each label, and the number of its true spans."""
-    rows = ["\t".join(["label", *EntityScores._fields])]
+def write_label_scores(
+    path: str, scores: Mapping[str, EntityScores] | Mapping[str, LabelScores]
+) -> None:
+    """Writes a row for each label: its scores, and the number of its true examples."""
+    (first, *_) = scores.values()
+    rows = ["\t".join(["label", *first._fields])]
     for label, (*values, support) in scores.items():
         rows.append("\t".join([label, *(f"{value:.6f}" for value in values), str(support)]))
     files.write_text(path, "\n".join(rows) + "\n")

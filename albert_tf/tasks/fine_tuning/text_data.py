@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning import own_files, race
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
-from albert_tf.data.fine_tuning.tsv import Example, Scores, Table
+from albert_tf.data.fine_tuning.tsv import Example, Labels, LabelSets, Scores, Table
 from albert_tf.data.tagging.tagged_text import collect_labels, read_tagged
 from albert_tf.data.tagging.tags import TagTable, make_tags
 from albert_tf.errors import InputError, name_flags
@@ -55,7 +55,7 @@ def read_text_data(options: ClassificationOptions) -> TextData:
         examples = {split: _read_split(options, row, split) for split in options.splits}
     train_set = examples.get("train", {}).get("")
     pairs = _are_pairs(train_set) if train_set else read_label_metadata(options).pairs
-    labels = () if isinstance(row.labels, Scores) else tuple(row.labels)
+    labels = _names_of(row.labels)
     metadata = LabelMetadata(row.model_task, row.kind, labels, pairs)
     if not row.sets:
         _check_pairs(options, examples, pairs)
@@ -77,8 +77,8 @@ def _read_own_files(
     examples = {}
     for split, table in tables.items():
         examples[split] = {"": own_files.read_own(table, split, row)}
-        if row.labels is None:
-            labels = own_files.collect_labels(examples[split][""], table.path)
+        if row.labels in (None, LabelSets()):
+            labels = own_files.collect_labels(examples[split][""], table.path, row.kind)
             row = own_files.complete_task(row.kind, labels)
     return row, examples
 
@@ -116,6 +116,13 @@ def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[s
             name: source.read(options.data_dir, split, row.labels)
             for name, source in row.sets[split].items()
         }
+
+
+def _names_of(labels: Labels) -> tuple[str, ...]:
+    """Returns the names of labels; none for scores."""
+    if isinstance(labels, LabelSets):
+        return labels.names
+    return () if isinstance(labels, Scores) else tuple(labels)
 
 
 def _are_pairs(examples: Sequence[Example]) -> bool:

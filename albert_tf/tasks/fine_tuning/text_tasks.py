@@ -27,7 +27,6 @@ from albert_tf.models import (
 from albert_tf.tasks.fine_tuning import prediction_files
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask, PredictBatch
-from albert_tf.tasks.fine_tuning.token_classification import TokenClassificationTask
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Evaluator
 from albert_tf.training.evaluator import Loss
@@ -39,6 +38,7 @@ class TextTask(LabelledTask):
 
     # The loss of the model's answers.
     answer_loss = ClassificationLoss()
+    label_scores_file = "confusion_matrix"
 
     @property
     def loss(self) -> Loss:
@@ -65,6 +65,17 @@ class TextTask(LabelledTask):
         """Returns predictions (n,) as text."""
         return [self.metadata.labels[prediction] for prediction in predictions]
 
+    def measure(
+        self, names: Sequence[str], label_ids: np.ndarray, outputs: np.ndarray
+    ) -> dict[str, float]:
+        """Returns the metrics of outputs (n, k) by name."""
+        return compute_metrics(names, label_ids, self.predictions(outputs))
+
+    def write_label_scores(self, path: str, label_ids: np.ndarray, outputs: np.ndarray) -> None:
+        """Writes how well each label is predicted: a confusion matrix."""
+        predictions = self.predictions(outputs)
+        prediction_files.write_confusion_matrix(path, self.metadata.labels, label_ids, predictions)
+
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
         """Makes an example of the fields of a line; None if their number is wrong."""
         if len(fields) > 1 + self.metadata.pairs:
@@ -90,10 +101,10 @@ class TextTask(LabelledTask):
         for dev_set in self.sets["dev"]:
             of_set = logits[dev_set.name] = self._predict(evaluator, dev_set)
             label_ids = dev_set.features.labels["label_ids"]
-            predictions = self.predictions(self.outputs(of_set))
-            values = compute_metrics(names, label_ids, predictions)
+            outputs = self.outputs(of_set)
+            values = self.measure(names, label_ids, outputs)
             values["loss"] = float(batch_loss(self.answer_loss, {"label_ids": label_ids}, of_set))
-            values |= self._evaluate_subsets(dev_set, predictions)
+            values |= self._evaluate_subsets(dev_set, outputs)
             metrics |= {dev_set.prefix + name: value for name, value in values.items()}
         return metrics, logits
 
@@ -111,17 +122,13 @@ class TextTask(LabelledTask):
     def write_evaluation(
         self, metrics: Mapping[str, float], predictions: Mapping[str, np.ndarray]
     ) -> None:
-        """Writes predictions and confusion matrices."""
+        """Writes predictions and how well each label is predicted."""
         for dev_set in self.sets["dev"]:
             outputs = self.outputs(predictions[dev_set.name])
             self._write_predictions("eval_predictions", dev_set, outputs)
             if self.metadata.labels:
-                prediction_files.write_confusion_matrix(
-                    self._path("confusion_matrix", dev_set),
-                    self.metadata.labels,
-                    dev_set.features.labels["label_ids"],
-                    self.predictions(outputs),
-                )
+                path = self._path(self.label_scores_file, dev_set)
+                self.write_label_scores(path, dev_set.features.labels["label_ids"], outputs)
 
     def predict(self, evaluator: Evaluator) -> None:
         """Predicts the test sets; writes the predictions and the leaderboard's files."""
@@ -160,7 +167,7 @@ class TextTask(LabelledTask):
         )
         return restore_order(evaluator.predict(batches), order)
 
-    def _evaluate_subsets(self, dev_set: ExampleSet, predictions: np.ndarray) -> dict[str, float]:
+    def _evaluate_subsets(self, dev_set: ExampleSet, outputs: np.ndarray) -> dict[str, float]:
         """Returns the metrics of each subset of a set that has several."""
         subset_of_row = np.array([example.subset for example in dev_set.examples])
         subsets = np.unique(subset_of_row)
@@ -170,7 +177,7 @@ class TextTask(LabelledTask):
         results = {}
         for subset in subsets:
             rows = subset_of_row == subset
-            values = compute_metrics(self.row.metrics, label_ids[rows], predictions[rows])
+            values = self.measure(self.row.metrics, label_ids[rows], outputs[rows])
             results |= {_prefix(subset) + name: value for name, value in values.items()}
         return results
 
@@ -185,7 +192,7 @@ class TextTask(LabelledTask):
 
 class _Classification(TextTask):
     def make_model(self, encoder, seed) -> AlbertClassifier:
-        return _make_classifier(encoder, len(self.metadata.labels), self.options, seed)
+        return make_classifier(encoder, len(self.metadata.labels), self.options, seed)
 
     def export(self, model, details) -> dict[str, str]:
         return export_classifier(
@@ -203,7 +210,7 @@ class _Regression(TextTask):
     answer_loss = RegressionLoss()
 
     def make_model(self, encoder, seed) -> AlbertClassifier:
-        return _make_classifier(encoder, 1, self.options, seed)
+        return make_classifier(encoder, 1, self.options, seed)
 
     def outputs(self, logits) -> np.ndarray:
         return logits
@@ -262,17 +269,17 @@ class _MultipleChoice(TextTask):
         )
 
 
-LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
+TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
     "classification": _Classification,
     "regression": _Regression,
     "multiple_choice": _MultipleChoice,
-    "token_classification": TokenClassificationTask,
 }
 
 
-def _make_classifier(
+def make_classifier(
     encoder: AlbertEncoder, num_classes: int, options: ClassificationOptions, seed: int
 ) -> AlbertClassifier:
+    """Makes a classifier, with early exit if the options ask for it."""
     head = {"dropout": options.classifier_dropout, "seed": seed, "dtype": options.mixed_precision}
     if options.early_exit_patience is None:
         return AlbertClassifier(encoder, num_classes, **head)

@@ -83,7 +83,7 @@ class TokenClassificationTask(LabelledTask):
         (dev_set,) = self.sets["dev"]
         self._write_predictions("eval_predictions", dev_set, predictions)
         path = os.path.join(self.options.output_dir, "entity_scores.tsv")
-        prediction_files.write_entity_scores(path, self._score(dev_set, predictions))
+        prediction_files.write_label_scores(path, self._score(dev_set, predictions))
 
     def predict(self, evaluator: Evaluator) -> None:
         """Predicts the test set and writes the predictions."""

@@ -23,7 +23,7 @@ def test_own_files(tmp_path):
     assert recognise_task(train, "string") == CLASSES
     examples = read_own(train, "train", CLASSES)
     assert examples[1] == Example("train-2", "A plum!", None, "yes")
-    labels = collect_labels(examples, train)
+    labels = collect_labels(examples, train, "classification")
     assert labels == ("no", "yes")
     task = complete_task("classification", labels)
     assert read_own(test, "test", task) == [Example("test-1", "first", "second")]
@@ -46,7 +46,7 @@ def test_own_training_and_dev_files_need_labels(tmp_path, split):
 def test_single_class_is_refused():
     examples = [Example(f"train-{row}", "text", None, "same") for row in range(3)]
     with pytest.raises(InputError, match=r"^rows.tsv: every row has the label 'same'"):
-        collect_labels(examples, "rows.tsv")
+        collect_labels(examples, "rows.tsv", "classification")
 
 
 def test_scores(tmp_path):

@@ -1,0 +1,206 @@
+"""`run_classifier.py` with sets of labels, from files to every form of the model."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn import metrics
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.tasks.conversion import ConversionOptions
+from albert_tf.tasks.conversion import run as convert
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.tasks.animals import ANIMALS, OTHERS, PLANTS, make_options
+
+LABELS = {"animal": ANIMALS, "plant": PLANTS}
+
+
+def write_sets(path, count, seed, columns=False):
+    """Writes texts that name an animal, a plant or both; with columns of 0 and 1 also none."""
+    rng = np.random.default_rng(seed)
+    header = ["text_a", *(f"label_{name}" for name in LABELS)] if columns else ["label", "text_a"]
+    lines = ["\t".join(header)]
+    while len(lines) <= count:
+        has = rng.random(2) < 0.5
+        if not columns and not has.any():
+            continue
+        words = [
+            str(rng.choice(LABELS[name])) for name, one in zip(LABELS, has, strict=True) if one
+        ]
+        text = [*rng.choice(OTHERS, rng.integers(1, 5)), *words]
+        rng.shuffle(text)
+        names = [name for name, one in zip(LABELS, has, strict=True) if one]
+        fields = ["|".join(names), " ".join(text)]
+        lines.append("\t".join([fields[1], *map(str, has.astype(int))] if columns else fields))
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def labeller(data, tmp_path_factory):
+    """Metrics, trained folder and exported models."""
+    folder = tmp_path_factory.mktemp("labeller")
+    options = make_options(
+        data,
+        folder / "out",
+        train_file=write_sets(folder / "train.tsv", 400, 1),
+        dev_file=write_sets(folder / "dev.tsv", 60, 2),
+        test_file=write_sets(folder / "test.tsv", 30, 3, columns=True),
+        label_type="set",
+        do_predict=True,
+        num_train_steps=150,
+        learning_rate=1e-3,
+        export_dir=str(folder / "exported"),
+    )
+    return run(options), folder
+
+
+def read_table(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def matrix(rows, column):
+    return np.array([[name in row[column].split("|") for name in LABELS] for row in rows])
+
+
+def probabilities_of(rows):
+    return np.array([[float(row[f"probability_{name}"]) for name in LABELS] for row in rows])
+
+
+def test_learns_and_scikit_learn_agrees(labeller):
+    received, folder = labeller
+    assert received["mean_average_precision"] > 0.9
+    rows = read_table(folder / "out" / "eval_predictions.tsv")
+    sides = matrix(rows, "label"), matrix(rows, "prediction")
+    for average in ("micro", "macro"):
+        assert metrics.f1_score(*sides, average=average) == pytest.approx(received[f"{average}_f1"])
+    expected = metrics.average_precision_score(sides[0], probabilities_of(rows))
+    assert received["mean_average_precision"] == pytest.approx(expected, abs=1e-9)
+    thresholds = json.loads((folder / "out" / "thresholds.json").read_text())
+    assert thresholds == {name: received[f"threshold_{name}"] for name in LABELS}
+    chosen = probabilities_of(rows) >= list(thresholds.values())
+    np.testing.assert_array_equal(chosen, sides[1])
+    scores = read_table(folder / "out" / "label_scores.tsv")
+    assert [row["label"] for row in scores] == list(LABELS)
+    assert np.mean([float(row["f1"]) for row in scores]) == pytest.approx(
+        received["macro_f1"], abs=1e-6
+    )
+    assert not (folder / "out" / "confusion_matrix.tsv").exists()
+
+
+def test_every_road_predicts_the_same(labeller, tmp_path, monkeypatch, capsys):
+    received, folder = labeller
+    rows = read_table(folder / "out" / "test_results.tsv")
+    texts = [row["text_a"] for row in read_table(folder / "test.tsv")]
+    expected = [tuple(filter(None, row["prediction"].split("|"))) for row in rows]
+    assert () in expected or ("animal", "plant") in expected
+    for place in (folder / "out", folder / "exported"):
+        loaded = albert_tf.load(place).predict(texts)
+        assert loaded.labels == expected
+        np.testing.assert_allclose(loaded.probabilities, probabilities_of(rows), atol=2e-6)
+    text_model = folder / "exported" / "text" / "1"
+    classify = tf.saved_model.load(str(text_model)).signatures["serving_default"]
+    labels = classify(text_a=tf.constant(texts))["label"].numpy()
+    assert [tuple(label.decode() for label in row if label) for row in labels] == expected
+    assert json.loads((text_model / "assets" / "thresholds.json").read_text()) == json.loads(
+        (folder / "out" / "thresholds.json").read_text()
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts[:4]).encode())))
+    capsys.readouterr()
+    run(ClassificationOptions(output_dir=str(folder / "out"), predict_file="-"))
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == [row["prediction"] for row in rows[:4]]
+    # With the thresholds of the model, on other rows.
+    again = run(
+        ClassificationOptions(
+            exported_model=str(folder / "exported" / "ids" / "1"),
+            output_dir=str(tmp_path),
+            do_eval=True,
+            dev_file=str(folder / "test.tsv"),
+        )
+    )
+    assert again["threshold_plant"] == received["threshold_plant"]
+    sides = matrix(read_table(tmp_path / "eval_predictions.tsv"), "prediction")
+    np.testing.assert_array_equal(sides, matrix(rows, "prediction"))
+
+
+def test_columns_of_zeros_and_ones(data, tmp_path):
+    asked = {
+        "train_file": write_sets(tmp_path / "train.tsv", 100, 1, columns=True),
+        "dev_file": write_sets(tmp_path / "dev.tsv", 60, 2, columns=True),
+        "num_train_steps": 2,
+    }
+    received = run(make_options(data, tmp_path / "out", **asked))
+    assert 0 < received["mean_average_precision"] < 1
+    assert json.loads((tmp_path / "out" / "task.json").read_text())["kind"] == "multi_label"
+    rows = read_table(tmp_path / "out" / "eval_predictions.tsv")
+    assert "" in {row["label"] for row in rows}
+
+
+def test_hugging_face_there_and_back(labeller, tmp_path):
+    _, folder = labeller
+    there, back = str(tmp_path / "there"), str(tmp_path / "back" / "ckpt")
+    options = {"init_checkpoint": str(folder / "out" / "best"), "output_checkpoint": there}
+    convert(ConversionOptions(to="hugging_face", **options))
+    config = json.loads((tmp_path / "there" / "config.json").read_text())
+    assert config["problem_type"] == "multi_label_classification"
+    texts = ["the old cat", "a rose and a fox"]
+    expected = albert_tf.load(folder / "out").predict(texts).probabilities
+    received = albert_tf.load(there).predict(texts)
+    np.testing.assert_allclose(received.probabilities, expected, atol=1e-6)
+    convert(ConversionOptions(init_checkpoint=there, to="albert_tf", output_checkpoint=back))
+    metadata = json.loads((tmp_path / "back" / "task.json").read_text())
+    assert (metadata["kind"], metadata["labels"]) == ("multi_label", ["animal", "plant"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "message"),
+    [
+        (["label\ttext_a", "a||b\tx"], {}, "line 2: the label is empty"),
+        (["label\ttext_a", "\tx"], {}, "line 2: the label is empty"),
+        (
+            ["label\ttext_a", "a|b\tx", "a|a\tx"],
+            {},
+            "line 3: received the label 'a' twice; expected",
+        ),
+        (["text_a\tlabel_a", "x\tyes"], {}, "line 2: label_a is 'yes'; expected 0 or 1"),
+        (
+            ["text_a\tlabel_a\tlabel_a", "x\t0\t1"],
+            {},
+            "has the column 'label_a'; expected names of",
+        ),
+        (["text_a\tlabel_a|b", "x\t0"], {}, r"has the column 'label_a\|b'; expected names of lab"),
+        (
+            ["text_a\tlabel_a", "x\t0"],
+            {"label_type": "float"},
+            "has the column 'label_a' and no column 'label'; a score cannot be a set of labels",
+        ),
+    ],
+)
+def test_mistakes(data, tmp_path, rows, changes, message):
+    path = tmp_path / "train.tsv"
+    path.write_text("\n".join(rows) + "\n")
+    asked = {"label_type": "set", "dev_file": None, "do_eval": False, **changes}
+    with pytest.raises(InputError, match=message):
+        run(make_options(data, tmp_path / "out", train_file=str(path), **asked))
+
+
+def test_labels_that_the_training_file_lacks(data, tmp_path):
+    train = tmp_path / "train.tsv"
+    train.write_text("label\ttext_a\na|b\tx\n")
+    dev = tmp_path / "dev.tsv"
+    options = make_options(
+        data, tmp_path / "out", train_file=str(train), dev_file=str(dev), label_type="set"
+    )
+    dev.write_text("label\ttext_a\na|c\tx\n")
+    with pytest.raises(InputError, match=r"dev\.tsv, line 2: unknown label 'c'; expected 'a', 'b'"):
+        run(options)
+    dev.write_text("label_a\ttext_a\n1\tx\n")
+    message = r"dev\.tsv, line 1: received columns of the labels a; expected a, b, as in the tr"
+    with pytest.raises(InputError, match=message):
+        run(options)
