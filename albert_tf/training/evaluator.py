@@ -84,7 +84,7 @@ class Evaluator:
         def evaluate(part):
             return self._loss.metrics(part, self._call_model(part, training=False))
 
-        return self._reduce(self.strategy.run(evaluate, args=(batch,)))
+        return self._reduce(self._run(evaluate, batch))
 
     def predict(self, batches: tf.data.Dataset) -> np.ndarray:
         """Returns the outputs of a model with a single output, joined along the first axis."""
@@ -99,7 +99,7 @@ class Evaluator:
 
     def _prediction_step(self, batch: Batch) -> Any:
         predict = functools.partial(self._call_model, training=False)
-        outputs = self.strategy.run(predict, args=(batch,))
+        outputs = self._run(predict, batch)
         local_results = self.strategy.experimental_local_results
         return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
@@ -110,22 +110,31 @@ class Evaluator:
         return self.model(inputs, training=training)
 
     def _distribute(self, batches: tf.data.Dataset) -> Batches:
-        """Splits each batch over the replicas, except on a single CPU device.
+        """Splits each batch over the replicas, except on CPUs, where `_run` does.
 
         TensorFlow distributes with a generator dataset. On Python 3.11 the first one of a process makes
         every large tensor a new mapping (`ApplyPython311MemoryPatch` in generator_dataset_op.cc sets
         glibc's M_MMAP_THRESHOLD). With XLA, page faults took a quarter of a step of ALBERT-base's layers.
         """
-        if self._is_one_cpu:
+        if self._is_on_cpu:
             return batches
         return self.strategy.experimental_distribute_dataset(batches)
 
     @property
-    def _is_one_cpu(self) -> bool:
-        if not isinstance(self.strategy, tf.distribute.OneDeviceStrategy):
-            return False
-        (device,) = self.strategy.extended.worker_devices
-        return tf.DeviceSpec.from_string(device).device_type == "CPU"
+    def _is_on_cpu(self) -> bool:
+        devices = map(tf.DeviceSpec.from_string, self.strategy.extended.worker_devices)
+        return all(device.device_type == "CPU" for device in devices)
+
+    def _run(self, compute: Callable[[Batch], Any], batch: Batch) -> Any:
+        """Calls a function on each replica with its part of a batch of `_distribute`."""
+
+        def compute_part(batch):
+            replica = tf.distribute.get_replica_context()
+            number, count = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
+            return compute({name: _part(rows, number, count) for name, rows in batch.items()})
+
+        splits = self._is_on_cpu and self.strategy.num_replicas_in_sync > 1
+        return self.strategy.run(compute_part if splits else compute, args=(batch,))
 
     def _compile(self, step: Callable, batches: Batches) -> Callable:
         """Returns the graph of a step, the same one for datasets of the same specification.
@@ -141,6 +150,12 @@ class Evaluator:
 
     def _reduce(self, means: Means) -> Means:
         return tf.nest.map_structure(lambda x: self.strategy.reduce("sum", x, axis=None), means)
+
+
+def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
+    """Returns one of `count` parts of a batch whose sizes differ by at most one."""
+    size = tf.shape(rows)[0]
+    return rows[number * size // count : (number + 1) * size // count]
 
 
 class MeanAccumulator:

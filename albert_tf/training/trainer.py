@@ -115,7 +115,7 @@ class Trainer(Evaluator):
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        means = self._reduce(self.strategy.run(self._update, args=(batch,)))
+        means = self._reduce(self._run(self._update, batch))
         return means | {"learning_rate": (rate, tf.ones([]))}
 
     def _update(self, batch: Batch) -> Means:

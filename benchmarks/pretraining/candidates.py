@@ -134,8 +134,13 @@ class Product(NamedTuple):
         return 2 * self.batch * self.rows * self.inner * self.columns
 
 
-def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = False) -> Step:
-    """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses."""
+def albert_tf_step(
+    workload: Workload, jit_compile: bool = False, remat: bool = False, replicas: int | None = None
+) -> Step:
+    """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses.
+
+    With `replicas`, the strategy is `mirrored`, with as many parts of the processor.
+    """
     import tensorflow as tf
 
     from albert_tf.losses import PretrainingLoss
@@ -143,7 +148,12 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
     from albert_tf.optimization import Lamb
     from albert_tf.training import Trainer, make_strategy
 
-    strategy, policy = make_strategy("one_device"), KERAS_POLICIES[workload.precision]
+    if replicas is not None:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        devices = [tf.config.LogicalDeviceConfiguration()] * replicas
+        tf.config.set_logical_device_configuration(cpu, devices)
+    strategy = make_strategy("one_device" if replicas is None else "mirrored")
+    policy = KERAS_POLICIES[workload.precision]
     with strategy.scope():
         encoder = AlbertEncoder(workload.albert_config, remat=remat, seed=0, dtype=policy)
         model = AlbertPretrainer(encoder, seed=1, dtype=policy)
@@ -335,13 +345,13 @@ def _step(make_step: Callable[..., Step], packages: Sequence[str] = (), **argume
 OURS, OURS_COMPILED = "albert_tf", "albert_tf --jit_compile"
 # What the ceiling is the fastest of.
 PRODUCTS = {
-    "products, TensorFlow with oneDNN": Candidate(
+    "products in TensorFlow with oneDNN": Candidate(
         start_products, {"library": "tensorflow"}, environment={"TF_ENABLE_ONEDNN_OPTS": "1"}
     ),
-    "products, TensorFlow without oneDNN": Candidate(
+    "products in TensorFlow without oneDNN": Candidate(
         start_products, {"library": "tensorflow"}, environment={"TF_ENABLE_ONEDNN_OPTS": "0"}
     ),
-    "products, PyTorch": Candidate(start_products, {"library": "torch"}, ("torch",)),
+    "products in PyTorch": Candidate(start_products, {"library": "torch"}, ("torch",)),
 }
 STEPS = {
     OURS: _step(albert_tf_step),
@@ -356,4 +366,8 @@ STEPS = {
     "keras_hub": _step(keras_hub_step, ("keras_hub",)),
     "keras_hub jit_compile": _step(keras_hub_step, ("keras_hub",), jit_compile=True),
 }
-CANDIDATES = PRODUCTS | STEPS
+REPLICAS = {
+    "albert_tf mirrored 1 replica": _step(albert_tf_step, replicas=1),
+    "albert_tf mirrored 2 replicas": _step(albert_tf_step, replicas=2),
+}
+CANDIDATES = PRODUCTS | STEPS | REPLICAS

@@ -10,6 +10,7 @@ import pytest
 _PROGRAM = """
 import resource, sys
 import numpy as np
+import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.pipeline import evaluation_batches, training_batches
 from albert_tf.losses import ClassificationLoss
@@ -21,7 +22,10 @@ from tests.helpers import tiny_config
 lengths = np.full(64, 64, np.int32)
 labels = {"label_ids": np.arange(64, dtype=np.int32) % 2}
 features = Features(np.full(64 * 64, 7, np.int32), lengths, lengths, labels)
-strategy = make_strategy("one_device")
+cpu = tf.config.list_physical_devices("CPU")[0]
+replicas = [tf.config.LogicalDeviceConfiguration()] * (2 if sys.argv[2] == "mirrored" else 1)
+tf.config.set_logical_device_configuration(cpu, replicas)
+strategy = make_strategy(sys.argv[2])
 with strategy.scope():
     encoder = AlbertEncoder(tiny_config(intermediate_size=4096, num_hidden_layers=2), seed=0)
     model = AlbertClassifier(encoder, 2, seed=0)
@@ -47,8 +51,9 @@ print(min(count_page_faults() for _ in range(5)))
 # XLA's threads take memory from the kernel on a machine that does other things.
 @pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_step_reuses_the_memory_of_the_step_before(jit_compile):
-    command = [sys.executable, "-c", _PROGRAM, str(jit_compile)]
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_a_step_reuses_the_memory_of_the_step_before(jit_compile, strategy):
+    command = [sys.executable, "-c", _PROGRAM, str(jit_compile), strategy]
     # The scripts turn oneDNN on, and with it TensorFlow's own allocator. Without it every tensor comes
     # from glibc, which gives the end of its heap back to the kernel and takes it again in each step.
     environment = os.environ | {"TF_ENABLE_ONEDNN_OPTS": "1"}
