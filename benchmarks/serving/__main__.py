@@ -6,12 +6,13 @@ Usage:
 
 A classifier of two classes with random weights answers the sentences of a file in their order, one by one
 and in batches of 32, padded to the longest sentence of a batch; tokenization is part of the time. All
-candidates take turns, each in a process of its own. A cold start ends with the first answer; `load s`
-leaves out the start of Python and the imports. `MiB` are the size on disk, and the resident memory of the
-process after the last round. Answers are compared with ours in the first of the precisions.
+candidates take turns, each in a process of its own, with equal numbers of threads. A cold start ends with
+the first answer; `load s` leaves out the start of Python and the imports. `MiB` are the size on disk, and
+the resident memory of the process after the last round. Answers are compared with ours in the first of
+the precisions. Rounding random weights to int8 changes more answers than rounding trained ones.
 
-Then all compute 8 full sequences of 128 ids, next to the matrix products alone, each product timed at its
-own shape and precision in TensorFlow.
+In fp32 and bf16 all then compute 8 full sequences of 128 ids, next to the matrix products alone, each
+product timed at its own shape and precision in TensorFlow.
 
 The command fails if answers differ, or if ours is slower than docs/serving.md says.
 """
@@ -21,6 +22,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -48,11 +50,16 @@ from benchmarks.harness import (
 from benchmarks.serving import candidates
 from benchmarks.serving.candidates import (
     CANDIDATES,
+    COMPILED,
     LABELS,
     MAX_SEQ_LENGTH,
+    ONNX_RUNTIME,
+    OPENVINO,
     OURS,
+    PRECISIONS,
     PRODUCTS,
     RUNTIMES,
+    TRANSFORMERS,
     Answers,
 )
 
@@ -60,13 +67,16 @@ BATCH_SIZE = 32
 
 # How many times as many answers per second ours has to give.
 _GOALS = {
-    "fp32": {"transformers": 1.0, "transformers torch.compile": 1.0, "ONNX Runtime": 1.0},
-    "bf16": {"transformers": 1.5, "transformers torch.compile": 1.5},
+    "fp32": {TRANSFORMERS: 1.0, COMPILED: 1.0, ONNX_RUNTIME: 1.0},
+    "bf16": {TRANSFORMERS: 1.5, COMPILED: 1.5},
+    "int8": {},
 }
 # How many times as long as the products our forward pass may take.
 _FORWARD_GOALS = {"fp32": 1.15, "bf16": 2.0}
 # Largest difference of a probability from ours.
-_TOLERANCES = {"fp32": 1e-4, "bf16": 0.1}
+_TOLERANCES = {"fp32": 1e-4, "bf16": 0.1, "int8": 1.0}
+# Texts that OpenVINO estimates the ranges of activations from.
+_CALIBRATION_TEXTS = 100
 # With ALBERT's own 0.02 all texts get about the same answer.
 _INITIALIZER_RANGE = 0.07
 
@@ -84,22 +94,30 @@ class ServingBenchmarkOptions:
     input_file: str = option("A file of SST-2 in GLUE's layout.")
     spm_model_file: str = option("SentencePiece model.")
     preset: str = option("Size of the model.", "base_v2")
-    precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
+    precisions: tuple[str, ...] = option("fp32, bf16, int8 or several.", PRECISIONS[OURS])
     candidates: tuple[str, ...] = option("Runtimes to time next to ours.", tuple(RUNTIMES))
     num_sentences: int | None = option(
         "Number of sentences. Default: all of the file.", None, least=1
     )
     rounds: int = option("Number of turns of each candidate.", 3, least=1)
     steps: int = option("Forward passes of a turn.", 5, least=1)
+    num_threads: int = option(
+        "Number of threads of each candidate. Default: number of cores.", os.cpu_count(), least=1
+    )
 
     def __post_init__(self):
-        check_choices("precisions", self.precisions, KERAS_POLICIES)
+        check_choices("precisions", self.precisions, PRECISIONS[OURS])
         check_choices("candidates", self.candidates, RUNTIMES)
         check_ranges(self)
 
 
 def write_folder(
-    config: AlbertConfig, texts: Sequence[str], names: Sequence[str], folder: str, vocabulary: str
+    config: AlbertConfig,
+    texts: Sequence[str],
+    names: Sequence[str],
+    precisions: Sequence[str],
+    folder: str,
+    vocabulary: str,
 ) -> None:
     """Writes one classifier, with one set of weights, in the form that each candidate reads.
 
@@ -107,17 +125,18 @@ def write_folder(
         config: of the encoder.
         texts: the texts to answer.
         names: the candidates.
+        precisions: those to time.
         folder: output folder.
         vocabulary: SentencePiece model.
     """
     from albert_tf.conversion import save_hugging_face
-    from albert_tf.export import export_classifier
+    from albert_tf.export import ExportDetails, export_classifier
     from albert_tf.models import AlbertClassifier, AlbertEncoder
     from albert_tf.tokenization import AlbertTokenizer
     from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 
     def make_model(precision: str) -> AlbertClassifier:
-        policy = KERAS_POLICIES[precision]
+        policy = KERAS_POLICIES.get(precision)
         encoder = AlbertEncoder(config, seed=0, dtype=policy)
         return AlbertClassifier(encoder, len(LABELS), seed=1, dtype=policy)
 
@@ -125,37 +144,28 @@ def write_folder(
     files.write_json(os.path.join(folder, candidates.TEXTS), list(texts))
     shutil.copyfile(vocabulary, os.path.join(folder, candidates.VOCABULARY))
     tokenizer = AlbertTokenizer(vocabulary)
-    for precision in KERAS_POLICIES:
-        model, version_dir = make_model(precision), os.path.join(folder, precision)
-        export_classifier(model, LABELS, tokenizer, version_dir, MAX_SEQ_LENGTH, pairs=False)
-    needed = {path for name in names for path in candidates.files(name, "fp32")}
-    if needed & {candidates.HUGGING_FACE, candidates.ONNX}:
+    tokenize = candidates.albert_tf_tokenizer(folder)
+    calibration = [tokenize([text]) for text in texts[:_CALIBRATION_TEXTS]]
+    forms = {OURS: "saved_model", OPENVINO: "openvino", ONNX_RUNTIME: "onnx"}
+    for name, form in forms.items():
+        # OpenVINO's and the products' forward passes read the SavedModel in fp32.
+        for precision in dict.fromkeys(["fp32", *precisions] if name == OURS else precisions):
+            if name in names and precision in PRECISIONS[name]:
+                weights = "int8" if precision == "int8" else None
+                details = ExportDetails(form, weights, calibration=calibration)
+                export_classifier(
+                    make_model(precision),
+                    LABELS,
+                    tokenizer,
+                    os.path.join(folder, precision),
+                    MAX_SEQ_LENGTH,
+                    pairs=False,
+                    details=details,
+                )
+    if {TRANSFORMERS, COMPILED} & set(names):
         hugging_face = os.path.join(folder, candidates.HUGGING_FACE)
         more_files = hugging_face_files(tokenizer, config.max_position_embeddings)
         save_hugging_face(make_model("fp32"), hugging_face, more_files=more_files)
-    if candidates.ONNX in needed:
-        _write_onnx_model(hugging_face, os.path.join(folder, candidates.ONNX))
-
-
-def _write_onnx_model(hugging_face: str, path: str) -> None:
-    """Writes the Hugging Face model with `torch.onnx.export`, batch size and length left free."""
-    import torch
-    from transformers import AutoModelForSequenceClassification
-
-    model = AutoModelForSequenceClassification.from_pretrained(hugging_face).eval()
-    names = ("input_ids", "attention_mask", "token_type_ids")
-    os.makedirs(os.path.dirname(path))
-    torch.onnx.export(
-        model,
-        # Sizes that no other dimension has, so that none is taken for a constant.
-        kwargs={name: torch.ones((3, 11), dtype=torch.long) for name in names},
-        f=path,
-        input_names=names,
-        output_names=["logits"],
-        dynamic_shapes={name: {0: "batch", 1: "length"} for name in names},
-        external_data=False,
-        verbose=False,
-    )
 
 
 @dataclasses.dataclass
@@ -188,26 +198,34 @@ class Difference(NamedTuple):
 
 
 def measure(
-    folder: str, names: Sequence[str], precision: str, rounds: int, steps: int
+    folder: str,
+    names: Sequence[str],
+    precision: str,
+    rounds: int,
+    steps: int,
+    num_threads: int,
 ) -> tuple[dict[str, Result], dict[str, list[Round]]]:
     """Runs candidates in turn.
 
     Args:
         folder: holds the models and the texts.
         names: the candidates.
-        precision: `fp32` or `bf16`.
+        precision: `fp32`, `bf16` or `int8`.
         rounds: number of turns of each.
         steps: forward passes of a turn.
+        num_threads: number of threads of each.
 
     Returns:
-        The results of each candidate, and the rounds of the forward pass of each and of the products.
+        The results of each candidate, and the rounds of the forward pass of each and of the products;
+        none of these in int8.
     """
-    given = {"folder": folder, "precision": precision}
-    turns = len(names) * rounds + (len(names) + 1) * (1 + rounds)
+    given = {"folder": folder, "precision": precision, "num_threads": num_threads}
+    of_forward = [*names, PRODUCTS] if precision in _FORWARD_GOALS else []
+    turns = len(names) * (1 + rounds) + len(of_forward) * rounds
     progress = Progress(f"answering in {precision}", "turns", turns)
     with contextlib.ExitStack() as stack, progress:
         workers, results = {}, {}
-        for name in (*names, PRODUCTS):
+        for name in dict.fromkeys([*names, *of_forward]):
             # One starts after another, so that none is timed during a start. Some compile each new
             # length, which these answers, which are not timed, do.
             worker = Worker("benchmarks.serving.candidates", name, given)
@@ -215,7 +233,7 @@ def measure(
             if name != PRODUCTS:
                 answers = [_answer(worker, size) for size in (1, BATCH_SIZE)]
                 results[name] = Result(tuple(worker.ask(["start"])), answers)
-            progress.update()
+                progress.update()
         for _ in range(rounds):
             for name, result in results.items():
                 seconds, _, _ = workers[name].ask(["time", 1])
@@ -223,10 +241,10 @@ def measure(
                 seconds, cpu_seconds, resident_mib = workers[name].ask(["time", BATCH_SIZE])
                 result.rounds.append(Round(sum(seconds), cpu_seconds, resident_mib))
                 progress.update()
-        forward = {name: [] for name in workers}
+        forward = {name: [] for name in of_forward}
         for _ in range(rounds):
-            for name, worker in workers.items():
-                forward[name].append(Round(*worker.ask(["forward", steps])))
+            for name, turn in forward.items():
+                turn.append(Round(*workers[name].ask(["forward", steps])))
                 progress.update()
     return results, forward
 
@@ -326,21 +344,25 @@ def _main(options: ServingBenchmarkOptions) -> None:
     examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
     texts = [example.text_a for example in examples[: options.num_sentences]]
     config = AlbertConfig.from_preset(options.preset, initializer_range=_INITIALIZER_RANGE)
-    print(f"{processor()}\n")
+    print(f"{processor()}, {options.num_threads} threads\n")
     misses = []
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(config, texts, names, folder, options.spm_model_file)
+        write_folder(config, texts, names, options.precisions, folder, options.spm_model_file)
         reference = None
         for precision in options.precisions:
-            able = [name for name in names if precision in candidates.precisions(name)]
-            results, forward = measure(folder, able, precision, options.rounds, options.steps)
+            able = [name for name in names if precision in PRECISIONS[name]]
+            results, forward = measure(
+                folder, able, precision, options.rounds, options.steps, options.num_threads
+            )
             reference = reference or results[OURS].answers[-1]
             differences = {name: compare(result, reference) for name, result in results.items()}
             print(f"{options.preset}, {precision}, {len(texts)} sentences\n")
             print(table(folder, precision, results, differences), end="\n\n")
-            print(forward_table(forward), end="\n\n", flush=True)
             misses.extend(find_misses(precision, results, differences))
-            misses.extend(find_forward_misses(precision, forward))
+            if forward:
+                print(forward_table(forward), end="\n\n")
+                misses.extend(find_forward_misses(precision, forward))
+            sys.stdout.flush()
     if misses:
         raise InputError("; ".join(misses))
 

@@ -1,6 +1,6 @@
 """How each runtime answers texts with labels, and ids with probabilities.
 
-All read their model from one folder, which `models.write_folder` makes.
+All read their model from one folder, which `__main__.write_folder` makes.
 """
 
 import functools
@@ -26,12 +26,11 @@ MAX_SEQ_LENGTH = 128
 FORWARD_BATCH_SIZE, FORWARD_LENGTH = 8, 128
 _FIRST_ORDINARY_ID = 5
 
-# Files of the folder. Our SavedModels are at <precision>/text/1 and <precision>/ids/1.
+# Files of the folder. Our exports are at <precision>/<form>/1.
 CONFIG = "albert_config.json"
 TEXTS = "texts.json"
 VOCABULARY = "spiece.model"
 HUGGING_FACE = "hugging_face"
-ONNX = "onnx/model.onnx"
 
 # `input_ids`, `input_mask` and `segment_ids`, int32 (B, S).
 Inputs = Mapping[str, np.ndarray]
@@ -57,11 +56,12 @@ class Answers(NamedTuple):
 Answer = Callable[[Sequence[str]], Answers]
 
 
-def albert_tf_answer(folder: str, precision: str) -> Answer:
+def albert_tf_answer(folder: str, precision: str, num_threads: int) -> Answer:
     """Loads the SavedModel that takes text."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, whose operators the model has
 
+    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
     model = tf.saved_model.load(os.path.join(folder, f"{precision}/text/1"))
 
     def answer(texts: Sequence[str]) -> Answers:
@@ -72,8 +72,8 @@ def albert_tf_answer(folder: str, precision: str) -> Answer:
     return answer
 
 
-def albert_tf_predict(folder: str, precision: str) -> Predict:
-    """Loads the SavedModel that takes ids."""
+def albert_tf_predict(folder: str, precision: str, num_threads: int) -> Predict:
+    """Loads the SavedModel that takes ids; `albert_tf_answer` has set the number of threads."""
     import tensorflow as tf
 
     model = tf.saved_model.load(os.path.join(folder, f"{precision}/ids/1"))
@@ -85,28 +85,56 @@ def albert_tf_predict(folder: str, precision: str) -> Predict:
     return predict
 
 
-def openvino_predict(folder: str, precision: str) -> Predict:
+def openvino_answer(folder: str, precision: str, num_threads: int) -> Answer:
+    """Loads the OpenVINO model that takes text."""
+    import openvino
+    import openvino_tokenizers  # noqa: F401, whose operators the model has
+
+    path = os.path.join(folder, f"{precision}/openvino/1/model.xml")
+    run = openvino.Core().compile_model(path, "CPU", _openvino_config(precision, num_threads))
+
+    def answer(texts: Sequence[str]) -> Answers:
+        outputs = run({"text_a": list(texts)})
+        return Answers([str(label) for label in outputs["label"]], outputs["probabilities"])
+
+    return answer
+
+
+def openvino_predict(folder: str, precision: str, num_threads: int) -> Predict:
     """Converts the SavedModel that takes ids; its weights are fp32, also where it computes in bf16."""
     import openvino
 
     model = openvino.convert_model(os.path.join(folder, "fp32/ids/1"))
-    hint = {"fp32": "f32", "bf16": "bf16"}[precision]
-    compiled = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": hint})
-    return lambda inputs: compiled(dict(inputs))["probabilities"]
+    run = openvino.compile_model(model, "CPU", _openvino_config(precision, num_threads))
+    return lambda inputs: run(dict(inputs))["probabilities"]
 
 
-def transformers_predict(folder: str, precision: str, compiled: bool = False) -> Predict:
+def _openvino_config(precision: str, num_threads: int) -> dict[str, Any]:
+    # In an int8 model, what is not quantized is computed in fp32.
+    hint = "bf16" if precision == "bf16" else "f32"
+    return {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": num_threads}
+
+
+def transformers_predict(
+    folder: str, precision: str, num_threads: int, compiled: bool = False
+) -> Predict:
     """Loads Hugging Face's model in PyTorch, in bf16 with the weights in bf16, too."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
+    torch.set_num_threads(num_threads)
     model = AutoModelForSequenceClassification.from_pretrained(
         os.path.join(folder, HUGGING_FACE),
         dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[precision],
     ).eval()
-    # An empty cache, as in a new container.
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "torch_compile", precision)
-    forward = torch.compile(model, dynamic=True) if compiled else model
+    forward = model
+    if compiled:
+        import torch._inductor.config
+
+        # An empty cache, as in a new container.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "torch_compile", precision)
+        torch._inductor.config.freezing = True
+        forward = torch.compile(model, dynamic=True)
 
     def predict(inputs: Inputs) -> np.ndarray:
         tensors = {name: torch.from_numpy(array) for name, array in _their_names(inputs).items()}
@@ -116,20 +144,18 @@ def transformers_predict(folder: str, precision: str, compiled: bool = False) ->
     return predict
 
 
-def onnx_runtime_predict(folder: str, precision: str) -> Predict:
-    """Loads the exported model in fp32; CPUs have no kernels for bf16."""
+def onnx_runtime_predict(folder: str, precision: str, num_threads: int) -> Predict:
+    """Loads the ONNX file; CPUs have no kernels for bf16."""
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
     session = onnxruntime.InferenceSession(
-        os.path.join(folder, ONNX), providers=["CPUExecutionProvider"]
+        os.path.join(folder, f"{precision}/onnx/1/model.onnx"),
+        options,
+        providers=["CPUExecutionProvider"],
     )
-
-    def predict(inputs: Inputs) -> np.ndarray:
-        (logits,) = session.run(["logits"], _their_names(inputs))
-        exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-    return predict
+    return lambda inputs: session.run(["probabilities"], dict(inputs))[0]
 
 
 def _their_names(inputs: Inputs) -> dict[str, np.ndarray]:
@@ -191,32 +217,35 @@ def _tokenize_and_predict(tokenize: Tokenize, predict: Predict) -> Answer:
 
 
 def start(
-    make_tokenizer: Callable[[str], Tokenize] | None,
-    make_predict: Callable[[str, str], Predict],
+    make_answer: Callable[[str, str, int], Answer] | None,
+    make_predict: Callable[..., Predict],
     imports: Sequence[str],
     folder: str,
     precision: str,
+    num_threads: int,
     **arguments: Any,
 ) -> Callable[[list], Any]:
     """Loads a candidate, and returns a function that answers the questions of `__main__`.
 
     Args:
-        make_tokenizer: makes its tokenizer; None for ours, whose model takes text.
-        make_predict: loads its model.
+        make_answer: loads its model that takes text; None for runtimes without a tokenizer.
+        make_predict: loads its model that takes ids.
         imports: its libraries, whose import is not part of the loading time.
         folder: holds the models and the texts.
-        precision: `fp32` or `bf16`.
+        precision: `fp32`, `bf16` or `int8`.
+        num_threads: number of threads for one operator.
         **arguments: more of `make_predict`.
     """
     texts = json.loads(pathlib.Path(folder, TEXTS).read_text())
     for module in imports:
         importlib.import_module(module)
-    load_predict = functools.cache(lambda: make_predict(folder, precision, **arguments))
+    model = folder, precision, num_threads
+    load_predict = functools.cache(lambda: make_predict(*model, **arguments))
     begin = time.perf_counter()
-    if make_tokenizer is None:
-        answer = albert_tf_answer(folder, precision)
+    if make_answer is None:
+        answer = _tokenize_and_predict(sentencepiece_tokenizer(folder), load_predict())
     else:
-        answer = _tokenize_and_predict(make_tokenizer(folder), load_predict())
+        answer = make_answer(*model)
     answer(texts[:1])
     started = [time.time() - psutil.Process().create_time(), time.perf_counter() - begin]
 
@@ -268,8 +297,13 @@ def _full_inputs(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
-def start_products(folder: str, precision: str) -> Callable[[list], harness.Round]:
+def start_products(
+    folder: str, precision: str, num_threads: int
+) -> Callable[[list], harness.Round]:
     """Returns a function that times the matrix products of the forward pass alone."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
     from benchmarks.pretraining.candidates import Workload, product_steps
 
     config = json.loads(pathlib.Path(folder, CONFIG).read_text())
@@ -279,7 +313,7 @@ def start_products(folder: str, precision: str) -> Callable[[list], harness.Roun
 
 
 def _candidate(
-    make_tokenizer: Callable[[str], Tokenize] | None,
+    make_answer: Callable[[str, str, int], Answer] | None,
     make_predict: Callable[..., Predict],
     imports: Sequence[str],
     packages: Sequence[str] = (),
@@ -288,7 +322,7 @@ def _candidate(
     return Candidate(
         start,
         {
-            "make_tokenizer": make_tokenizer,
+            "make_answer": make_answer,
             "make_predict": make_predict,
             "imports": imports,
             **arguments,
@@ -299,39 +333,41 @@ def _candidate(
 
 _TORCH_IMPORTS = ("sentencepiece", "transformers.models.albert.modeling_albert")
 
-OURS, PRODUCTS = "albert_tf", "products"
+OURS, OPENVINO, ONNX_RUNTIME = "albert_tf", "OpenVINO", "ONNX Runtime"
+TRANSFORMERS, COMPILED = "transformers", "transformers torch.compile"
+PRODUCTS = "products"
 RUNTIMES = {
-    OURS: _candidate(None, albert_tf_predict, ("tensorflow", "tensorflow_text")),
-    "albert_tf in OpenVINO": _candidate(
-        albert_tf_tokenizer, openvino_predict, ("albert_tf", "openvino"), ("openvino",)
+    OURS: _candidate(albert_tf_answer, albert_tf_predict, ("tensorflow", "tensorflow_text")),
+    OPENVINO: _candidate(
+        openvino_answer,
+        openvino_predict,
+        ("openvino", "openvino_tokenizers"),
+        ("openvino", "openvino_tokenizers", "nncf"),
     ),
-    "transformers": _candidate(
-        sentencepiece_tokenizer, transformers_predict, _TORCH_IMPORTS, TORCH
+    ONNX_RUNTIME: _candidate(
+        None, onnx_runtime_predict, ("sentencepiece", "onnxruntime"), ("onnxruntime", "tf2onnx")
     ),
-    "transformers torch.compile": _candidate(
-        sentencepiece_tokenizer, transformers_predict, _TORCH_IMPORTS, TORCH, compiled=True
-    ),
-    "ONNX Runtime": _candidate(
-        sentencepiece_tokenizer,
-        onnx_runtime_predict,
-        ("sentencepiece", "onnxruntime"),
-        ("onnxruntime", "onnxscript", *TORCH),
-    ),
+    TRANSFORMERS: _candidate(None, transformers_predict, _TORCH_IMPORTS, TORCH),
+    COMPILED: _candidate(None, transformers_predict, _TORCH_IMPORTS, TORCH, compiled=True),
 }
 CANDIDATES = RUNTIMES | {PRODUCTS: Candidate(start_products)}
+
+# The precisions of each runtime. CPUs have no bf16 kernels in ONNX Runtime.
+PRECISIONS = {
+    OURS: ("fp32", "bf16", "int8"),
+    OPENVINO: ("fp32", "bf16", "int8"),
+    ONNX_RUNTIME: ("fp32", "int8"),
+    TRANSFORMERS: ("fp32", "bf16"),
+    COMPILED: ("fp32", "bf16"),
+}
 
 
 def files(name: str, precision: str) -> tuple[str, ...]:
     """Returns the files and folders of a runtime, in the folder of all."""
     return {
         OURS: (f"{precision}/text/1",),
-        "albert_tf in OpenVINO": ("fp32/ids/1", VOCABULARY),
-        "transformers": (HUGGING_FACE,),
-        "transformers torch.compile": (HUGGING_FACE,),
-        "ONNX Runtime": (ONNX, VOCABULARY),
+        OPENVINO: (f"{precision}/openvino/1",),
+        ONNX_RUNTIME: (f"{precision}/onnx/1", VOCABULARY),
+        TRANSFORMERS: (HUGGING_FACE,),
+        COMPILED: (HUGGING_FACE,),
     }[name]
-
-
-def precisions(name: str) -> tuple[str, ...]:
-    """Returns the precisions of a runtime; ONNX Runtime has no bf16 kernels for CPUs."""
-    return ("fp32",) if name == "ONNX Runtime" else ("fp32", "bf16")
