@@ -109,6 +109,15 @@ def expected_of(kind, model, inputs):
     return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
 
 
+def labels_of(kind, expected):
+    """The output `label` that belongs to the others."""
+    if kind == "multi_label":
+        is_chosen = expected["probabilities"] >= np.array(list(THRESHOLDS.values()), np.float32)
+        return np.where(is_chosen, LABELS, "").tolist()
+    names = np.array(TAGS if kind == "token_classifier" else LABELS)
+    return names[expected["logits"].argmax(axis=-1)].tolist()
+
+
 def assert_equal(received, expected):
     assert set(received) >= set(expected)
     for name, values in expected.items():

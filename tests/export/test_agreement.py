@@ -14,6 +14,7 @@ from tests.export.kinds import (
     assert_equal,
     expected_of,
     export,
+    labels_of,
     make_inputs,
 )
 from tests.export.runtimes import run_examples, run_in_session, run_loaded, serialize
@@ -48,7 +49,11 @@ def run_tflite(path, inputs):
 def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
     (model, paths), inputs = exported_kind(kind), make_inputs(kind)
     expected = expected_of(kind, model, inputs)
-    assert_equal(run_loaded(paths["ids"], inputs), expected)
+    received = run_loaded(paths["ids"], inputs)
+    assert_equal(received, expected)
+    if "logits" in expected:
+        labels = np.char.decode(received["label"].astype(bytes)).tolist()
+        assert labels == labels_of(kind, expected)
     assert_equal(run_in_session(paths["ids"], inputs), expected)
     received = run_examples(paths["ids"], serialize(inputs, [None] * len(inputs["input_ids"])))
     assert_equal(*(without_padding(outputs, inputs) for outputs in (received, expected)))

@@ -20,6 +20,7 @@ from tests.export.kinds import (
     assert_equal,
     expected_of,
     export,
+    labels_of,
     make_inputs,
     make_model,
 )
@@ -43,7 +44,7 @@ from albert_tf.export.runtimes import openvino_model  # noqa: E402
 from albert_tf.export.runtimes.openvino_text import add_text_tokenizer  # noqa: E402
 
 SIZES = {**LARGER_THAN_ITS_GRAPH, "initializer_range": 0.1}
-TAKING_TEXT = ("classifier", "regressor", "multiple_choice")
+TAKING_TEXT = ("classifier", "regressor", "multiple_choice", "multi_label")
 
 
 def compile_file(folder):
@@ -85,15 +86,18 @@ def test_texts_give_the_models_labels(tokenizer, tmp_path):
     assert "| input | `text_b` | string (?,) |" in pathlib.Path(folder, "README.md").read_text()
 
 
-def test_texts_give_the_models_scores(tokenizer, tmp_path):
-    model = make_model("regressor")
-    folder = export("regressor", model, tokenizer, str(tmp_path), "openvino")["openvino"]
+@pytest.mark.parametrize("kind", ["regressor", "multi_label"])
+def test_texts_give_the_models_scores(kind, tokenizer, tmp_path):
+    model = make_model(kind)
+    folder = export(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
     examples = [Example("", text_a, text_b) for text_a, text_b in TEXTS[:5]]
     features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)
     text_a, text_b = (np.array(texts) for texts in zip(*TEXTS[:5], strict=True))
     received = compile_file(folder)({"text_a": text_a, "text_b": text_b})
-    expected = expected_of("regressor", model, make_batch(features, np.arange(5)))
+    expected = expected_of(kind, model, make_batch(features, np.arange(5)))
     assert_equal(received, expected)
+    if kind == "multi_label":
+        assert received["label"].tolist() == labels_of(kind, expected)
 
 
 def test_texts_give_the_models_choices(tokenizer, tmp_path):
