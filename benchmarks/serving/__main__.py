@@ -78,7 +78,7 @@ _TOLERANCES = {"fp32": 1e-4, "bf16": 0.1, "int8": 1.0}
 # Texts that OpenVINO estimates the ranges of activations from.
 _CALIBRATION_TEXTS = 100
 # With ALBERT's own 0.02 all texts get about the same answer.
-_INITIALIZER_RANGE = 0.07
+INITIALIZER_RANGE = 0.07
 
 _HEADER = (
     *("", "answers/s", "times ours", "CPU ms", "alone ms", "90 % ms", "start s", "load s"),
@@ -343,7 +343,7 @@ def _main(options: ServingBenchmarkOptions) -> None:
     check_candidates(CANDIDATES, names)
     examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
     texts = [example.text_a for example in examples[: options.num_sentences]]
-    config = AlbertConfig.from_preset(options.preset, initializer_range=_INITIALIZER_RANGE)
+    config = AlbertConfig.from_preset(options.preset, initializer_range=INITIALIZER_RANGE)
     print(f"{processor()}, {options.num_threads} threads\n")
     misses = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,14 +1,12 @@
 """The C++ client of the examples, built."""
 
 import json
-import pathlib
 import shutil
 import subprocess
-import sys
 
 import pytest
 
-SOURCES = pathlib.Path(__file__).parents[2] / "examples" / "cpp_client"
+from benchmarks.concurrent_load import build_client
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"
@@ -20,19 +18,12 @@ class Client:
 
     def __init__(self, folder):
         self.folder = folder
-        for name in ("main.cc", "Makefile"):
-            shutil.copy(SOURCES / name, folder)
-        self.make("client")
-        self.operators = self.make("operators").split()
+        self.operators = build_client(str(folder))
 
-    def make(self, target):
-        command = ["make", "-s", "-C", self.folder, f"PYTHON={sys.executable}", target]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    def run(self, model, lines, operators):
+    def run(self, model, lines, operators, *flags):
         """Returns what the program did with lines of bytes."""
         return subprocess.run(
-            [self.folder / "client", model, *operators],
+            [self.folder / "client", *flags, model, *operators],
             input=b"".join(line + b"\n" for line in lines),
             capture_output=True,
         )
