@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.conversion import save_hugging_face
-from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertTokenClassifier
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.conversion.hugging_face_folder import (
@@ -125,6 +125,36 @@ def test_pipeline_gives_our_labels_and_probabilities(tmp_path):
     (received,) = score(texts[:1])
     expected = logits(regressor, tokenizer, texts[0]).item()
     assert received["score"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_pipelines_of_label_sets_and_of_tokens_give_our_numbers(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
+    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
+    model, labels = AlbertClassifier(encoder, 3, seed=2), ("good", "bad", "neither")
+    write_theirs(tmp_path / "sets", tokenizer, model, labels, "multi_label_classification")
+    text = "The Café in Oslo is good, in 2010, too."
+    classify = transformers.pipeline(
+        "text-classification", str(tmp_path / "sets"), top_k=None, device="cpu"
+    )
+    received = {one["label"]: one["score"] for one in classify([text])[0]}
+    (expected,) = np.asarray(tf.sigmoid(logits(model, tokenizer, text)))
+    assert [received[label] for label in labels] == pytest.approx(expected.tolist(), abs=1e-5)
+
+    model, tags = AlbertTokenClassifier(encoder, 3, seed=3), ("O", "B-X", "I-X")
+    write_theirs(tmp_path / "tags", tokenizer, model, tags)
+    find = transformers.pipeline(
+        "token-classification", str(tmp_path / "tags"), ignore_labels=[], device="cpu"
+    )
+    received = find(text)
+    (expected,) = np.asarray(tf.nn.softmax(logits(model, tokenizer, text)))
+    ids, spans = tokenizer.encode_with_offsets(text)
+    assert len(received) == len(ids)
+    for one, span, of_token in zip(received, spans, expected[1:-1], strict=True):
+        assert one["entity"] == tags[of_token.argmax()]
+        assert one["score"] == pytest.approx(of_token.max(), abs=1e-5)
+        assert text[one["start"] : one["end"]].strip() == text[slice(*span)].strip()
 
 
 def logits(model, tokenizer, text):
