@@ -43,11 +43,11 @@ def word_tables(tokenizer: Tokenizer) -> WordTables:
     opens, closes = [], []
     for id_, piece in enumerate(tokenizer.pieces):
         if is_wordpiece:
-            is_first, text = not piece.startswith(CONTINUATION_MARK), piece
+            text = piece.removeprefix(CONTINUATION_MARK)
+            is_first = text == piece
         else:
-            is_first = piece.startswith(WORD_MARK)
             text = piece.replace(WORD_MARK, "")
-        text = text.removeprefix(CONTINUATION_MARK) if is_wordpiece else text
+            is_first = piece.startswith(WORD_MARK)
         bases = [char for char in text if not _is_mark(char)]
         is_unknown = id_ == tokenizer.unk_id
         if is_first or is_unknown:

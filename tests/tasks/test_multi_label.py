@@ -129,6 +129,7 @@ def test_every_road_predicts_the_same(labeller, tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(sides, matrix(rows, "prediction"))
 
 
+@pytest.mark.slow
 def test_columns_of_zeros_and_ones(data, tmp_path):
     asked = {
         "train_file": write_sets(tmp_path / "train.tsv", 100, 1, columns=True),

@@ -17,6 +17,7 @@ import numpy as np
 from albert_tf.errors import ArgumentError
 
 Scheme = Literal["BIO", "BIOES"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 OUTSIDE = "O"
 
 # Of a span by whether the word is its first and whether it is its last.
@@ -193,6 +194,3 @@ def tag_words(
     places = labels[number], is_first.astype(int), is_last.astype(int)
     tags[inside] = table.of_words[places][inside]
     return tags
-
-
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)

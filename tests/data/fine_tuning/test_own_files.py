@@ -2,7 +2,7 @@ import pytest
 
 from albert_tf.data.fine_tuning import own_files
 from albert_tf.data.fine_tuning.own_files import collect_labels, complete_task
-from albert_tf.data.fine_tuning.tsv import Example, Scores, Table
+from albert_tf.data.fine_tuning.tsv import Example, LabelSets, Scores, Table
 from albert_tf.errors import InputError
 
 CLASSES = complete_task("classification", None)
@@ -63,6 +63,36 @@ def test_scores(tmp_path):
     path.write_text("label\ttext_a\nnan\tfirst\n")
     with pytest.raises(InputError, match=r"train.tsv, line 2: label 'nan'; expected a number$"):
         read_own(path, "train", task)
+
+
+def test_sets_of_labels(tmp_path):
+    train, dev, test = (tmp_path / f"{split}.tsv" for split in ("train", "dev", "test"))
+    train.write_text("label\ttext_a\nb|a\tfirst\nc\tsecond\n")
+    task = recognise_task(train, "set")
+    assert (task.kind, task.labels) == ("multi_label", LabelSets())
+    examples = read_own(train, "train", task)
+    assert [example.label for example in examples] == ["b|a", "c"]
+    labels = collect_labels(examples, train, "multi_label")
+    assert labels == LabelSets(("a", "b", "c"))
+    task = complete_task("multi_label", labels)
+
+    # Columns in another order, and a row without a label.
+    dev.write_text("label_c\tlabel_a\ttext_a\tlabel_b\n1\t0\tfirst\t1\n0\t0\tsecond\t0\n")
+    examples = read_own(dev, "dev", task)
+    assert [example.label for example in examples] == ["b|c", ""]
+    test.write_text("text_a\nfirst\n")
+    assert read_own(test, "test", task)[0].label is None
+
+
+def test_columns_of_labels(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("text_a\tlabel_z\tlabel_a\nfirst\t0\t1\n")
+    for label_type in ("string", "set"):
+        task = recognise_task(path, label_type)
+        assert (task.kind, task.labels) == ("multi_label", LabelSets(("z", "a")))
+    # Beside a column of all labels they are columns like any other.
+    path.write_text("text_a\tlabel_source\tlabel\nfirst\tus\tyes\n")
+    assert recognise_task(path, "string") == CLASSES
 
 
 def write_choices(path, *rows, letters="abc"):
