@@ -357,10 +357,13 @@ def remove(path: str) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Returns the reason of an error of the file system, without the path."""
+    """Returns the reason of an error of TensorFlow or the file system, without path and stack."""
     message = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     # gRPC appends many lines about the state of the connection.
     message = message.split("\nAdditional GRPC error information")[0]
+    if message.startswith("Graph execution error"):
+        # Between the lines of Python that made the operator, and the operator's name.
+        message = message.split("\n\t [[")[0].rpartition("\n\n")[2]
     return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")
 
 

@@ -150,11 +150,14 @@ def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):
 
 
 @pytest.mark.slow
-def test_death_of_one_worker_ends_the_other_with_one_line(tmp_path, flags):
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_loss_of_one_worker_ends_the_other_with_one_line(tmp_path, flags, fault):
     workers = start_long_run(flags, tmp_path / "out")
     wait_for_checkpoint(tmp_path / "out", workers)
+    workers[1].send_signal(fault)
+    # TensorFlow asks every 30 seconds whether the others are there, and waits 3 x 10 seconds.
+    output, _ = workers[0].communicate(timeout=150)
     workers[1].kill()
-    output, _ = workers[0].communicate(timeout=120)
     workers[1].communicate()
     assert workers[0].returncode == 1, output
     assert "Traceback" not in output

@@ -17,6 +17,21 @@ def test_lost_worker_is_one_line_where_there_are_others(error):
         raise error(None, None, "Socket closed")
 
 
+def test_message_about_a_lost_worker_says_why_and_not_where_in_the_code():
+    @tf.function
+    def lose():
+        with tf.control_dependencies([tf.debugging.Assert(False, ["task:1 is down"])]):
+            return tf.constant(0)
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as of_graph:
+        lose()
+    message = of_graph.value.message
+    assert "defined at" in message
+    with pytest.raises(StoppedError) as caught, explain_lost_worker(False):
+        raise tf.errors.UnavailableError(None, None, message)
+    assert "another worker was lost (assertion failed: [task:1 is down]); " in str(caught.value)
+
+
 def test_message_about_a_lost_worker_is_short():
     message = (
         "Collective ops is aborted by: From /job:worker/replica:0/task:1: "
