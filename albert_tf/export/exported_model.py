@@ -37,10 +37,13 @@ class ExportedModel:
             raise InputError(
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error
-        ids_model = getattr(self._loaded, "ids_model", self._loaded)
-        if not hasattr(ids_model, "predict"):
+        # A text model has the second alone.
+        for name in ("predict", "predict_unchecked"):
+            if hasattr(self._loaded, name):
+                self._predict = getattr(self._loaded, name)
+                break
+        else:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
-        self._predict = ids_model.predict
         self._read_outputs = read_outputs
 
     def __call__(self, batch: Batch, training: bool = False) -> Any:

@@ -42,8 +42,7 @@ class AnswerTextModel(tf.Module):
     def __init__(self, ids_model: IdsModel, tokenizer: Tokenizer, config: AnswerConfig):
         super().__init__()
         self.weights, self.assets = ids_model.weights, ids_model.assets
-        # A function, so that the module does not track the graphs of `ids_model`.
-        self._predict = ids_model.predict_unchecked
+        self.predict_unchecked = ids_model.predict_unchecked
         self.graph_tokenizer = make_offsets_tokenizer(tokenizer)
         self._config = config
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
@@ -72,7 +71,7 @@ class AnswerTextModel(tf.Module):
         )
         best = find_best_spans(
             windows,
-            self._predict(windows.inputs),
+            self.predict_unchecked(**windows.inputs),
             passage.ids.row_lengths(),
             config,
         )

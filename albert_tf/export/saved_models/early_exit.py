@@ -50,37 +50,38 @@ class EarlyExitIdsModel(tf.Module):
             exits = model.exit_early({**inputs, "token_positions": positions})
             return {**outputs(exits["logits"]), "exit_layer": exits["exit_layer"]}
 
-        def predict_unchecked(inputs, early_exit_patience=None):
-            """Is `predict`, or `predict_with_patience`, for ids that the same graph makes, by name."""
-            if early_exit_patience is None:
-                rows = tf.shape(inputs["input_ids"])[:1]
-                early_exit_patience = tf.fill(rows, model.early_exit_patience)
-            patience = _check_patience(inputs["input_ids"], early_exit_patience, layers)
+        def check(ids):
+            named = {name: ids[name] for name in INPUTS}
+            return dict(zip(INPUTS, check_ids(named, model.config), strict=True))
+
+        def predict_unchecked_with_patience(early_exit_patience, **ids):
+            """Like `predict_with_patience`, for ids that the caller's graph makes."""
+            patience = _check_patience(ids["input_ids"], early_exit_patience, layers)
             with reading(model, self.weights):
-                return map_slices(compute_tokens, {**inputs, PATIENCE.name: patience})
+                return map_slices(compute_tokens, {**ids, PATIENCE.name: patience})
 
-        def predict_with_patience(input_ids, input_mask, segment_ids, early_exit_patience):
+        def predict_unchecked(**ids):
+            """Like `predict`, for ids that the caller's graph makes."""
+            patience = tf.fill(tf.shape(ids["input_ids"])[:1], model.early_exit_patience)
+            return self.predict_unchecked_with_patience(**ids, early_exit_patience=patience)
+
+        def predict_with_patience(early_exit_patience, **ids):
             """Maps int32 (B, S) each, and the patience of each row, int32 (B,), to predictions."""
-            ids = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
-            ids = dict(zip(INPUTS, check_ids(ids, model.config), strict=True))
-            return predict_unchecked(ids, early_exit_patience)
-
-        def predict(input_ids, input_mask, segment_ids):
-            """Maps int32 (B, S) each to predictions, with the model's patience."""
-            patience = tf.fill(tf.shape(input_ids)[:1], model.early_exit_patience)
-            return self.predict_with_patience(
-                input_ids=input_ids,
-                input_mask=input_mask,
-                segment_ids=segment_ids,
-                early_exit_patience=patience,
+            return self.predict_unchecked_with_patience(
+                **check(ids), early_exit_patience=early_exit_patience
             )
 
+        def predict(**ids):
+            """Maps int32 (B, S) each to predictions, with the model's patience."""
+            return self.predict_unchecked(**check(ids))
+
         specs = {name: tf.TensorSpec((None, None), tf.int32, name) for name in INPUTS}
-        self.predict_unchecked = predict_unchecked
-        self.predict_with_patience = trace(
-            predict_with_patience, **specs, early_exit_patience=PATIENCE
+        with_patience = {**specs, PATIENCE.name: PATIENCE}
+        self.predict_unchecked_with_patience = trace(
+            predict_unchecked_with_patience, **with_patience
         )
-        self.patience_signature = self.predict_with_patience
+        self.predict_unchecked = trace(predict_unchecked, **specs)
+        self.patience_signature = trace(predict_with_patience, **with_patience)
         self.predict = self.predict_without_padding = self.signature = trace(predict, **specs)
 
 

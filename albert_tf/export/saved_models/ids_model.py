@@ -120,8 +120,8 @@ class IdsModel(tf.Module):
             positions = token_positions(inputs["input_mask"])
             return model({**inputs, "token_positions": positions}, training=False)
 
-        def predict_unchecked(inputs):
-            """Is `predict_without_padding` for inputs that the same graph makes, by name."""
+        def predict_unchecked(**inputs):
+            """Like `predict_without_padding`, for ids that the caller's graph makes."""
             with reading(model, self.weights):
                 return outputs(map_slices(compute_tokens, inputs))
 
@@ -131,12 +131,12 @@ class IdsModel(tf.Module):
             XLA and other runtimes need shapes that do not depend on the mask, and some callers want the
             original's outputs at all positions; these use `predict`.
             """
-            return predict_unchecked(check(input_ids, input_mask, segment_ids))
+            return self.predict_unchecked(**check(input_ids, input_mask, segment_ids))
 
-        self.predict_unchecked = predict_unchecked
         shape = (None, None) if num_choices is None else (None, num_choices, None)
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.predict = self.signature = trace(predict, **specs)
+        self.predict_unchecked = trace(predict_unchecked, **specs)
         self.predict_without_padding = trace(predict_without_padding, **specs)
 
 

@@ -42,8 +42,7 @@ class TagTextModel(tf.Module):
     ):
         super().__init__()
         self.weights, self.assets = ids_model.weights, ids_model.assets
-        # A function, so that the module does not track the graphs of `ids_model`.
-        self._predict = ids_model.predict_unchecked
+        self.predict_unchecked = ids_model.predict_unchecked
         self.graph_tokenizer = make_offsets_tokenizer(tokenizer)
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         self._config = config
@@ -95,7 +94,7 @@ class TagTextModel(tf.Module):
     def _classify(self, tokens: TokensWithOffsets) -> tf.Tensor:
         """Returns the probabilities of the tags of all tokens, (T, k), each in its best window."""
         windows = cut_windows(tokens, config=self._config, **self._special_ids)
-        outputs = self._predict(windows.inputs)
+        outputs = self.predict_unchecked(**windows.inputs)
         # In each text later tokens are scored in later windows, so the tokens are in order.
         return tf.boolean_mask(outputs["probabilities"], windows.is_max_context)
 

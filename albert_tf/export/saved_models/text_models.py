@@ -37,24 +37,27 @@ class TextModel(tf.Module):
         self.weights, self.assets = ids_model.weights, ids_model.assets
         preprocessor = Preprocessor(tokenizer, max_seq_length)
         self.graph_tokenizer = preprocessor.graph_tokenizer
-        # Functions, so that the module tracks neither the layer nor the graphs of `ids_model`.
+        # A function, so that the module does not track the layer.
         self._preprocess = preprocessor.call
-        self._predict = ids_model.predict_unchecked
+        self.predict_unchecked = ids_model.predict_unchecked
         names = ("text_a", "text_b") if pairs else ("text_a",)
         specs = {name: tf.TensorSpec((None,), tf.string, name) for name in names}
         self.signature = trace(self.predict, **specs)
         if isinstance(ids_model, EarlyExitIdsModel):
+            self._predict_with_patience = ids_model.predict_unchecked_with_patience
             self.patience_signature = trace(
                 self.predict_with_patience, **specs, early_exit_patience=PATIENCE
             )
 
     def predict(self, text_a, text_b=None):
         """Maps strings (B,) to the outputs of `IdsModel.predict_without_padding`."""
-        return self._predict(self._pack(text_a, text_b))
+        return self.predict_unchecked(**self._pack(text_a, text_b))
 
     def predict_with_patience(self, early_exit_patience, text_a, text_b=None):
         """Maps a patience, int32 (B,), and strings (B,) to those of an `EarlyExitIdsModel`."""
-        return self._predict(self._pack(text_a, text_b), early_exit_patience)
+        return self._predict_with_patience(
+            **self._pack(text_a, text_b), early_exit_patience=early_exit_patience
+        )
 
     def _pack(self, text_a, text_b):
         texts = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
@@ -82,8 +85,7 @@ class ChoiceTextModel(tf.Module):
     ):
         super().__init__()
         self.weights, self.assets = ids_model.weights, ids_model.assets
-        # A function, so that the module does not track the graphs of `ids_model`.
-        self._predict = ids_model.predict_unchecked
+        self.predict_unchecked = ids_model.predict_unchecked
         self.graph_tokenizer = make_graph_tokenizer(tokenizer)
         self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         self._max_seq_length = max_seq_length
@@ -109,8 +111,11 @@ class ChoiceTextModel(tf.Module):
             max_qa_length=self._max_qa_length,
             **self._special_ids,
         )
-        return self._predict(
-            {name: tf.reshape(ids, [-1, choices, tf.shape(ids)[1]]) for name, ids in packed.items()}
+        return self.predict_unchecked(
+            **{
+                name: tf.reshape(ids, [-1, choices, tf.shape(ids)[1]])
+                for name, ids in packed.items()
+            }
         )
 
 
