@@ -8,12 +8,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from albert_tf.errors import FlagError, name_place
-from albert_tf.export.exportable import Form, Weights
-from albert_tf.export.runtimes.runtime import check_packages
+from albert_tf.errors import FlagError
+from albert_tf.export.exportable import Weights
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
+from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.trained_folder import read_folder
@@ -34,7 +34,7 @@ _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningOptions(TrainingOptions):
+class FineTuningOptions(ExportOptions, TrainingOptions):
     """The options of every fine-tuning task. A task adds its own.
 
     Attributes:
@@ -125,11 +125,6 @@ class FineTuningOptions(TrainingOptions):
         "Exclude collapsed trainings from the summary of --num_trials.", False
     )
     export_dir: str | None = option("Folder to export the best checkpoint to.", None)
-    export_format: Form = option(
-        "SavedModels, or files for LiteRT, OpenVINO or ONNX Runtime. The last two need the extras "
-        "openvino and onnx.",
-        "saved_model",
-    )
     export_weights: Weights | None = option(
         "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
         "model's computations. With int8, evaluation uses the rounded weights too; files for OpenVINO "
@@ -152,11 +147,6 @@ class FineTuningOptions(TrainingOptions):
         """The flag that names the model and its value, for messages."""
         name = "exported_model" if self.exported_model else "output_dir"
         return f"--{name}={getattr(self, name)}"
-
-    @property
-    def calibrates(self) -> bool:
-        """Whether the export needs examples."""
-        return self.export_format == "openvino" and self.export_weights == "int8"
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the vocabulary, of either kind.
@@ -202,7 +192,7 @@ class FineTuningOptions(TrainingOptions):
                 f"--{dev_flag}; received none"
             )
         self._check_trials()
-        self._check_export()
+        self._check_exports()
 
     def _check_trials(self) -> None:
         if self.num_trials == 1:
@@ -220,20 +210,13 @@ class FineTuningOptions(TrainingOptions):
                     "trial as --output_dir"
                 )
 
-    def _check_export(self) -> None:
-        for name, default in (("export_format", "saved_model"), ("export_weights", None)):
-            value = getattr(self, name)
-            if value != default and not self.export_dir:
-                raise FlagError(f"--{name}={value}: expected --export_dir")
-        if self.export_weights == "float16" and self.export_format != "tflite":
-            raise FlagError("--export_weights=float16: expected --export_format=tflite")
+    def _check_exports(self) -> None:
+        self.check_export()
         if self.calibrates and not (self.do_train or self.do_eval):
             raise FlagError(
                 "--export_format=openvino: --export_weights=int8 needs examples to calibrate with; "
                 "expected --do_train or --do_eval"
             )
-        with name_place(f"--export_format={self.export_format}"):
-            check_packages(self.export_format)
         for name in ("do_train", "export_dir"):
             if self.exported_model and getattr(self, name):
                 raise FlagError(

@@ -1,0 +1,46 @@
+"""The options of every task that exports a model."""
+
+import dataclasses
+
+from albert_tf.errors import FlagError, name_place
+from albert_tf.export.exportable import Form, Weights
+from albert_tf.export.runtimes.runtime import check_packages
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What is exported, and where to."""
+
+    export_dir: str | None = option("Folder to export the model to.", None)
+    export_format: Form = option(
+        "SavedModels, or files for LiteRT, OpenVINO or ONNX Runtime. The last two need the extras "
+        "openvino and onnx.",
+        "saved_model",
+    )
+    export_weights: Weights | None = option(
+        "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
+        "model's computations.",
+        None,
+    )
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the export needs examples."""
+        return self.export_format == "openvino" and self.export_weights == "int8"
+
+    def check_export(self) -> None:
+        """Checks that the options go together.
+
+        Raises:
+            FlagError: two options contradict each other.
+            InputError: packages for the form of the exported model are missing.
+        """
+        for name, default in (("export_format", "saved_model"), ("export_weights", None)):
+            value = getattr(self, name)
+            if value != default and not self.export_dir:
+                raise FlagError(f"--{name}={value}: expected --export_dir")
+        if self.export_weights == "float16" and self.export_format != "tflite":
+            raise FlagError("--export_weights=float16: expected --export_format=tflite")
+        with name_place(f"--export_format={self.export_format}"):
+            check_packages(self.export_format)
