@@ -64,6 +64,18 @@ def answer_questions() -> None:
     command_line.run(task.QuestionAnsweringOptions, task.run, answer_questions.__doc__)
 
 
+def embed() -> None:
+    r"""Embeds the lines of a file with any encoder, and exports models from texts to embeddings.
+
+    Usage:
+        {command} --model=all-MiniLM-L6-v2 --input_file=texts.txt --output_file=embeddings.npy
+        {command} --model=pretrained --normalize --export_dir=exported
+    """
+    with command_line.quiet_start():
+        from albert_tf.tasks import embedding as task
+    command_line.run(task.EmbeddingOptions, task.run, embed.__doc__)
+
+
 def convert() -> None:
     r"""Converts a checkpoint to TensorFlow 1's format, Hugging Face's or ours, or to a SavedModel.
 

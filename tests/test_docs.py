@@ -27,4 +27,4 @@ def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
     )
     assert "\n`--eval_batch_size` integer, from 1 to 1,048,576, default `64` {" in page
     assert "python run_classifier.py" in page
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6

@@ -3,8 +3,10 @@
 from albert_tf.export.exportable import ExportDetails
 from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.exporting import (
+    EMBEDDING_FILE,
     THRESHOLDS_FILE,
     export_classifier,
+    export_embedder,
     export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
@@ -14,10 +16,12 @@ from albert_tf.export.exporting import (
 from albert_tf.export.saved_models.reusable import export_reusable
 
 __all__ = [
+    "EMBEDDING_FILE",
     "THRESHOLDS_FILE",
     "ExportDetails",
     "ExportedModel",
     "export_classifier",
+    "export_embedder",
     "export_multi_label_classifier",
     "export_multiple_choice",
     "export_question_answering",

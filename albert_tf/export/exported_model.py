@@ -1,5 +1,6 @@
 """Runs an exported model in place of the model that it was made of."""
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models.ids_model import INPUTS
+from albert_tf.export.version_folders import assets_folder
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 Batch = Mapping[str, tf.Tensor]
@@ -30,6 +33,7 @@ class ExportedModel:
     ):
         if not tf.saved_model.contains_saved_model(saved_model_dir):
             raise InputError(f"{saved_model_dir}: holds no SavedModel; expected a version's folder")
+        self._config_file = os.path.join(assets_folder(saved_model_dir), CONFIG_FILE)
         _import_operators(saved_model_dir)
         try:
             self._loaded = tf.saved_model.load(saved_model_dir)
@@ -45,6 +49,11 @@ class ExportedModel:
         else:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
         self._read_outputs = read_outputs
+
+    @functools.cached_property
+    def config(self) -> AlbertConfig:
+        """The encoder's config."""
+        return AlbertConfig.from_json_file(self._config_file)
 
     def __call__(self, batch: Batch, training: bool = False) -> Any:
         """Returns the model's outputs, such as logits.

@@ -20,6 +20,7 @@ from albert_tf.export.runtimes import openvino_text
 from albert_tf.export.saved_models.answer_model import AnswerTextModel
 from albert_tf.export.saved_models.ids_model import (
     class_outputs,
+    embedding_outputs,
     label_set_outputs,
     score_outputs,
     span_outputs,
@@ -30,6 +31,7 @@ from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
+    AlbertEmbedder,
     AlbertMultipleChoice,
     AlbertSpanLabeler,
     AlbertTokenClassifier,
@@ -38,6 +40,7 @@ from albert_tf.tokenization import Tokenizer
 
 _CONFIG_FILE = "answer_rule.json"
 THRESHOLDS_FILE = "thresholds.json"
+EMBEDDING_FILE = "embedding.json"
 
 SAVED_MODELS = ExportDetails()
 
@@ -134,6 +137,28 @@ def export_regressor(
         **_tokenizing(tokenizer, max_seq_length, pairs),
     )
     return exported.write(tokenizer, export_dir, details)
+
+
+def export_embedder(
+    model: AlbertEmbedder,
+    tokenizer: Tokenizer,
+    export_dir: str,
+    max_seq_length: int,
+    details: ExportDetails = SAVED_MODELS,
+) -> dict[str, str]:
+    """Writes the next version of a model that embeds single texts, with the output `embedding`.
+
+    The arguments, the result and the errors are those of `export_classifier`.
+    """
+    exported = Exportable(
+        model,
+        embedding_outputs,
+        max_seq_length=max_seq_length,
+        **_tokenizing(tokenizer, max_seq_length, pairs=False),
+    )
+    values = {"pooling": model.pooling, "normalize": model.normalize}
+    asset = {EMBEDDING_FILE: json_asset({**values, "max_seq_length": max_seq_length})}
+    return exported.write(tokenizer, export_dir, details.add_assets(asset))
 
 
 def _tokenizing(tokenizer: Tokenizer, max_seq_length: int, pairs: bool) -> dict[str, Callable]:

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertEarlyExitClassifier
+from albert_tf.models import AlbertEarlyExitClassifier, AlbertEmbedder
 from albert_tf.tokenization import Tokenizer
 
 FILE_NAME = "README.md"
@@ -46,6 +46,7 @@ def model_card(
         f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}.",
         _stored_in(stored_in),
         *_early_exit(model),
+        *_pooling(model),
         *(_signature(title, *specs) for title, specs in signatures.items()),
     ]
     if labels:
@@ -92,6 +93,13 @@ def _early_exit(model: keras.Model) -> list[str]:
     if model.early_exit_tolerance is not None:
         sentence += f" and a tolerance of {model.early_exit_tolerance}"
     return [f"{sentence}; `serving_patience` takes the patience of each row."]
+
+
+def _pooling(model: keras.Model) -> list[str]:
+    if not isinstance(model, AlbertEmbedder):
+        return []
+    length = "of length 1" if model.normalize else "not normalised"
+    return [f"Embeddings have the pooling `{model.pooling}` and are {length}."]
 
 
 def _files(is_saved_model: bool) -> str:

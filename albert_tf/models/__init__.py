@@ -6,6 +6,7 @@ from albert_tf.models.classifier import (
     AlbertTokenClassifier,
 )
 from albert_tf.models.early_exit import AlbertEarlyExitClassifier
+from albert_tf.models.embedder import AlbertEmbedder
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -14,6 +15,7 @@ __all__ = [
     "AlbertClassifier",
     "AlbertConditionalSpanLabeler",
     "AlbertEarlyExitClassifier",
+    "AlbertEmbedder",
     "AlbertEncoder",
     "AlbertMultipleChoice",
     "AlbertPretrainer",

@@ -10,25 +10,25 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import evaluation_batches, restore_order
 from albert_tf.data.squad.conventions import WindowConfig
 from albert_tf.data.squad.questions import SquadExample
 from albert_tf.data.squad.window_arrays import make_windows
 from albert_tf.data.tagging.tags import TagTable
-from albert_tf.errors import InputError
+from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.entities import ScoredSpan
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
+from albert_tf.export import ExportedModel
+from albert_tf.layers import Pooling
+from albert_tf.models import AlbertEmbedder, AlbertEncoder
 from albert_tf.options import select
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
 from albert_tf.tasks.fine_tuning.text_tasks import TextTask
 from albert_tf.tasks.fine_tuning.token_classification import TokenClassificationTask
+from albert_tf.tasks.text_embedder import EmbeddingConfig, TextEmbedder
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
-
-_BATCH_SIZE = 64
 
 
 class Classes(NamedTuple):
@@ -91,14 +91,73 @@ class LoadedModel(abc.ABC):
         tokenizer: the tokenizer that it was trained with.
     """
 
-    def __init__(self, model: keras.Model, tokenizer: Tokenizer, evaluator: Evaluator):
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        evaluator: Evaluator,
+        embedding: EmbeddingConfig | None = None,
+    ):
         self.model = model
         self.tokenizer = tokenizer
         self._evaluator = _WithProgress(evaluator)
+        self._strategy = evaluator.strategy
+        self._embedding = embedding or EmbeddingConfig()
+        self._embedders: dict[EmbeddingConfig, TextEmbedder] = {}
 
     @abc.abstractmethod
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Predicts from lists of texts; arguments and outputs depend on the task, see `load`."""
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling | None = None,
+        normalize: bool | None = None,
+        max_seq_length: int | None = None,
+    ) -> np.ndarray:
+        """Returns embeddings of texts, from the model's encoder.
+
+        Args:
+            texts: n texts; of those that are too long, the front.
+            pooling: `mean`, `cls` or `weighted_layers`, see `albert_tf.AlbertEmbedder`. Default: that of
+                the folder, if it holds an embedder, otherwise `mean`.
+            normalize: whether embeddings have the length 1. Default: as the folder says, otherwise not.
+            max_seq_length: maximum number of tokens of a text, special tokens included. Default: as the
+                folder says, otherwise the encoder's number of positions.
+
+        Returns:
+            float32 (n, H).
+
+        Raises:
+            InputError: `texts` is no list of strings, another argument has no such value, or the model
+                is an exported one of another task or pooling.
+        """
+        rows = [text for (text,) in _rows(texts=texts)]
+        embedder = self.make_embedder(
+            pooling=pooling, normalize=normalize, max_seq_length=max_seq_length
+        )
+        with Progress("embedding", "texts", len(rows), delay=SECONDS_WITHOUT_PROGRESS) as progress:
+            return embedder.embed(rows, progress.update)
+
+    def make_embedder(self, **given: Any) -> TextEmbedder:
+        """Returns what embeds texts as the arguments of `embed` say; for equal ones the same object."""
+        config = self._embedding.replace(**given)
+        if config not in self._embedders:
+            with self._strategy.scope():
+                model = self._make_embedding_model(config)
+            evaluator = Evaluator(model, None, self._strategy)
+            self._embedders[config] = TextEmbedder(evaluator, self.tokenizer, config.max_seq_length)
+        return self._embedders[config]
+
+    def _make_embedding_model(self, config: EmbeddingConfig) -> AlbertEmbedder:
+        encoder = getattr(self.model, "encoder", self.model)
+        if not isinstance(encoder, AlbertEncoder):
+            raise InputError(
+                "an exported model of another task has no hidden states to embed with; expected a "
+                "trained folder"
+            )
+        return AlbertEmbedder(encoder, config.pooling, config.normalize)
 
 
 class _TextModel(LoadedModel):
@@ -244,20 +303,25 @@ class LoadedQuestionAnswerer(LoadedModel):
         )
 
 
-class LoadedPretrainer(LoadedModel):
-    """Embeds texts, and fills masks."""
+class LoadedEmbedder(LoadedModel):
+    """Embeds texts."""
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns an embedding of each of n texts: the mean of its tokens' last hidden states.
+        """Returns `embed(texts)`."""
+        return self.embed(texts)
 
-        Returns:
-            float32 (n, H).
-        """
-        rows = [Example("", text) for (text,) in _rows(texts=texts)]
-        length = self.model.config.max_position_embeddings
-        features = encode_examples(rows, (), self.tokenizer, length)
-        batches, order = evaluation_batches(features, _BATCH_SIZE)
-        return restore_order(self._evaluator.predict(batches), order)
+    def _make_embedding_model(self, config: EmbeddingConfig) -> AlbertEmbedder | ExportedModel:
+        if not isinstance(self.model, ExportedModel):
+            return super()._make_embedding_model(config)
+        for name in ("pooling", "normalize"):
+            there, given = getattr(self._embedding, name), getattr(config, name)
+            if there != given:
+                raise ArgumentError(f"{name}={given!r}: the exported model has {there!r}")
+        return self.model
+
+
+class LoadedPretrainer(LoadedEmbedder):
+    """Embeds texts, and fills masks."""
 
     def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
         """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`."""

@@ -1,23 +1,21 @@
 """Loads trained models to predict from text in Python."""
 
-import functools
 import os
-from collections.abc import Mapping
 
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import load_checkpoint, load_model
+from albert_tf.conversion import keras_hub, load_checkpoint, load_model
 from albert_tf.conversion.hugging_face_config import generic_labels
 from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.conversion.hugging_face_reader import is_folder
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.tagging.tags import TagTable
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import version_folders
-from albert_tf.losses import PretrainingLoss
+from albert_tf.export import EMBEDDING_FILE, ExportedModel, version_folders
+from albert_tf.export.saved_models.ids_model import read_embeddings
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -30,6 +28,7 @@ from albert_tf.tasks.fine_tuning.run import load_trained
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded_models import (
     LoadedClassifier,
+    LoadedEmbedder,
     LoadedModel,
     LoadedMultiLabelClassifier,
     LoadedMultipleChoice,
@@ -38,6 +37,7 @@ from albert_tf.tasks.loaded_models import (
     LoadedRegressor,
     LoadedTokenClassifier,
 )
+from albert_tf.tasks.text_embedder import EmbeddingConfig
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -70,15 +70,18 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     - of a multi-label classifier, for the same: `LabelSets`;
     - of a token classifier, for `predict(texts)`: a list of `ScoredSpan` for each text;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
-    - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too.
+    - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
+    - of an encoder alone, e.g. one of sentence-transformers: the same without `fill_mask`.
 
-    Texts of similar length share a batch. Work of more than ten seconds shows its progress.
+    Each model has `embed(texts)`, too, for embeddings of its encoder. Texts of similar length share a
+    batch. Work of more than ten seconds shows its progress.
 
     Args:
         folder: an `--output_dir`, whose best checkpoint is used; a version of an exported model, e.g.
-            `exported/text/1`; an `--export_dir`, for its newest version; or a Hugging Face folder with a
-            classifier, a regression, a token classifier or a pre-trained model.
-        tokenizer: of a pre-trained model or a Hugging Face folder without a vocabulary.
+            `exported/text/1`; an `--export_dir`, for its newest version; a Hugging Face folder with an
+            encoder, a classifier, a regression, a token classifier or a pre-trained model; or a folder
+            with one of these in another format, e.g. one of Google's archives, and its config.
+        tokenizer: of a pre-trained model or of a folder without a vocabulary.
 
     Returns:
         The model, whose class depends on its task.
@@ -92,19 +95,23 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     with name_place(f"load({folder!r})"):
         if not tf.io.gfile.isdir(folder):
             raise InputError("no such folder")
-        if is_folder(folder):
-            return _load_hugging_face(folder, tokenizer)
+        if is_folder(folder) or keras_hub.is_preset(folder):
+            return _load_checkpoint(folder, tokenizer, FOLDER_CONFIG_FILE)
         version = _find_version(folder)
         model_dir = version_folders.assets_folder(version) if version else folder_of(folder)
         options = options_path(model_dir)
         if not tf.io.gfile.exists(options):
+            if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)):
+                return _load_checkpoint(folder, tokenizer, CONFIG_FILE)
             raise InputError(
                 "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
-                "--export_dir or one of its versions, or a Hugging Face folder"
+                f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
             )
         place = {"exported_model": version} if version else {"output_dir": model_dir}
         is_text = tf.io.gfile.exists(os.path.join(model_dir, LABEL_METADATA_FILE))
         saved = read_options(options)
+        if version and tf.io.gfile.exists(os.path.join(model_dir, EMBEDDING_FILE)):
+            return _load_exported_embedder(version, model_dir)
         if is_text:
             return _load_text_model(place)
         if "max_query_length" in saved:
@@ -156,11 +163,21 @@ def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | No
     with strategy.scope():
         model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
     load_checkpoint(model, best_checkpoint(folder)).check_complete()
-    return _embedder(model, tokenizer, strategy)
+    return LoadedPretrainer(model, tokenizer, Evaluator(model, None, strategy))
 
 
-def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
-    """Loads a model of `transformers` that predicts from texts."""
+def _load_exported_embedder(version: str, assets: str) -> LoadedModel:
+    vocabulary = read_folder(assets, ("do_lower_case",))
+    tokenizer = load_tokenizer(
+        vocabulary["spm_model_file"], vocabulary["vocab_file"], vocabulary["do_lower_case"]
+    )
+    model = ExportedModel(version, read_embeddings)
+    evaluator = Evaluator(model, None, make_strategy("one_device"))
+    return LoadedEmbedder(model, tokenizer, evaluator, EmbeddingConfig.from_folder(assets))
+
+
+def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str) -> LoadedModel:
+    """Loads a model of another library that predicts from texts, or one without run options."""
     found = find_companions(CheckpointOptions(init_checkpoint=folder))
     tokenizer = tokenizer or found.tokenizer
     if tokenizer is None:
@@ -168,16 +185,18 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
             f"holds neither {SENTENCEPIECE_FILE} nor {WORDPIECE_FILE}; pass "
             "tokenizer=albert_tf.AlbertTokenizer(...) with its vocabulary"
         )
-    check_vocab_size(tokenizer, found.config, os.path.join(folder, FOLDER_CONFIG_FILE))
+    check_vocab_size(tokenizer, found.config, os.path.join(folder, config_name))
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
-        return _embedder(model, tokenizer, strategy)
+        loaded = LoadedPretrainer if isinstance(model, AlbertPretrainer) else LoadedEmbedder
+        evaluator = Evaluator(model, None, strategy)
+        return loaded(model, tokenizer, evaluator, EmbeddingConfig.from_folder(folder))
     name = type(model).__name__
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(
-            f"holds an {name}; of Hugging Face folders only classifiers, regressions, token classifiers "
+            f"holds an {name}; only encoders, classifiers, regressions, token classifiers "
             f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
     metadata = head_of(model, report, folder)
@@ -204,17 +223,3 @@ def _load_hugging_face(folder: str, tokenizer: Tokenizer | None) -> LoadedModel:
         sets={},
     )
     return _LOADED[metadata.kind](task, Evaluator(model, task.loss, strategy))
-
-
-def _embedder(
-    model: AlbertEncoder | AlbertPretrainer, tokenizer: Tokenizer, strategy: tf.distribute.Strategy
-) -> LoadedModel:
-    embed = functools.partial(_embed, getattr(model, "encoder", model))
-    return LoadedPretrainer(model, tokenizer, Evaluator(embed, PretrainingLoss(), strategy))
-
-
-def _embed(encoder: AlbertEncoder, inputs: Mapping[str, tf.Tensor], training: bool) -> tf.Tensor:
-    """Returns the mean of the last hidden states of each text's tokens, float (B, H)."""
-    hidden_states = encoder(inputs, training=training)["sequence_output"]
-    mask = tf.cast(inputs["input_mask"], hidden_states.dtype)[..., None]  # (B, S, 1)
-    return tf.reduce_sum(hidden_states * mask, axis=1) / tf.reduce_sum(mask, axis=1)

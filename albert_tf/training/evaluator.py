@@ -37,11 +37,11 @@ class Evaluator:
 
     Args:
         model: maps a batch to what `loss` reads.
-        loss: computes the metrics.
+        loss: computes the metrics; None if there are only predictions.
         strategy: strategy of the replicas.
     """
 
-    def __init__(self, model: keras.Model, loss: Loss, strategy: tf.distribute.Strategy):
+    def __init__(self, model: keras.Model, loss: Loss | None, strategy: tf.distribute.Strategy):
         require_tensorflow(type(self).__name__)
         self.model = model
         self.strategy = strategy

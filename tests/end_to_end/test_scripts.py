@@ -38,6 +38,7 @@ SCRIPTS = {
     "run_pretraining.py": ("albert-pretrain", "input_file"),
     "run_classifier.py": ("albert-classify", "task_name"),
     "run_squad.py": ("albert-squad", "max_answer_length"),
+    "embed_texts.py": ("albert-embed", "pooling"),
     "convert_checkpoint.py": ("albert-convert", "output_checkpoint"),
 }
 

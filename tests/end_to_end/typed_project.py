@@ -53,6 +53,7 @@ def heads(encoder: AlbertEncoder) -> list[keras.Model]:
     return [
         albert_tf.AlbertMultipleChoice(encoder),
         albert_tf.AlbertTokenClassifier(encoder, num_classes=9),
+        albert_tf.AlbertEmbedder(encoder, pooling="cls"),
         albert_tf.AlbertSpanLabeler(encoder),
         albert_tf.AlbertConditionalSpanLabeler(encoder, start_n_top=3, end_n_top=2),
     ]

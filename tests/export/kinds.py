@@ -9,6 +9,7 @@ from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import (
     ExportDetails,
     export_classifier,
+    export_embedder,
     export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
@@ -19,6 +20,7 @@ from albert_tf.export.saved_models.ids_model import span_outputs
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
+    AlbertEmbedder,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertSpanLabeler,
@@ -41,7 +43,7 @@ TAGS = make_tags(["LOUD", "MUTE"], "BIOES")
 TEXT_WINDOWS = TextWindowConfig(MAX_SEQ_LENGTH, 5)
 KINDS = [
     *("classifier", "regressor", "multiple_choice", "multi_label", "token_classifier"),
-    *("simple_spans", "conditional_spans"),
+    *("simple_spans", "conditional_spans", "embedder"),
 ]
 # There is no file for LiteRT of these.
 WITHOUT_TFLITE = {"multiple_choice"}
@@ -57,6 +59,7 @@ def make_model(kind):
         "multi_label": lambda: AlbertClassifier(encoder, len(THRESHOLDS), seed=2),
         "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
         "token_classifier": lambda: AlbertTokenClassifier(encoder, len(TAGS), seed=2),
+        "embedder": lambda: AlbertEmbedder(encoder, "weighted_layers", normalize=True),
         "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
         "conditional_spans": lambda: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
     }[kind]()
@@ -76,6 +79,7 @@ def export(kind, model, tokenizer, export_dir, form, **more):
         "multiple_choice": lambda: export_multiple_choice(
             model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
         ),
+        "embedder": lambda: export_embedder(model, tokenizer, export_dir, length, details),
         "token_classifier": lambda: export_token_classifier(
             model, TAGS, tokenizer, export_dir, TEXT_WINDOWS, details
         ),
@@ -101,6 +105,8 @@ def expected_of(kind, model, inputs):
     outputs = model(inputs, training=False)
     if kind == "regressor":
         return {"score": outputs[:, 0].numpy()}
+    if kind == "embedder":
+        return {"embedding": outputs.numpy()}
     if kind.endswith("spans"):
         return {name: value.numpy() for name, value in span_outputs(outputs).items()}
     if kind == "multi_label":

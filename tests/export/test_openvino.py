@@ -44,7 +44,7 @@ from albert_tf.export.runtimes import openvino_model  # noqa: E402
 from albert_tf.export.runtimes.openvino_text import add_text_tokenizer  # noqa: E402
 
 SIZES = {**LARGER_THAN_ITS_GRAPH, "initializer_range": 0.1}
-TAKING_TEXT = ("classifier", "regressor", "multiple_choice", "multi_label")
+TAKING_TEXT = ("classifier", "regressor", "multiple_choice", "multi_label", "embedder")
 
 
 def compile_file(folder):
@@ -86,14 +86,16 @@ def test_texts_give_the_models_labels(tokenizer, tmp_path):
     assert "| input | `text_b` | string (?,) |" in pathlib.Path(folder, "README.md").read_text()
 
 
-@pytest.mark.parametrize("kind", ["regressor", "multi_label"])
+@pytest.mark.parametrize("kind", ["regressor", "multi_label", "embedder"])
 def test_texts_give_the_models_scores(kind, tokenizer, tmp_path):
     model = make_model(kind)
     folder = export(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
-    examples = [Example("", text_a, text_b) for text_a, text_b in TEXTS[:5]]
+    # An embedder takes single texts.
+    rows = [texts[:1] if kind == "embedder" else texts for texts in TEXTS[:5]]
+    examples = [Example("", *texts) for texts in rows]
     features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)
-    text_a, text_b = (np.array(texts) for texts in zip(*TEXTS[:5], strict=True))
-    received = compile_file(folder)({"text_a": text_a, "text_b": text_b})
+    columns = map(np.array, zip(*rows, strict=True))
+    received = compile_file(folder)(dict(zip(("text_a", "text_b"), columns, strict=False)))
     expected = expected_of(kind, model, make_batch(features, np.arange(5)))
     assert_equal(received, expected)
     if kind == "multi_label":

@@ -1,0 +1,215 @@
+"""Embeds the lines of a file with any encoder, and exports models from texts to embeddings."""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from albert_tf import files, gfile
+from albert_tf.errors import FlagError, InputError, name_flags, name_place
+from albert_tf.export import ExportDetails, export_embedder
+from albert_tf.export.runtimes.runtime import check_packages
+from albert_tf.export.version_folders import json_asset
+from albert_tf.layers import Pooling
+from albert_tf.models import AlbertEmbedder
+from albert_tf.options import check_ranges, option
+from albert_tf.progress import Progress
+from albert_tf.tasks.export_options import ExportOptions
+from albert_tf.tasks.fine_tuning.line_prediction import STANDARD_INPUT
+from albert_tf.tasks.flags import check_addresses, load_tokenizer
+from albert_tf.tasks.loading import load
+from albert_tf.tasks.text_embedder import TextEmbedder
+from albert_tf.tasks.trained_folder import OPTIONS_FILE, VOCABULARY_SHA256, with_version
+from albert_tf.tokenization import Tokenizer
+
+# Sorted by length and embedded together. Those of width 1024 take 32 MB.
+_TEXTS_AT_ONCE = 8192
+
+# Adds texts and their embeddings to a file.
+_Add = Callable[[Sequence[str], np.ndarray], None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingOptions(ExportOptions):
+    """The options of `embed_texts.py`."""
+
+    model: str = option(
+        "Folder with the model: one that a script has trained, for its best checkpoint; a Hugging Face "
+        "folder; the folder of another checkpoint and its config; or an exported embedder."
+    )
+    spm_model_file: str | None = option(
+        "SentencePiece model of the vocabulary, if there is none in the folder.", None
+    )
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool = option(
+        "Lower-case the text, with --spm_model_file or --vocab_file.", True
+    )
+    input_file: str | None = option(
+        "Text file with one text per line; - is standard input. An empty line is a text, too.", None
+    )
+    output_file: str | None = option(
+        "File for the embeddings in the order of the lines: .npy, float32 (lines, H); or .parquet, with "
+        "the columns text and embedding, which needs the extra parquet.",
+        None,
+    )
+    pooling: Pooling | None = option(
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: mean "
+        "over all layers. Default: as the folder says, otherwise mean.",
+        None,
+    )
+    normalize: bool | None = option(
+        "Scale embeddings to length 1. Default: as the folder says, otherwise false.", None
+    )
+    max_seq_length: int | None = option(
+        "Maximum number of tokens per text, including the special ones. Default: as the folder says, "
+        "otherwise the model's number of positions.",
+        None,
+        least=5,
+    )
+
+    def __post_init__(self):
+        check_ranges(self)
+        if not (self.output_file or self.export_dir):
+            raise FlagError("expected --output_file or --export_dir; received neither")
+        if (self.input_file is None) != (self.output_file is None):
+            raise FlagError("expected --input_file and --output_file, or neither; received one")
+        if self.output_file:
+            if self._ending not in _WRITERS:
+                raise FlagError(
+                    f"--output_file={self.output_file}: expected a name that ends in "
+                    f"{' or '.join(_WRITERS)}"
+                )
+            with name_place(f"--output_file={self.output_file}"):
+                check_packages(self._ending.removeprefix("."))
+        self.check_export()
+        if self.calibrates:
+            raise FlagError("--export_weights=int8: embedders have no such form for OpenVINO")
+
+    @property
+    def _ending(self) -> str:
+        return os.path.splitext(self.output_file)[1]
+
+    @property
+    def writer(self) -> Callable[[str, int, int], contextlib.AbstractContextManager[_Add]]:
+        """What opens the output file: a function of path, number of texts and width."""
+        return _WRITERS[self._ending]
+
+    def load_tokenizer(self) -> Tokenizer | None:
+        """Loads the vocabulary that the flags name, if any."""
+        if not (self.spm_model_file or self.vocab_file):
+            return None
+        return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
+
+
+def run(options: EmbeddingOptions) -> None:
+    """Does what the options ask for.
+
+    Raises:
+        InputError: the model or the input cannot be read, or does not fit the options.
+        StoppedError: the output cannot be written.
+    """
+    check_addresses(options)
+    tokenizer = options.load_tokenizer()
+    with name_place("--model"):
+        loaded = load(options.model, tokenizer)
+    with name_flags():
+        embedder = loaded.make_embedder(
+            pooling=options.pooling,
+            normalize=options.normalize,
+            max_seq_length=options.max_seq_length,
+        )
+    if options.output_file:
+        _embed_file(options, embedder)
+    if options.export_dir:
+        paths = _export(options, embedder, loaded.tokenizer)
+        print("\n".join(f"exported {path}" for path in paths.values()))
+
+
+def _embed_file(options: EmbeddingOptions, embedder: TextEmbedder) -> None:
+    path, width = options.output_file, embedder.model.config.hidden_size
+    with _open_lines(options.input_file) as read_lines:
+        # Reads everything once before anything is embedded: a mistake in the last line shows at once.
+        count = sum(1 for _ in read_lines())
+        if not count:
+            raise InputError(f"--input_file={options.input_file}: holds no text")
+        lines = read_lines()
+        with (
+            files.write_atomically(path) as incomplete,
+            options.writer(incomplete, count, width) as add,
+            Progress("embedding", "texts", count) as progress,
+        ):
+            while texts := list(itertools.islice(lines, _TEXTS_AT_ONCE)):
+                add(texts, embedder.embed(texts, progress.update))
+    print(f"wrote {path}: {count:,} embeddings of width {width}")
+
+
+@contextlib.contextmanager
+def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
+    """Yields a function that returns the lines from the first one on; standard input is copied."""
+    name = path
+    with contextlib.ExitStack() as stack:
+        if path == STANDARD_INPUT:
+            name = "standard input"
+            copy = stack.enter_context(tempfile.NamedTemporaryFile())
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            path = copy.name
+        elif not gfile.exists(path):
+            raise InputError(f"--input_file: no file '{path}'; - is standard input")
+
+        def read_lines() -> Iterator[str]:
+            lines = files.decode_lines(files.read_chunks(path), name, files.decode_strictly)
+            return (line for _, line in lines)
+
+        yield read_lines
+
+
+@contextlib.contextmanager
+def _write_npy(path: str, count: int, width: int) -> Iterator[_Add]:
+    header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+    with gfile.GFile(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        yield lambda texts, rows: file.write(rows.astype("<f4").tobytes())
+
+
+@contextlib.contextmanager
+def _write_parquet(path: str, count: int, width: int) -> Iterator[_Add]:
+    import pyarrow
+    import pyarrow.parquet
+
+    vector = pyarrow.list_(pyarrow.float32(), width)
+    schema = pyarrow.schema([("text", pyarrow.string()), ("embedding", vector)])
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+
+        def add(texts: Sequence[str], rows: np.ndarray) -> None:
+            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.ravel()), width)
+            writer.write_table(pyarrow.table([pyarrow.array(texts), vectors], schema=schema))
+
+        yield add
+
+
+_WRITERS = {".npy": _write_npy, ".parquet": _write_parquet}
+
+
+def _export(
+    options: EmbeddingOptions, embedder: TextEmbedder, tokenizer: Tokenizer
+) -> dict[str, str]:
+    model, length = embedder.model, embedder.max_seq_length
+    if not isinstance(model, AlbertEmbedder):
+        raise InputError(
+            f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
+        )
+    # What `albert_tf.load` reads.
+    vocabulary = {
+        "do_lower_case": tokenizer.lower_case,
+        VOCABULARY_SHA256: tokenizer.vocabulary_sha256,
+    }
+    assets = {OPTIONS_FILE: json_asset(with_version(vocabulary))}
+    details = ExportDetails(options.export_format, options.export_weights, assets)
+    return export_embedder(model, tokenizer, options.export_dir, length, details)

