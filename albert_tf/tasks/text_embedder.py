@@ -58,21 +58,26 @@ class EmbeddingConfig:
         Raises:
             InputError: a file is damaged, or says something that our embedder cannot do.
         """
-        path = os.path.join(folder, EMBEDDING_FILE)
-        if tf.io.gfile.exists(path):
-            values = files.read_json(path)
-            try:
-                return cls(**values)
-            except TypeError as error:
-                raise InputError(f"{path}: not as this package writes it: {error}") from error
-        path = os.path.join(folder, _MODULES_FILE)
-        return cls(**_read_modules(folder, path)) if tf.io.gfile.exists(path) else cls()
+        for name, read in ((EMBEDDING_FILE, _read_own), (_MODULES_FILE, _read_modules)):
+            path = os.path.join(folder, name)
+            if tf.io.gfile.exists(path):
+                try:
+                    return cls(**read(folder, path))
+                except (AttributeError, KeyError, TypeError) as error:
+                    raise InputError(
+                        f"{path}: does not describe an embedder as expected: {error}"
+                    ) from error
+        return cls()
 
     def replace(self, **given: Any) -> Self:
         """Returns the config with those of the values that are not None."""
         return dataclasses.replace(
             self, **{name: value for name, value in given.items() if value is not None}
         )
+
+
+def _read_own(folder: str, path: str) -> dict[str, Any]:
+    return files.read_json(path)
 
 
 def _read_modules(folder: str, path: str) -> dict[str, Any]:

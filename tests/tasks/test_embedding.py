@@ -18,6 +18,7 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import embedding
 from albert_tf.tasks.embedding import EmbeddingOptions, run
+from albert_tf.tasks.text_embedder import EmbeddingConfig
 from tests.export.runtimes import load
 from tests.helpers import shared_path, tiny_config
 from tests.tasks.animals import OTHERS
@@ -236,6 +237,22 @@ def test_other_modules_are_refused(modules, pooling, message, encoder, data, tmp
     write_modules(tmp_path / "sentences", encoder, data, modules, pooling)
     with pytest.raises(InputError, match=message):
         albert_tf.load(tmp_path / "sentences")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("modules.json", '{"type": "Transformer"}'),
+        ("modules.json", '[{"type": "models.Pooling"}]'),
+        ("modules.json", "7"),
+        ("embedding.json", '{"pool": "cls"}'),
+        ("embedding.json", "[]"),
+    ],
+)
+def test_damaged_descriptions_are_one_line(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=rf"{name}: does not describe an embedder as expected"):
+        EmbeddingConfig.from_folder(str(tmp_path))
 
 
 def test_every_model_embeds(model, encoder, trained, exported, tmp_path):
