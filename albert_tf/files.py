@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import socket
 import sys
 import textwrap
@@ -364,6 +365,8 @@ def reason(error: Exception) -> str:
     if message.startswith("Graph execution error"):
         # Between the lines of Python that made the operator, and the operator's name.
         message = message.split("\n\t [[")[0].rpartition("\n\n")[2]
+    # Where in the graph it happened, as in "{{function_node __inference_f_1}} reason".
+    message = re.sub(r"\{\{function_node .*?\}\} ", "", message)
     return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")
 
 

@@ -97,8 +97,10 @@ def explain_lost_worker(is_alone: bool) -> Iterator[None]:
     """
     try:
         yield
-    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        if is_alone:
+    except tf.errors.OpError as error:
+        # A worker whose link is cut gets an error of another type, with this text.
+        is_lost = isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)
+        if is_alone or not (is_lost or "Collective ops is aborted" in error.message):
             raise
         raise StoppedError(
             f"another worker was lost ({files.reason(error)}); restart all workers with the same "

@@ -76,7 +76,7 @@ def test_every_road_finds_the_same_spans(data, tagger, tmp_path, monkeypatch, ca
     texts = [row["text"] for row in rows]
     expected = [triples(row["spans"]) for row in rows]
     scores = [span["score"] for row in rows for span in row["spans"]]
-    for folder in (out, exported, exported / "ids" / "1"):
+    for folder in (out, exported, exported / "ids" / "1", exported / "text" / "1"):
         spans = albert_tf.load(folder).predict(texts)
         assert [[tuple(span[:3]) for span in of_text] for of_text in spans] == expected
         received = [span.score for of_text in spans for span in of_text]

@@ -17,6 +17,18 @@ def test_lost_worker_is_one_line_where_there_are_others(error):
         raise error(None, None, "Socket closed")
 
 
+def test_a_cut_link_is_a_lost_worker():
+    message = (
+        "{{function_node __wrapped__CollectiveReduceV2_device_/job:worker/task:0/device:CPU:0}} "
+        "Collective ops is aborted by: task:1 sent no heartbeats"
+    )
+    expected = r"lost \(Collective ops is aborted by: task:1 sent no heartbeats\); "
+    with pytest.raises(StoppedError, match=expected), explain_lost_worker(False):
+        raise tf.errors.InternalError(None, None, message)
+    with pytest.raises(tf.errors.InternalError), explain_lost_worker(False):
+        raise tf.errors.InternalError(None, None, "another mistake")
+
+
 def test_message_about_a_lost_worker_says_why_and_not_where_in_the_code():
     @tf.function
     def lose():
