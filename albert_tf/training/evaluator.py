@@ -122,8 +122,11 @@ class Evaluator:
 
     @property
     def _is_on_cpu(self) -> bool:
-        devices = map(tf.DeviceSpec.from_string, self.strategy.extended.worker_devices)
-        return all(device.device_type == "CPU" for device in devices)
+        try:
+            names = self.strategy.extended.worker_devices
+        except RuntimeError:  # TensorFlow's default strategy does not name its device
+            return False
+        return all(tf.DeviceSpec.from_string(name).device_type == "CPU" for name in names)
 
     def _run(self, compute: Callable[[Batch], Any], batch: Batch) -> Any:
         """Calls a function on each replica with its part of a batch of `_distribute`."""

@@ -211,7 +211,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 )
 
     def _check_exports(self) -> None:
-        self.check_export()
         if self.calibrates and not (self.do_train or self.do_eval):
             raise FlagError(
                 "--export_format=openvino: --export_weights=int8 needs examples to calibrate with; "
@@ -222,6 +221,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 raise FlagError(
                     f"--exported_model: expected no --{name}; an exported model evaluates and predicts"
                 )
+        self.check_export()
 
     def fill(self, recipe: Recipe | None, defaults: Mapping[str, Any]) -> Self:
         """Returns the options with the values of those that the user left out.
