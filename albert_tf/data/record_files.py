@@ -179,8 +179,8 @@ class ScannedFile(NamedTuple):
 
     Attributes:
         bad: its unusable part, which is true unless it is empty.
-        page_offsets: where its pages of 64 consecutive records begin in bytes, and where the last one
-            ends, int64 (pages + 1,). They have no meaning in a compressed file.
+        page_offsets: int64 (pages + 1,), the first byte of each page of 64 consecutive records, and the
+            byte after the last page. They have no meaning in a compressed file.
     """
 
     bad: BadRecords

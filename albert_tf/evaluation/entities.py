@@ -79,8 +79,8 @@ def score_entities(
 ) -> dict[str, EntityScores]:
     """Returns the scores by label, and those of all spans under the name `ALL`.
 
-    A span is right if its limits and its label are, as in the CoNLL evaluation; in texts whose words are
-    given, its limits count in words.
+    A span is right if its limits and its label are, as in the CoNLL evaluation. Limits are words in texts
+    that are given as words, and characters in others.
 
     Args:
         texts: texts with their true spans.

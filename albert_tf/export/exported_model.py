@@ -41,12 +41,11 @@ class ExportedModel:
             raise InputError(
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error
-        # A text model has the second alone.
-        for name in ("predict", "predict_unchecked"):
-            if hasattr(self._loaded, name):
-                self._predict = getattr(self._loaded, name)
-                break
-        else:
+        # Only models of ids have `predict`.
+        self._predict = getattr(self._loaded, "predict", None) or getattr(
+            self._loaded, "predict_unchecked", None
+        )
+        if self._predict is None:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
         self._read_outputs = read_outputs
 

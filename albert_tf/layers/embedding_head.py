@@ -16,10 +16,11 @@ class EmbeddingHead(keras.layers.Layer):
     """Pools hidden states (B, S, H) of the layers into embeddings (B, H).
 
     Args:
-        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last one of
-            [CLS]. `weighted_layers` takes the mean over the tokens of each layer and returns their
-            weighted mean. The weights are the softmax of one variable per layer (Peters et al. 2018,
-            https://arxiv.org/abs/1802.05365, equation 1 without its scale) and equal before training.
+        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
+            state of [CLS]. `weighted_layers` takes the mean over the tokens of each layer and returns
+            the weighted mean of the layers. The weights are the softmax of one variable per layer (Peters
+            et al. 2018, https://arxiv.org/abs/1802.05365, equation 1 without its scale) and equal before
+            training.
         normalize: whether embeddings have the length 1, so that dot products are cosines.
 
     Raises:

@@ -16,8 +16,8 @@ class AlbertEmbedder(EncoderWithHeads):
 
     Args:
         encoder: the encoder; it needs no pooler.
-        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last one of
-            [CLS], `weighted_layers` a learned mean over the layers of the means of each; see
+        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
+            state of [CLS], `weighted_layers` a learned mean over the layers of the means of each; see
             `albert_tf.layers.EmbeddingHead`.
         normalize: whether embeddings have the length 1, so that dot products are cosines.
 

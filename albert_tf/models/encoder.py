@@ -219,7 +219,7 @@ class AlbertEncoder(BaseModel):
             for block in self.blocks
         ]
         if not training:
-            # Only TensorFlow runs graphs without padding. Of the others, converters inline all calls.
+            # Converters to other runtimes inline all calls; graphs without padding need TensorFlow.
             blocks = once_in_graph(blocks, inline=unpadding is None)
         yield from (blocks[index] for index in self.block_order)
 
@@ -286,7 +286,7 @@ def once_in_graph(functions: Sequence[Callable], inline: bool) -> Sequence[Calla
         functions: the functions.
         inline: whether TensorFlow may inline the calls before it runs them. If not, it also optimizes
             each function only once, which shortens the first call, and fuses every gelu with the
-            product before it; among inlined calls it finds this pattern in the first one only.
+            product before it; if calls are inlined, only the gelu of the first call is fused.
     """
     if BACKEND != "tensorflow" or not tf.inside_function():
         return functions

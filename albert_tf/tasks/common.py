@@ -94,8 +94,8 @@ def check_output_dir(
             warning is printed.
 
     Returns:
-        The options that the run was started with, and what was noted next to them; None if there is no
-        checkpoint, or if they are missing.
+        The options that the run was started with and the values noted next to them; None if there is
+        no checkpoint, or if they are missing.
 
     Raises:
         InputError: the folder holds the checkpoints of another model or run.

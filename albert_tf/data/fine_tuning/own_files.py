@@ -28,7 +28,7 @@ _METRICS: dict[TaskKind, tuple[str, ...]] = {
     "classification": ("accuracy",),
     "regression": ("pearson", "spearman"),
     "multiple_choice": ("accuracy",),
-    # The first one needs no thresholds, which are chosen on the dev set, too.
+    # Average precision chooses the checkpoint: unlike F1 it needs no thresholds.
     "multi_label": ("mean_average_precision", "micro_f1", "macro_f1"),
 }
 

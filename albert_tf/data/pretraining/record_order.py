@@ -95,7 +95,7 @@ class IndexedOrder(RecordOrder):
         return begun.concatenate(others).batch(self.batch_size, drop_remainder=True)
 
     def _shuffled(self, rows: tf.Tensor | tuple[tf.Tensor, ...], epoch: tf.Tensor, use: tf.Tensor):
-        """Shuffles rows together; `use` says what they are for."""
+        """Shuffles rows together; each `use` in an epoch has an order of its own."""
         seed = tf.constant([self.seed, 0], tf.int64)
         for number in (epoch, use):
             seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(number, tf.int64))

@@ -50,8 +50,8 @@ def read_tagged(path: str, split: str, labels: Sequence[str] | None) -> list[Tag
 
     A line of JSON is an object with `text` and `spans`, a list of objects with `start`, `end` and
     `label`. Offsets count characters (code points). A line of a CoNLL file has a word in the first column
-    and its tag, BIO or BIOES, in the last one; an empty line ends a text. A test file may lack the tags,
-    or `spans`.
+    and its tag, BIO or BIOES, in the last column; an empty line ends a text. A test file may lack the
+    tags, or `spans`.
 
     Args:
         path: the file.

@@ -129,7 +129,7 @@ def _find_words(
         tf.where(is_first, tf.zeros_like(ends), _shifted(ends)),
     )
     firsts = tf.where(begins)[:, 0]
-    # As the first token of each text begins a word, no word goes on in the next text.
+    # The first token of each text begins a word, so no word spans two texts.
     lasts = tf.concat([firsts[1:], tf.size(ids, tf.int64)[None]], axis=0)[: tf.size(firsts)] - 1
     texts = tf.gather(texts, firsts)
     offsets = tf.gather(characters.row_starts(), texts)
@@ -180,6 +180,6 @@ def _find_spans(probabilities: tf.Tensor, texts: tf.Tensor, table: TagTable) -> 
 
 
 def _shifted(values: tf.Tensor) -> tf.Tensor:
-    """Returns for each of (n,) the value before it, and for the first one that of none: -1 or false."""
+    """Returns the value before each of (n,) values; -1 or false before the first value."""
     none = tf.constant(False if values.dtype == tf.bool else -1, values.dtype)
     return tf.concat([none[None], values], axis=0)[: tf.size(values)]
