@@ -19,33 +19,26 @@ import sys
 import tempfile
 
 from albert_tf import command_line
-from albert_tf.config import AlbertConfig
-from albert_tf.data.fine_tuning.tsv import Columns, read_examples
 from albert_tf.errors import FlagError, StoppedError
-from albert_tf.options import check_ranges, option
-from benchmarks.harness import check_choices, markdown_table, processor
-from benchmarks.serving.__main__ import INITIALIZER_RANGE, write_folder
-from benchmarks.serving.candidates import OURS, PRECISIONS
+from albert_tf.options import option
+from benchmarks.harness import markdown_table, processor
+from benchmarks.serving.__main__ import ServedModelOptions, write_folder
+from benchmarks.serving.candidates import OURS
 
 _CLIENT = pathlib.Path(__file__).parents[1] / "examples/cpp_client"
 _HEADER = ("clients", "requests/s", "answers/s", "50 %, ms", "99 %, ms")
 
 
 @dataclasses.dataclass(frozen=True)
-class ConcurrentLoadOptions:
+class ConcurrentLoadOptions(ServedModelOptions):
     """The options of this benchmark."""
 
-    input_file: str = option("A file of SST-2 in GLUE's layout.")
-    spm_model_file: str = option("SentencePiece model.")
-    preset: str = option("Size of the model.", "base_v2")
-    precisions: tuple[str, ...] = option("fp32, bf16, int8 or several.", PRECISIONS[OURS])
+    num_sentences: int = option("Number of sentences for each number of clients.", 300, least=1)
     clients: tuple[str, ...] = option("Numbers of clients.", ("1", "2", "4", "8"))
     rate: float = option("Requests of each client per second.", 2.0)
-    num_sentences: int = option("Number of sentences for each number of clients.", 300, least=1)
 
     def __post_init__(self):
-        check_choices("precisions", self.precisions, PRECISIONS[OURS])
-        check_ranges(self)
+        super().__post_init__()
         if self.rate <= 0:
             raise FlagError(f"--rate: received {self.rate}; expected a positive number")
         for count in self.clients:
@@ -101,9 +94,7 @@ def measure(
 
 
 def _main(options: ConcurrentLoadOptions) -> None:
-    examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
-    texts = [example.text_a for example in examples[: options.num_sentences]]
-    config = AlbertConfig.from_preset(options.preset, initializer_range=INITIALIZER_RANGE)
+    texts, config = options.read_texts(), options.config()
     print(f"{processor()}\n")
     with tempfile.TemporaryDirectory() as folder:
         operators = build_client(folder)

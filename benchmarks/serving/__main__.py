@@ -78,7 +78,7 @@ _TOLERANCES = {"fp32": 1e-4, "bf16": 0.1, "int8": 1.0}
 # Texts that OpenVINO estimates the ranges of activations from.
 _CALIBRATION_TEXTS = 100
 # With ALBERT's own 0.02 all texts get about the same answer.
-INITIALIZER_RANGE = 0.07
+_INITIALIZER_RANGE = 0.07
 
 _HEADER = (
     *("", "answers/s", "times ours", "CPU ms", "alone ms", "90 % ms", "start s", "load s"),
@@ -88,17 +88,36 @@ _FORWARD_HEADER = ("", "ms", "times the products", "CPU ms", "CPU times the prod
 
 
 @dataclasses.dataclass(frozen=True)
-class ServingBenchmarkOptions:
-    """The options of this benchmark."""
+class ServedModelOptions:
+    """The options of benchmarks of a served model: its size, and the sentences that it answers."""
 
     input_file: str = option("A file of SST-2 in GLUE's layout.")
     spm_model_file: str = option("SentencePiece model.")
     preset: str = option("Size of the model.", "base_v2")
     precisions: tuple[str, ...] = option("fp32, bf16, int8 or several.", PRECISIONS[OURS])
-    candidates: tuple[str, ...] = option("Runtimes to time next to ours.", tuple(RUNTIMES))
     num_sentences: int | None = option(
         "Number of sentences. Default: all of the file.", None, least=1
     )
+
+    def __post_init__(self):
+        check_choices("precisions", self.precisions, PRECISIONS[OURS])
+        check_ranges(self)
+
+    def read_texts(self) -> list[str]:
+        """Reads the sentences."""
+        examples = read_examples(self.input_file, Columns(text_a="sentence"), "dev")
+        return [example.text_a for example in examples[: self.num_sentences]]
+
+    def config(self) -> AlbertConfig:
+        """Returns the config of the model."""
+        return AlbertConfig.from_preset(self.preset, initializer_range=_INITIALIZER_RANGE)
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingBenchmarkOptions(ServedModelOptions):
+    """The options of this benchmark."""
+
+    candidates: tuple[str, ...] = option("Runtimes to time next to ours.", tuple(RUNTIMES))
     rounds: int = option("Number of turns of each candidate.", 3, least=1)
     steps: int = option("Forward passes of a turn.", 5, least=1)
     num_threads: int = option(
@@ -106,9 +125,8 @@ class ServingBenchmarkOptions:
     )
 
     def __post_init__(self):
-        check_choices("precisions", self.precisions, PRECISIONS[OURS])
+        super().__post_init__()
         check_choices("candidates", self.candidates, RUNTIMES)
-        check_ranges(self)
 
 
 def write_folder(
@@ -341,9 +359,7 @@ def forward_table(forward: Rounds) -> str:
 def _main(options: ServingBenchmarkOptions) -> None:
     names = tuple(dict.fromkeys((OURS, *options.candidates)))
     check_candidates(CANDIDATES, names)
-    examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
-    texts = [example.text_a for example in examples[: options.num_sentences]]
-    config = AlbertConfig.from_preset(options.preset, initializer_range=INITIALIZER_RANGE)
+    texts, config = options.read_texts(), options.config()
     print(f"{processor()}, {options.num_threads} threads\n")
     misses = []
     with tempfile.TemporaryDirectory() as folder:
