@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from albert_tf.errors import FlagError, Preempted, ReportedError
 
-_STOPPED = "stopped by SIGTERM; the same command resumes"
+_STOPPED = "stopped by SIGTERM; run the same command again"
 _INTERRUPTED = "interrupted"
 _INTERRUPTED_CODE = 128 + signal.SIGINT  # the convention of shells
 

@@ -238,7 +238,7 @@ def test_a_killed_study_resumes(tmp_path):
         assert study.poll() is None
         time.sleep(0.1)
     study.send_signal(signal.SIGTERM)
-    assert "stopped by SIGTERM; the same command" in study.communicate()[1]
+    assert "stopped by SIGTERM; run the same command again" in study.communicate()[1]
     assert study.returncode == 0
     subprocess.run(command, cwd=ROOT, check=True)
     assert "dropout 0.1 |     1 |" in (tmp_path / "paper.md").read_text()

@@ -193,7 +193,7 @@ def pretraining_flags(tmp_path):
 @pytest.mark.parametrize(
     ("number", "code", "line"),
     [
-        (signal.SIGTERM, 0, "stopped by SIGTERM; the same command resumes"),
+        (signal.SIGTERM, 0, "stopped by SIGTERM; run the same command again"),
         (signal.SIGINT, 130, "interrupted"),
     ],
 )
