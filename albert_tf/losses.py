@@ -158,6 +158,39 @@ class MultiLabelLoss(_MeanLoss):
         return {"loss": Mean(tf.reduce_sum(of_rows), _rows(of_rows))}
 
 
+class ContrastiveLoss(_MeanLoss):
+    """Mean cross-entropy of finding the second text of each pair among those of the batch.
+
+    The logits are cosines divided by a temperature (Gao et al. 2021, https://arxiv.org/abs/2104.08821,
+    equation 1). The second texts of the other pairs are negatives: those of the same replica and
+    micro-batch.
+
+    Args:
+        temperature: divisor of the cosines, above 0.
+    """
+
+    rows = "pairs"
+
+    def __init__(self, temperature: float):
+        self._temperature = temperature
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of pairs of the batch."""
+        return {self.rows: _rows(batch["input_ids"]) / 2}
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns the loss and accuracy of the batch.
+
+        Args:
+            batch: ignored.
+            outputs: embeddings of length 1, float (2 B, H); the texts of a pair follow each other.
+        """
+        logits = tf.matmul(outputs[::2], outputs[1::2], transpose_b=True) / self._temperature
+        pairs = tf.range(tf.shape(logits)[0])  # logits (B, B)
+        loss, accuracy = _loss_and_accuracy(logits, pairs, tf.ones_like(pairs, tf.float32))
+        return {"loss": loss, "accuracy": accuracy}
+
+
 class TokenClassificationLoss(_MeanLoss):
     """Mean cross-entropy of the labelled tokens. Other tokens have the label -1."""
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from albert_tf.losses import (
     ClassificationLoss,
+    ContrastiveLoss,
     EarlyExitLoss,
     MultiLabelLoss,
     PretrainingLoss,
@@ -149,3 +150,16 @@ def test_early_exit_loss_of_scores():
     expected = (1 * (1.0 + 0.25) / 2 + 2 * (0.0 + 1.0) / 2) / (1 + 2)
     received = batch_loss(EarlyExitLoss(RegressionLoss()), batch, tf.constant(scores))
     np.testing.assert_allclose(received, expected, rtol=1e-6)
+
+
+def test_contrastive_loss_is_that_of_finding_the_pair_in_the_batch():
+    rng = np.random.default_rng(0)
+    embeddings = rng.normal(size=(10, 7)).astype(np.float32)
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    expected = -log_softmax(embeddings[::2] @ embeddings[1::2].T / 0.2)[range(5), range(5)].mean()
+    batch = {"input_ids": tf.zeros((10, 3), tf.int32)}
+    received = batch_loss(ContrastiveLoss(temperature=0.2), batch, tf.constant(embeddings))
+    np.testing.assert_allclose(received, expected, rtol=1e-5)
+    same = tf.constant(embeddings[:5].repeat(2, axis=0))
+    means = ContrastiveLoss(temperature=0.05).metrics(batch, same)
+    assert means["accuracy"].total == means["accuracy"].weight == 5

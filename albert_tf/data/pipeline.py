@@ -109,10 +109,10 @@ def make_batch(
 
     Returns:
         `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-        choices (B, C, S); (B,) or (B, k) of each label that the examples have, such as `label_ids`, or
-        (B, S) of each label of their tokens, -1 for padding.
+        choices (B, C, S), of pairs (2 B, S); (B,) or (B, k) of each label that the examples have, such as
+        `label_ids`, or (B, S) of each label of their tokens, -1 for padding.
     """
-    texts = features.texts_of(examples)  # (B,), with choices (B, C)
+    texts = features.texts_of(examples)  # (B,), with choices (B, C), of pairs (2 B,)
     longest = int(features.lengths[texts].max())
     # No batch is longer than the longest example, so none exceeds the model's positions.
     length = fixed_length or min(padded_length(longest), features.max_length)
@@ -186,9 +186,9 @@ def _batch_dataset(
     features: Features, plan: tf.data.Dataset, batch_size: int | None, length: int | None
 ) -> tf.data.Dataset:
     """Makes a batch of the examples, int64 (B,), of each step, with the static sizes that are given."""
-    choices = () if features.num_choices is None else (features.num_choices,)
+    shape = features.batch_shape(batch_size)
     signature = {
-        name: tf.TensorSpec((batch_size, *choices, length), tf.int32)
+        name: tf.TensorSpec((*shape, length), tf.int32)
         for name in ("input_ids", "input_mask", "segment_ids", *features.token_labels)
     }
     for name, labels in features.labels.items():

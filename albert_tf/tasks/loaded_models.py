@@ -312,7 +312,10 @@ class LoadedEmbedder(LoadedModel):
 
     def _make_embedding_model(self, config: EmbeddingConfig) -> AlbertEmbedder | ExportedModel:
         if not isinstance(self.model, ExportedModel):
-            return super()._make_embedding_model(config)
+            model = super()._make_embedding_model(config)
+            if getattr(self.model, "pooling", None) == config.pooling:
+                model.embedding_head.set_weights(self.model.embedding_head.get_weights())
+            return model
         for name in ("pooling", "normalize"):
             there, given = getattr(self._embedding, name), getattr(config, name)
             if there != given:

@@ -71,7 +71,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
     - of a token classifier, for `predict(texts)`: a list of `ScoredSpan` for each text;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
-    - of an encoder alone, e.g. one of sentence-transformers: the same without `fill_mask`.
+    - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same embeddings.
 
     Each model has `embed(texts)`, too, for embeddings of its encoder. Texts of similar length share a
     batch. Work of more than ten seconds shows its progress.
@@ -135,6 +135,10 @@ def _load_text_model(place: dict[str, str]) -> LoadedModel:
     # Options must ask for something.
     options = classification.ClassificationOptions(predict_file="-", **place).complete()
     task, evaluator = load_trained(options, classification.make_task)
+    if task.metadata.kind == "embedding":
+        # Training computes with embeddings of length 1.
+        config = EmbeddingConfig(task.options.pooling, True, task.options.max_seq_length)
+        return LoadedEmbedder(evaluator.model, task.tokenizer, evaluator, config)
     return _LOADED[task.metadata.kind](task, evaluator)
 
 

@@ -48,7 +48,7 @@ class LabelMetadata:
         task_name: task that the model was trained on.
         kind: kind of the task.
         labels: names of the classes, the labels or the tags, or letters of the choices; empty for a
-            regression.
+            regression or an embedder.
         pairs: whether an example may have two texts.
     """
 
@@ -75,7 +75,7 @@ class LabelMetadata:
         """The labels that an example may have."""
         if self.kind == "multi_label":
             return LabelSets(self.labels)
-        return Scores() if self.kind == "regression" else self.labels
+        return Scores() if self.kind in ("regression", "embedding") else self.labels
 
 
 def find_label_metadata(checkpoint: str) -> LabelMetadata | None:

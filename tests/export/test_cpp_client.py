@@ -44,6 +44,15 @@ def test_spans_are_lists_of_each_line(client, exported_kind):
             np.testing.assert_allclose(values, expected[name][row], rtol=0, atol=1e-5)
 
 
+def test_embeddings_are_those_of_python(client, exported_kind):
+    _, paths = exported_kind("embedder")
+    texts = ["the old man and the SEA", "", "🙂 (cat) naïve"]
+    answers = client.answers(paths["text"], [text.encode() for text in texts])
+    embed = load(paths["text"]).signatures["serving_default"]
+    expected = embed(text_a=tf.constant(texts))["embedding"]
+    np.testing.assert_allclose([row["embedding"] for row in answers], expected, rtol=0, atol=1e-5)
+
+
 def test_other_bytes_than_text_are_answered(client, exported):
     texts = [b"\xff\xfe", b"a\x00b", b"", b"wow " * 250_000, "🙂‍↔️ שלום".encode(), b"\xed\xa0\x80"]
     lines = [b"\t".join([text, text]) for text in texts]

@@ -41,6 +41,16 @@ def test_hundreds_of_texts_in_a_batch(answer):
     np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
+@settings(deadline=None, max_examples=40)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=4))
+def test_any_bytes_are_embedded(exported_kind, texts):
+    _, paths = exported_kind("embedder")
+    embed = load(paths["text"]).signatures["serving_default"]
+    embeddings = embed(text_a=tf.constant(texts, tf.string))["embedding"]
+    assert embeddings.shape[0] == len(texts)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), np.ones(len(texts)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("part", ["wow ", "\0", "e\u0301", " ", "ﷺ", "Σ"])
 def test_a_text_of_a_megabyte(answer, part):
     part = part.encode()

@@ -77,6 +77,10 @@ class Features:
             return examples
         return examples[:, None] * self.num_choices + np.arange(self.num_choices)
 
+    def batch_shape(self, batch_size: int | None) -> tuple[int | None, ...]:
+        """Returns the shape of `texts_of` B examples."""
+        return (batch_size,) if self.num_choices is None else (batch_size, self.num_choices)
+
     def tokens_of(self, texts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns where the tokens of some texts, int (...), are.
 
@@ -90,6 +94,26 @@ class Features:
         positions = np.arange(length)
         mask = positions < self.lengths[texts][..., None]
         return mask, (self.starts[texts][..., None] + positions)[mask]
+
+
+class PairFeatures(Features):
+    """Pairs of texts, each of which is a row of its own in a batch: 2 B rows, a pair after the other.
+
+    `num_choices` is 2, or 1 for texts that are both sides of their pairs.
+    """
+
+    def texts_of(self, examples: np.ndarray) -> np.ndarray:
+        """Returns the texts of some pairs, int (B,): int (2 B,)."""
+        return np.broadcast_to(super().texts_of(examples), (len(examples), 2)).ravel()
+
+    def batch_shape(self, batch_size: int | None) -> tuple[int | None, ...]:
+        """Returns the shape of `texts_of` B pairs."""
+        return (None if batch_size is None else 2 * batch_size,)
+
+    @property
+    def texts(self) -> Features:
+        """The texts as examples of their own."""
+        return Features(self.input_ids, self.lengths, self.first_lengths)
 
 
 def encode_examples(
@@ -116,7 +140,7 @@ def encode_examples(
 
     check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
     pairs = ((example.text_a, example.text_b or "") for example in examples)
-    return _features(_encode_pairs(pairs, tokenizer, cut), _label_ids(examples, labels))
+    return _features(_encode_segments(pairs, tokenizer, cut), _label_ids(examples, labels))
 
 
 def encode_choices(
@@ -152,12 +176,41 @@ def encode_choices(
         for choice in example.choices
     )
     features = _features(
-        _encode_pairs(pairs, tokenizer, cut, keep_end_of_b=True), _label_ids(examples, labels)
+        _encode_segments(pairs, tokenizer, cut, keep_end_of_b=True), _label_ids(examples, labels)
     )
     return dataclasses.replace(features, num_choices=len(labels))
 
 
-def _encode_pairs(
+def encode_pairs(
+    examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
+) -> PairFeatures:
+    """Converts both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`.
+
+    Args:
+        examples: all of them have a second text, or none; without one, a text is both sides of a pair.
+        labels: as for `encode_examples`.
+        tokenizer: maps text to ids.
+        max_seq_length: maximum number of tokens of a text, special tokens included; of those that are
+            too long, the front.
+
+    Raises:
+        ArgumentError: `max_seq_length` leaves no room for a token of each text.
+    """
+    pairs = [
+        (each.text_a,) if each.text_b is None else (each.text_a, each.text_b) for each in examples
+    ]
+    texts = [Example("", text) for pair in pairs for text in pair]
+    features = encode_examples(texts, (), tokenizer, max_seq_length)
+    return PairFeatures(
+        input_ids=features.input_ids,
+        lengths=features.lengths,
+        first_lengths=features.first_lengths,
+        labels=_label_ids(examples, labels),
+        num_choices=len(pairs[0]),
+    )
+
+
+def _encode_segments(
     pairs: Iterable[tuple[str, str]],
     tokenizer: Tokenizer,
     cut: Callable[[int, int], tuple[int, int]],

@@ -21,6 +21,9 @@ OWN_TASK = Task(name="tsv", metrics=("accuracy",))
 TAGGING_TASK = Task(
     name="token_classification", metrics=("f1", "precision", "recall"), kind="token_classification"
 )
+EMBEDDING_TASK = Task(
+    name="embedding", metrics=("spearman", "pearson"), kind="embedding", labels=Scores()
+)
 
 _CHOICE = "choice_"
 _LABEL = "label_"
@@ -107,6 +110,35 @@ def read_own(table: Table, split: str, task: Task) -> list[Example]:
         label="label", text_a="text_a", text_b="text_b", choices=choices, optional=optional
     )
     return make_examples(table, columns, split, labels)
+
+
+def read_pairs(table: Table, split: str) -> list[Example]:
+    """Makes examples to train an embedder on, or pairs to evaluate it or to predict.
+
+    A training file has the column `text_a` and, if its rows are pairs of texts that belong together,
+    `text_b`. Other files have `text_a`, `text_b` and `label`, a score, which a test file may lack.
+
+    Args:
+        table: the file.
+        split: `train`, `dev` or `test`.
+
+    Raises:
+        InputError: `albert_tf.data.fine_tuning.tsv.make_examples` refuses the file, a second text is
+            empty, or a training file has labels.
+    """
+    if split == "train" and "label" in table.header:
+        raise InputError(
+            f"{table.path}: has the column 'label'; expected text_a alone, or text_a and text_b of pairs "
+            "that all belong together"
+        )
+    label = None if split == "train" else "label"
+    optional = {"train": ("text_b",), "dev": (), "test": ("label",)}[split]
+    columns = Columns(label=label, text_a="text_a", text_b="text_b", optional=optional)
+    examples = make_examples(table, columns, split, Scores())
+    for (number, _), example in zip(table.rows[1:], examples, strict=True):
+        if example.text_b is not None and not example.text_b.strip():
+            raise InputError(f"{table.path}, line {number}: text_b is empty")
+    return examples
 
 
 def collect_labels(examples: Sequence[Example], path: str, kind: TaskKind) -> Labels:

@@ -10,7 +10,8 @@ from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, rea
 from albert_tf.errors import ArgumentError
 
 TaskKind = Literal[
-    "classification", "regression", "multiple_choice", "multi_label", "token_classification"
+    *("classification", "regression", "multiple_choice", "multi_label", "token_classification"),
+    "embedding",
 ]
 
 
@@ -79,8 +80,8 @@ class Task:
         name: name of the task.
         metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.glue_metrics.METRICS`. The first
             one selects the best checkpoint.
-        kind: whether one of several classes, a score, one of several texts, any number of labels, or
-            labelled parts of a text are predicted.
+        kind: whether one of several classes, a score, one of several texts, any number of labels,
+            labelled parts of a text, or an embedding are predicted.
         more_metrics: metrics that are reported in addition.
         labels: names in the order of the class ids, as in the original; or the range of a regression's
             scores; None if the training file decides.

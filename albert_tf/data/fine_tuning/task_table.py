@@ -4,13 +4,13 @@ import difflib
 from collections.abc import Mapping
 
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS
-from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
+from albert_tf.data.fine_tuning.own_files import EMBEDDING_TASK, OWN_TASK, TAGGING_TASK
 from albert_tf.data.fine_tuning.race import RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.errors import ArgumentError
 
 TASKS: Mapping[str, Task] = {
-    task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK, TAGGING_TASK)
+    task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK, TAGGING_TASK, EMBEDDING_TASK)
 }
 
 

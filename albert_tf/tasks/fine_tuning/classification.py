@@ -6,6 +6,7 @@ from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import FlagError, name_flags
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.contrastive import ContrastiveTask, check_contrast
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.multi_label import MultiLabelTask
@@ -25,6 +26,7 @@ LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
     **TEXT_TASKS,
     "multi_label": MultiLabelTask,
     "token_classification": TokenClassificationTask,
+    "embedding": ContrastiveTask,
 }
 
 
@@ -55,6 +57,8 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
         raise FlagError("--export_format=tflite: multiple choice cannot be exported for LiteRT")
     _check_early_exit(options, metadata.kind)
     _check_vocabulary(options, metadata.kind)
+    if metadata.kind == "embedding" and options.do_train:
+        check_contrast(options, examples["train"][""])
     task_class = LABELLED_TASKS[metadata.kind]
     labels = metadata.accepted_labels
     with name_flags():

@@ -6,12 +6,13 @@ from typing import Any, ClassVar, Literal
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.conversion import read_config
-from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
+from albert_tf.data.fine_tuning.own_files import EMBEDDING_TASK, OWN_TASK, TAGGING_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.data.tagging.tags import SCHEMES
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
+from albert_tf.layers import Pooling
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.recipes import PAPER
@@ -25,6 +26,15 @@ _MAX_SEQ_LENGTH, _MAX_SEQ_LENGTH_OF_RACE = 128, 512
 _MAX_QA_LENGTH = 128
 _LEARNING_RATE = 2e-5
 
+# That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
+_TEMPERATURE = 0.05
+
+# Options of a single task, and their values in other tasks.
+_OF_TASKS = {
+    TAGGING_TASK.name: {"tagging_scheme": "BIO", "doc_stride": None},
+    EMBEDDING_TASK.name: {"pooling": None, "temperature": _TEMPERATURE},
+}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationOptions(FineTuningOptions):
@@ -32,10 +42,10 @@ class ClassificationOptions(FineTuningOptions):
 
     OF_MODEL: ClassVar = (
         *FineTuningOptions.OF_MODEL,
-        *("task_name", "max_qa_length", "doc_stride"),
+        *("task_name", "max_qa_length", "doc_stride", "pooling"),
         *("early_exit_patience", "early_exit_tolerance"),
     )
-    OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
+    OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length", "pooling")
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
     NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
 
@@ -51,7 +61,7 @@ class ClassificationOptions(FineTuningOptions):
         "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
     )
     train_file: str | None = option(
-        "File to train on: TSV (--task_name=tsv), or CoNLL or JSON lines "
+        "File to train on: TSV (--task_name=tsv or embedding), or CoNLL or JSON lines "
         "(--task_name=token_classification).",
         None,
     )
@@ -78,6 +88,16 @@ class ClassificationOptions(FineTuningOptions):
         "(--task_name=token_classification). Default: half of --max_seq_length.",
         None,
         least=1,
+    )
+    pooling: Pooling | None = option(
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: "
+        "learned mean over all layers (--task_name=embedding). Default: mean.",
+        None,
+    )
+    temperature: float = option(
+        "Divisor of the cosines in the contrastive loss (--task_name=embedding).",
+        _TEMPERATURE,
+        least=1e-4,
     )
     early_exit_patience: int | None = option(
         "Train a classifier after each layer, and answer a text at the layer where the prediction has "
@@ -163,6 +183,7 @@ class ClassificationOptions(FineTuningOptions):
             "max_seq_length": length,
             "max_qa_length": min(_MAX_QA_LENGTH, (self.max_seq_length or length) // 2),
             "doc_stride": stride,
+            "pooling": "mean" if task == EMBEDDING_TASK.name else None,
             "learning_rate": _LEARNING_RATE,
         }
 
@@ -178,11 +199,11 @@ class ClassificationOptions(FineTuningOptions):
             raise FlagError(f"--race_level={self.race_level}: expected --task_name=race")
         if self.label_type != "string" and task.name != OWN_TASK.name:
             raise FlagError(f"--label_type={self.label_type}: expected --task_name=tsv")
-        if task.name != TAGGING_TASK.name:
-            for flag, default in (("tagging_scheme", "BIO"), ("doc_stride", None)):
+        for task_name, flags in _OF_TASKS.items():
+            for flag, default in flags.items() if task.name != task_name else ():
                 if self.do_train and getattr(self, flag) != default:
                     raise FlagError(
-                        f"--{flag}={getattr(self, flag)}: expected --task_name={TAGGING_TASK.name}"
+                        f"--{flag}={getattr(self, flag)}: expected --task_name={task_name}"
                     )
         for split in self.splits:
             if task.sets and split not in task.sets:

@@ -312,7 +312,10 @@ class _Run:
         if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
             return model.encoder
         encoder = {weight.path for weight in model.encoder.weights}
-        bias = next(w for w in model.weights if w.name == "bias" and w.path not in encoder)
+        head = (w for w in model.weights if w.name == "bias" and w.path not in encoder)
+        bias = next(head, None)
+        if bias is None:
+            return model
         with name_place("--init_checkpoint"):
             shape = stored_shape(options.init_checkpoint, bias.path)
         if shape is None:

@@ -49,16 +49,14 @@ def read_text_data(options: ClassificationOptions) -> TextData:
     row = race.select_level(options.task, options.race_level)
     if row.name == own_files.TAGGING_TASK.name:
         row, examples = _read_tagged_files(options, row)
+    elif row.name == own_files.EMBEDDING_TASK.name:
+        examples = _read_pair_files(options)
     elif row.name == own_files.OWN_TASK.name:
         row, examples = _read_own_files(options)
     else:
         examples = {split: _read_split(options, row, split) for split in options.splits}
-    train_set = examples.get("train", {}).get("")
-    pairs = _are_pairs(train_set) if train_set else read_label_metadata(options).pairs
-    labels = _names_of(row.labels)
-    metadata = LabelMetadata(row.model_task, row.kind, labels, pairs)
-    if not row.sets:
-        _check_pairs(options, examples, pairs)
+    pairs = _have_pairs(options, row, examples)
+    metadata = LabelMetadata(row.model_task, row.kind, _names_of(row.labels), pairs)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
     return TextData(row, metadata, examples)
@@ -99,6 +97,14 @@ def _read_tagged_files(
     return dataclasses.replace(row, labels=tags), examples
 
 
+def _read_pair_files(options: ClassificationOptions) -> dict[str, dict[str, list[Example]]]:
+    """Returns the texts or pairs to train an embedder on, and those to compare."""
+    return {
+        split: {"": own_files.read_pairs(Table.read(_own_file(options, split)), split)}
+        for split in options.splits
+    }
+
+
 def _own_file(options: ClassificationOptions, split: str) -> str:
     path = getattr(options, f"{split}_file")
     if not tf.io.gfile.exists(path):
@@ -123,6 +129,25 @@ def _names_of(labels: Labels) -> tuple[str, ...]:
     if isinstance(labels, LabelSets):
         return labels.names
     return () if isinstance(labels, Scores) else tuple(labels)
+
+
+def _have_pairs(
+    options: ClassificationOptions,
+    row: Task,
+    examples: Mapping[str, Mapping[str, Sequence[Example]]],
+) -> bool:
+    """Returns whether examples have two texts, as those of the training set; an embedder compares two.
+
+    Raises:
+        InputError: one of the user's files has pairs and the other has single texts.
+    """
+    if row.kind == "embedding":
+        return True
+    train_set = examples.get("train", {}).get("")
+    pairs = _are_pairs(train_set) if train_set else read_label_metadata(options).pairs
+    if not row.sets:
+        _check_pairs(options, examples, pairs)
+    return pairs
 
 
 def _are_pairs(examples: Sequence[Example]) -> bool:

@@ -36,7 +36,7 @@ from albert_tf.training.evaluator import Loss
 class TextTask(LabelledTask):
     """A task whose examples are texts or pairs of texts, each with one of several labels or a score."""
 
-    # The loss of the model's answers.
+    # The loss of the model's answers; None if answers have no loss.
     answer_loss = ClassificationLoss()
     label_scores_file = "confusion_matrix"
 
@@ -103,7 +103,9 @@ class TextTask(LabelledTask):
             label_ids = dev_set.features.labels["label_ids"]
             outputs = self.outputs(of_set)
             values = self.measure(names, label_ids, outputs)
-            values["loss"] = float(batch_loss(self.answer_loss, {"label_ids": label_ids}, of_set))
+            if self.answer_loss:
+                loss = batch_loss(self.answer_loss, {"label_ids": label_ids}, of_set)
+                values["loss"] = float(loss)
             values |= self._evaluate_subsets(dev_set, outputs)
             metrics |= {dev_set.prefix + name: value for name, value in values.items()}
         return metrics, logits

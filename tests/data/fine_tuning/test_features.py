@@ -6,10 +6,11 @@ import pytest
 from albert_tf.data.fine_tuning.features import (
     encode_choices,
     encode_examples,
+    encode_pairs,
 )
 from albert_tf.data.fine_tuning.packing import join_choice, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.data.pipeline import make_batch
+from albert_tf.data.pipeline import make_batch, training_batches
 from albert_tf.errors import ArgumentError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.fine_tuning.test_glue import read_original_job
@@ -175,3 +176,26 @@ def test_text_of_a_hundred_thousand_characters(tokenizer):
     assert len(example.text_a) > 100_000
     features = encode_examples([example], ["a"], tokenizer, 128)
     assert features.lengths.tolist() == [128]
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_both_texts_of_a_pair_are_rows_of_a_batch(paired):
+    examples = [
+        Example("", number_text(count), number_text(8 - count, first=50) if paired else None)
+        for count in range(1, 8)
+    ]
+    features = encode_pairs(examples, (), NumberTokenizer(), max_seq_length=7)
+    assert len(features) == 7
+    (batch,) = training_batches(features, 3, seed=1).take(1)
+    rows = [row[row > 0].tolist() for row in batch["input_ids"].numpy()]
+    assert len(rows) == 6
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        count = len(first) - 2
+        assert first == [2, *range(10, 10 + count), 3]
+        if not paired:
+            assert second == first
+        elif count < 5:
+            assert second == [2, *range(50, 50 + min(8 - count, 5)), 3]
+    texts = features.texts
+    assert len(texts) == (14 if paired else 7)
+    assert make_batch(texts, np.array([0]))["input_ids"].tolist() == [[2, 10, 3]]

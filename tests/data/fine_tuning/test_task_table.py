@@ -26,7 +26,7 @@ def test_every_row_of_the_table_is_complete(task):
     assert task.metrics or task.trained_as
     known = ("f1", "precision", "recall") if task.kind == "token_classification" else METRICS
     assert set(task.metrics) | set(task.more_metrics) <= set(known)
-    assert (task.kind == "regression") == isinstance(task.labels, Scores)
+    assert (task.kind in ("regression", "embedding")) == isinstance(task.labels, Scores)
     if task.sets:
         assert set(task.sets) <= {"train", "dev", "test"}
         assert ("train" in task.sets) == (task.trained_as is None)

@@ -1,0 +1,101 @@
+"""Contrastive training of embeddings: texts or pairs of texts, evaluated on pairs with scores."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.data.fine_tuning.features import PairFeatures, encode_pairs
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.pipeline import make_batch
+from albert_tf.errors import FlagError
+from albert_tf.export import export_embedder
+from albert_tf.export.saved_models.ids_model import read_embeddings
+from albert_tf.losses import ContrastiveLoss
+from albert_tf.models import AlbertEmbedder
+from albert_tf.tasks.common import load_config
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.labelled_task import PredictBatch
+from albert_tf.tasks.fine_tuning.text_tasks import TextTask
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ContrastiveTask(TextTask):
+    """Embeds texts so that those that belong together have a high cosine, which is a pair's score."""
+
+    # Only the order of cosines has a meaning.
+    answer_loss = None
+
+    @property
+    def loss(self) -> ContrastiveLoss:
+        """The training loss."""
+        return ContrastiveLoss(self.options.temperature)
+
+    @staticmethod
+    def encode(examples, labels, tokenizer, options) -> PairFeatures:
+        """Converts examples to ids."""
+        return encode_pairs(examples, labels, tokenizer, options.max_seq_length)
+
+    def make_model(self, encoder, seed) -> AlbertEmbedder:
+        """Makes the model, with equal weights of layers if it has any."""
+        dtype = self.options.mixed_precision
+        return AlbertEmbedder(encoder, self.options.pooling, normalize=True, seed=seed, dtype=dtype)
+
+    def outputs(self, logits: np.ndarray) -> np.ndarray:
+        """Maps embeddings of pairs, (2 n, H), to cosines (n, 1)."""
+        return (logits[::2] * logits[1::2]).sum(axis=1, keepdims=True)
+
+    def predictions(self, outputs: np.ndarray) -> np.ndarray:
+        """Returns the cosines (n,)."""
+        return outputs[:, 0]
+
+    def names(self, predictions: np.ndarray) -> list[str]:
+        """Returns cosines (n,) as text."""
+        return [f"{cosine:.6f}" for cosine in predictions]
+
+    def read_exported(self, outputs):
+        """Returns the embeddings (n, H) of an exported model."""
+        return read_embeddings(outputs)
+
+    def answer(self, example: Example, predict: PredictBatch) -> str:
+        """Returns the cosine of two texts, or the embedding of one, separated by tabs."""
+        features = self.encode([example], (), self.tokenizer, self.options)
+        embeddings = predict(make_batch(features, np.array([0])))  # (2, H)
+        values = embeddings[0] if example.text_b is None else self.outputs(embeddings)[0]
+        return "\t".join(f"{value:.6f}" for value in values)
+
+    def export(self, model, details) -> dict[str, str]:
+        """Exports the model and returns the written folders."""
+        options = self.options
+        return export_embedder(
+            model, self.tokenizer, options.export_dir, options.max_seq_length, details
+        )
+
+    def _predict(self, evaluator, examples) -> np.ndarray:
+        """Returns the embeddings of both texts of each pair, float32 (2 n, H)."""
+        texts = examples._replace(features=examples.features.texts)
+        return super()._predict(evaluator, texts)
+
+
+def check_contrast(options: ClassificationOptions, examples: Sequence[Example]) -> None:
+    """Checks that a training has something to learn.
+
+    Args:
+        options: options of the run.
+        examples: the training set.
+
+    Raises:
+        FlagError: there are no negatives, or both sides of all pairs are equal.
+    """
+    if options.train_batch_size < 2 * options.accumulate_steps:
+        raise FlagError(
+            f"--train_batch_size={options.train_batch_size}: expected two pairs or more for each "
+            "micro-batch, as the other pairs are the negatives"
+        )
+    config = load_config(options)
+    rates = config.hidden_dropout_prob, config.attention_probs_dropout_prob
+    if examples[0].text_b is None and not any(rates):
+        raise FlagError(
+            "--dropout: expected a rate above 0, such as 0.1, to train on single texts: dropout alone "
+            "makes the two sides of a pair differ; received 0"
+        )

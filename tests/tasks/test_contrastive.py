@@ -1,0 +1,244 @@
+"""`run_classifier.py --task_name=embedding`, from files of pairs to every form of the model."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+import albert_tf
+from albert_tf.errors import FlagError, InputError
+from albert_tf.tasks import embedding
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.tasks.animals import ANIMALS, OTHERS, PLANTS, make_options
+
+TOPICS = [*ANIMALS, *PLANTS]
+
+
+def write_texts(path, count, seed, columns=("text_a", "text_b")):
+    """Writes texts with a topic. Pairs without a label share it, others in about half of the rows."""
+    rng = np.random.default_rng(seed)
+    lines = ["\t".join(columns)]
+    for _ in range(count):
+        one, other = rng.choice(TOPICS, 2, replace=False)
+        is_same = "label" not in columns or rng.random() < 0.5
+        values = {"label": f"{4.0 * is_same + rng.random():.3f}"}
+        for name, topic in (("text_a", one), ("text_b", one if is_same else other)):
+            words = [*rng.choice(OTHERS, rng.integers(2, 8)), topic]
+            rng.shuffle(words)
+            values[name] = " ".join(words)
+        lines.append("\t".join(values[name] for name in columns))
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+SCORED = ("label", "text_a", "text_b")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    return {
+        "train_file": write_texts(folder / "train.tsv", 300, 1),
+        "dev_file": write_texts(folder / "dev.tsv", 100, 2, SCORED),
+        "test_file": write_texts(folder / "test.tsv", 20, 3),
+    }
+
+
+@pytest.fixture(scope="module")
+def embed_options(data, files):
+    """Returns the options of a short training."""
+
+    def make(output_dir, **changes):
+        asked = {**files, "task_name": "embedding", "learning_rate": 1e-3, **changes}
+        return make_options(data, output_dir, **asked)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def embedder(embed_options, tmp_path_factory):
+    """Metrics, trained folder and exported models."""
+    folder = tmp_path_factory.mktemp("embedder")
+    options = embed_options(
+        folder / "out",
+        pooling="weighted_layers",
+        do_predict=True,
+        export_dir=str(folder / "exported"),
+    )
+    return run(options), folder / "out", folder / "exported"
+
+
+def read_table(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def column(rows, name):
+    return np.array([float(row[name]) for row in rows])
+
+
+def cosines_of(rows, embed):
+    sides = (embed([row[name] for row in rows]) for name in ("text_a", "text_b"))
+    return np.multiply(*sides).sum(axis=1)
+
+
+def test_learns_and_scipy_agrees(embedder, files):
+    metrics, out, _ = embedder
+    assert metrics["spearman"] > 0.6
+    assert set(metrics) == {"spearman", "pearson"}
+    rows = read_table(out / "eval_predictions.tsv")
+    sides = column(rows, "label"), column(rows, "prediction")
+    for name, correlation in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
+        assert correlation(*sides).statistic == pytest.approx(metrics[name], abs=1e-5)
+    assert [row["label"] for row in rows] == [row["label"] for row in read_table(files["dev_file"])]
+    reports = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    losses = [report["loss"] for report in reports if report["split"] == "train"]
+    assert losses[-1] < 0.7 * np.log(16)  # that of guessing
+
+
+def test_every_road_embeds_the_same(embedder, files, tmp_path, monkeypatch, capsys):
+    metrics, out, exported = embedder
+    rows = read_table(files["test_file"])
+    expected = column(read_table(out / "test_results.tsv"), "prediction")
+    trained = albert_tf.load(out)
+    np.testing.assert_allclose(cosines_of(rows, trained.embed), expected, atol=2e-6)
+    texts = [row["text_a"] for row in rows]
+    embeddings = trained.embed(texts)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
+    for version in ("ids/1", "text/1"):
+        received = albert_tf.load(exported / version).embed(texts)
+        np.testing.assert_allclose(received, embeddings, atol=1e-5)
+    embed = tf.saved_model.load(str(exported / "text" / "1")).signatures["serving_default"]
+    received = embed(text_a=tf.constant(texts))["embedding"]
+    np.testing.assert_allclose(received, embeddings, atol=1e-5)
+    card = (exported / "ids" / "1" / "README.md").read_text()
+    assert "Embeddings have the pooling `weighted_layers` and are of length 1." in card
+    assert f"| spearman | {metrics['spearman']:.4f} |" in card
+
+    lines = "\n".join([f"{rows[0]['text_a']}\t{rows[0]['text_b']}", texts[1], "a\tb\tc"])
+    for place in ({"output_dir": str(out)}, {"exported_model": str(exported / "ids" / "1")}):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+        capsys.readouterr()
+        with pytest.raises(InputError, match="1 of 3 lines could not be answered"):
+            run(ClassificationOptions(predict_file="-", **place))
+        cosine, embedding_line, _ = capsys.readouterr().out.split("\n")[:3]
+        assert float(cosine) == pytest.approx(expected[0], abs=1e-5)
+        received = [float(value) for value in embedding_line.split("\t")]
+        np.testing.assert_allclose(received, embeddings[1], atol=1e-5)
+    again = run(
+        ClassificationOptions(
+            exported_model=str(exported / "ids" / "1"),
+            output_dir=str(tmp_path / "again"),
+            dev_file=files["dev_file"],
+            do_eval=True,
+        )
+    )
+    assert again == pytest.approx(metrics, abs=1e-4)
+
+
+def test_embed_texts_reads_the_trained_folder(embedder, tmp_path):
+    _, out, _ = embedder
+    (tmp_path / "texts.txt").write_text("the old cat\na rose\n")
+    output = tmp_path / "embeddings.npy"
+    options = embedding.EmbeddingOptions(
+        model=str(out), input_file=str(tmp_path / "texts.txt"), output_file=str(output)
+    )
+    embedding.run(options)
+    model = albert_tf.load(out)
+    np.testing.assert_array_equal(np.load(output), model.embed(["the old cat", "a rose"]))
+    # Trained weights of layers, which other poolings do not have.
+    weights = model.make_embedder().model.embedding_head.layer_weights
+    assert np.ptp(weights) > 0
+    assert not model.make_embedder(pooling="cls").model.embedding_head.weights
+
+
+def test_a_training_resumes_and_keeps_its_pooling(embed_options, tmp_path):
+    asked = {"num_train_steps": 2, "save_checkpoints_steps": 1, "do_eval": False}
+    run(embed_options(tmp_path / "out", **asked))
+    assert json.loads((tmp_path / "out" / "run_options.json").read_text())["pooling"] == "mean"
+    with pytest.raises(InputError, match="of a run with pooling mean; --pooling says cls"):
+        run(embed_options(tmp_path / "out", **asked, pooling="cls"))
+    run(embed_options(tmp_path / "out", **{**asked, "num_train_steps": 3}))
+    # From its weights, another one starts with the weights of all layers.
+    more = {**asked, "init_checkpoint": str(tmp_path / "out" / "best")}
+    run(embed_options(tmp_path / "more", **more, pooling="weighted_layers"))
+
+
+@pytest.mark.slow
+def test_single_texts_learn_from_dropout_alone(embed_options, tmp_path):
+    train = write_texts(tmp_path / "train.tsv", 300, 1, ("text_a",))
+    options = embed_options(tmp_path / "out", train_file=train, dropout=0.1, num_trials=2)
+    before = run(embed_options(tmp_path / "before", learning_rate=0.0, num_train_steps=1))
+    assert run(options)["spearman"] > before["spearman"] + 0.1
+    trials = json.loads((tmp_path / "out" / "trials.json").read_text())
+    assert set(trials["summary"]) == {"spearman", "pearson"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dev_file": None}, "--task_name=embedding: expected --dev_file; received none"),
+        ({"train_file": "gone.tsv"}, "--train_file: no file 'gone.tsv'"),
+        ({"temperature": 0.0}, "--temperature=0.0: expected at least 0.0001"),
+        ({"label_type": "float"}, "--label_type=float: expected --task_name=tsv"),
+        ({"task_name": "tsv", "pooling": "cls"}, "--pooling=cls: expected --task_name=embedding"),
+        (
+            {"train_batch_size": 1},
+            "--train_batch_size=1: expected two pairs or more for each micro",
+        ),
+        ({"accumulate_steps": 16}, "--train_batch_size=16: expected two pairs or more for each mi"),
+    ],
+)
+def test_contradictory_flags_are_refused(embed_options, tmp_path, changes, message):
+    with pytest.raises(FlagError if "train_file" not in changes else InputError, match=message):
+        run(embed_options(tmp_path / "out", **changes))
+
+
+@pytest.mark.parametrize(
+    ("split", "lines", "message"),
+    [
+        (
+            "train",
+            ["text_a", "the cat"],
+            "--dropout: expected a rate above 0, such as 0.1, to train",
+        ),
+        (
+            "train",
+            ["label\ttext_a\ttext_b", "1\tx\ty"],
+            r"has the column 'label'; expected text_a al",
+        ),
+        ("train", ["text_a\ttext_b", "x\ty", "x\t "], r"train\.tsv, line 3: text_b is empty"),
+        ("train", ["text_a\ttext_b", "\ty"], r"train\.tsv, line 2: the text is empty"),
+        (
+            "dev",
+            ["text_a\tlabel", "x\t1"],
+            r"dev\.tsv, line 1: no column 'text_b' in the header row",
+        ),
+        (
+            "dev",
+            ["text_a\ttext_b", "x\ty"],
+            r"dev\.tsv, line 1: no column 'label' in the header row",
+        ),
+        (
+            "dev",
+            ["text_a\ttext_b\tlabel", "x\ty\tno"],
+            r"dev\.tsv, line 2: label 'no'; expected a nu",
+        ),
+        ("test", ["text_a", "x"], r"test\.tsv, line 1: no column 'text_b' in the header row"),
+    ],
+)
+def test_mistakes_in_files_are_one_line(embed_options, tmp_path, split, lines, message):
+    path = tmp_path / f"{split}.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=message):
+        run(embed_options(tmp_path / "out", do_predict=True, **{f"{split}_file": str(path)}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_folder_of_another_task_is_refused(embed_options, trained):
+    with pytest.raises(InputError, match=r"holds .* pooling None; --pooling says mean"):
+        run(embed_options(trained))
