@@ -35,6 +35,7 @@ from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
     AlbertEarlyExitClassifier,
+    AlbertEmbedder,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -70,6 +71,8 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
     if holds("albert_token_classifier/token_head/dense/bias"):
         (num_classes,) = reader.shape(layout("albert_token_classifier/token_head/dense/bias"))
         return AlbertTokenClassifier(encoder, num_classes)
+    if holds("albert_embedder/embedding_head/layer_weights"):
+        return AlbertEmbedder(encoder, "weighted_layers")
     if holds("albert_multiple_choice/head/dense/bias"):
         return AlbertMultipleChoice(encoder)
     if holds("albert_span_labeler/span_head/dense/bias"):

@@ -69,7 +69,7 @@ _AROUND_THE_BLOCKS = (
     (_DENSE, "head/dense", "dense"),
     # KerasHub has no such heads; these names serve the report of missing keys.
     (_DENSE, r"(sentence_order_head|span_head|token_head|exit_head_\d+)/dense", r"\1"),
-    ((("", ""),), "(conditional_span_head/.+)", r"\1"),
+    ((("", ""),), "((?:conditional_span_head|embedding_head)/.+)", r"\1"),
 )
 _BLOCKS = (
     (_LAYER_NORM, r"attention_\d+_\d+/layer_norm", "_self_attention_layer_norm"),

@@ -22,7 +22,7 @@ from albert_tf.checkpoints.tensor_files import (
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, in_groups, make_layout, row
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertEarlyExitClassifier, AlbertTokenClassifier
+from albert_tf.models import AlbertEarlyExitClassifier, AlbertEmbedder, AlbertTokenClassifier
 
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
 _CONDITIONAL = MODEL + r"conditional_span_head/"
@@ -47,7 +47,7 @@ _AROUND_THE_BLOCKS = [
     row(MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
     row(MODEL + r"head/dense/bias", r"output_bias"),
     # The original has no such heads; these names serve the report of missing keys.
-    row(MODEL + r"((?:exit_head_\d+|token_head)/.+)", r"\1"),
+    row(MODEL + r"((?:embedding_head|exit_head_\d+|token_head)/.+)", r"\1"),
     row(MODEL + r"span_head/dense/kernel", r"cls/squad/output_weights", transposed=True),
     row(MODEL + r"span_head/dense/bias", r"cls/squad/output_bias"),
     row(_CONDITIONAL + r"start_logits/(.+)", r"start_logits/dense/\1"),
@@ -157,7 +157,7 @@ def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
         InputError: the original has no such model.
         StoppedError: the file system refuses.
     """
-    if isinstance(model, AlbertEarlyExitClassifier | AlbertTokenClassifier):
+    if isinstance(model, AlbertEarlyExitClassifier | AlbertEmbedder | AlbertTokenClassifier):
         raise InputError(f"{type(model).__name__}: the original has no model with such heads")
     config_there(getattr(model, "encoder", model).config)
     tensors = tensors_of(variables_by_path(model.weights), stored_as_original)

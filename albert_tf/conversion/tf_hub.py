@@ -57,7 +57,7 @@ _ROWS = [
     _row(
         r"(sentence_order_head|head|span_head|token_head|exit_head_\d+)/dense/(.+)", r"\1/dense/\2"
     ),
-    _row(r"(conditional_span_head/.+)", r"\1"),
+    _row(r"((?:conditional_span_head|embedding_head)/.+)", r"\1"),
 ]
 # Its first axis counts the heads.
 _HEADS = _SELF_ATTENTION + "query/bias"
