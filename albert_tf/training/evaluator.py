@@ -82,9 +82,10 @@ class Evaluator:
 
     def _evaluation_step(self, batch: Batch) -> Means:
         def evaluate(part):
-            return self._loss.metrics(part, self._call_model(part, training=False))
+            means = self._loss.metrics(part, self._call_model(part, training=False))
+            return tf.distribute.get_replica_context().all_reduce("sum", means)
 
-        return self._reduce(self._run(evaluate, batch))
+        return self._of_one_replica(self._run(evaluate, batch))
 
     def predict(self, batches: tf.data.Dataset) -> np.ndarray:
         """Returns the outputs of a model with a single output, joined along the first axis."""
@@ -139,6 +140,12 @@ class Evaluator:
         splits = self._is_on_cpu and self.strategy.num_replicas_in_sync > 1
         return self.strategy.run(compute_part if splits else compute, args=(batch,))
 
+    def _of_one_replica(self, values: Any) -> Any:
+        """Returns the values of one replica, for those that are the same on all."""
+        return tf.nest.map_structure(
+            lambda value: self.strategy.experimental_local_results(value)[0], values
+        )
+
     def _compile(self, step: Callable, batches: Batches) -> Callable:
         """Returns the graph of a step, the same one for datasets of the same specification.
 
@@ -150,9 +157,6 @@ class Evaluator:
             # No step branches on a tensor's value, so there is nothing for AutoGraph to convert.
             self._graphs[key] = tf.function(step, input_signature=[spec], autograph=False)
         return self._graphs[key]
-
-    def _reduce(self, means: Means) -> Means:
-        return tf.nest.map_structure(lambda x: self.strategy.reduce("sum", x, axis=None), means)
 
 
 def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:

@@ -115,7 +115,7 @@ class Trainer(Evaluator):
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        means = self._reduce(self._run(self._update, batch))
+        means = self._of_one_replica(self._run(self._update, batch))
         return means | {"learning_rate": (rate, tf.ones([]))}
 
     def _update(self, batch: Batch) -> Means:
@@ -124,13 +124,13 @@ class Trainer(Evaluator):
         weights = replica.all_reduce("sum", self._loss.weights(batch))
         gradients, means = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
         loss = self._loss.total(means, weights)
-        gradients, loss = replica.all_reduce("sum", (gradients, loss))
+        # Together, because each all-reduce costs the latency of all links between the replicas.
+        gradients, loss, means = replica.all_reduce("sum", (gradients, loss, means))
         clipped, norm = tf.clip_by_global_norm(list(gradients.values()), self._clip_norm)
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         replica.merge_call(
             self._apply, args=(dict(zip(gradients, clipped, strict=True)), is_finite)
         )
-        # These are the same on every replica, so their mean is the value.
         same = {f"{name}_per_update": weight for name, weight in weights.items()}
         same["gradient_norm"] = norm
         if self.trust_ratio_paths:

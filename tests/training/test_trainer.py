@@ -64,6 +64,22 @@ def test_step_does_not_depend_on_splitting_or_compilation(
         np.testing.assert_allclose(second, first, rtol=0, atol=2e-5)
 
 
+def test_replicas_wait_for_each_other_twice_a_step(monkeypatch):
+    trainer = make_trainer("mirrored", num_hidden_layers=1)
+    batches = trainer.distribute(random_pretraining_batches(1))
+    all_reduce, calls = tf.distribute.ReplicaContext.all_reduce, []
+
+    def count(self, *arguments):
+        calls.append(arguments)
+        return all_reduce(self, *arguments)
+
+    monkeypatch.setattr(tf.distribute.ReplicaContext, "all_reduce", count)
+    monkeypatch.setattr(tf.distribute.MirroredStrategy, "reduce", None, raising=False)
+    step = tf.function(trainer.train_step, input_signature=[batches.element_spec], autograph=False)
+    step.get_concrete_function()
+    assert len(calls) == 2 * trainer.strategy.num_replicas_in_sync
+
+
 @pytest.mark.slow
 def test_replicas_drop_different_units():
     half = next(iter(random_pretraining_batches(1, batch_size=4)))
