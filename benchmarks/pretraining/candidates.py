@@ -74,8 +74,9 @@ class Workload:
         layers, heads = config.num_hidden_layers, config.num_attention_heads
         hidden, width, inner = config.hidden_size, config.embedding_size, config.intermediate_size
         length, tokens = self.length, self.batch_size * self.length
+        projection = [Product(1, 1, tokens, width, hidden)] if width != hidden else []
         return [
-            Product(1, 1, tokens, width, hidden),  # E -> H
+            *projection,
             Product(4 * layers, 1, tokens, hidden, hidden),  # query, key, value, output
             Product(layers, self.batch_size * heads, length, hidden // heads, length),  # scores
             Product(layers, self.batch_size * heads, length, length, hidden // heads),  # context
