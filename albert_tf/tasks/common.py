@@ -162,13 +162,12 @@ def _check_options(
     options: TrainingOptions, started_with: Mapping[str, Any], fixed_options: Sequence[str]
 ) -> None:
     for name in (*fixed_options, *(["optimizer"] if options.do_train else [])):
-        # Options that a task does not have may be newer than its folder.
-        if name not in started_with and getattr(options, name) is not None:
+        if name not in started_with:
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of another kind of run: "
                 f"one without {name}"
             )
-        if started_with.get(name) != getattr(options, name):
+        if started_with[name] != getattr(options, name):
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of a run with "
                 f"{name} {started_with[name]}; --{name} says {getattr(options, name)}"

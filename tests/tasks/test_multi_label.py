@@ -162,8 +162,12 @@ def test_hugging_face_there_and_back(labeller, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "changes", "message"),
     [
-        (["label\ttext_a", "a||b\tx"], {}, "line 2: the label is empty"),
-        (["label\ttext_a", "\tx"], {}, "line 2: the label is empty"),
+        (
+            ["label\ttext_a", "a||b\tx"],
+            {},
+            r"line 2: received the labels 'a\|\|b'; expected one name",
+        ),
+        (["label\ttext_a", "\tx"], {}, "line 2: received the labels ''; expected one name or more"),
         (
             ["label\ttext_a", "a|b\tx", "a|a\tx"],
             {},

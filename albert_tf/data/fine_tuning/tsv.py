@@ -250,18 +250,23 @@ def check_label(place: str, label: str, labels: Labels) -> None:
     """
     if isinstance(labels, LabelSets) and labels.may_be_empty and not label:
         return
-    if not label:
-        raise InputError(f"{place}: the label is empty")
-    if isinstance(labels, Scores):
-        _check_score(place, label, labels)
-    elif isinstance(labels, LabelSets):
+    if isinstance(labels, LabelSets):
         _check_label_set(place, label, labels.names)
+    elif not label:
+        raise InputError(f"{place}: the label is empty")
+    elif isinstance(labels, Scores):
+        _check_score(place, label, labels)
     elif labels is not None and label not in labels:
         raise InputError(f"{place}: unknown label {_quote([label])}; expected {_quote(labels)}")
 
 
 def _check_label_set(place: str, label: str, names: Sequence[str] | None) -> None:
     parts = label.split(LABEL_SEPARATOR)
+    if not all(parts):
+        raise InputError(
+            f"{place}: received the labels {_quote([label])}; expected one name or more, with "
+            f"{LABEL_SEPARATOR} between two"
+        )
     for number, part in enumerate(parts):
         check_label(place, part, names)
         if part in parts[:number]:

@@ -45,7 +45,7 @@ class ClassificationOptions(FineTuningOptions):
         *("task_name", "max_qa_length", "doc_stride", "pooling"),
         *("early_exit_patience", "early_exit_tolerance"),
     )
-    OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length", "pooling")
+    OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
     NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
 

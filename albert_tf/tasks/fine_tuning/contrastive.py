@@ -4,19 +4,21 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.data.fine_tuning.features import PairFeatures, encode_pairs
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, InputError
 from albert_tf.export import export_embedder
 from albert_tf.export.saved_models.ids_model import read_embeddings
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
-from albert_tf.tasks.common import load_config
+from albert_tf.tasks.common import has_checkpoint, load_config
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.labelled_task import PredictBatch
 from albert_tf.tasks.fine_tuning.text_tasks import TextTask
+from albert_tf.tasks.trained_folder import options_path, read_options
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,24 @@ class ContrastiveTask(TextTask):
     def loss(self) -> ContrastiveLoss:
         """The training loss."""
         return ContrastiveLoss(self.options.temperature)
+
+    def check_labels(self) -> None:
+        """Checks that the model that the run starts from, if there is one, has the same pooling.
+
+        Raises:
+            InputError: it has another one, or is of another task.
+        """
+        super().check_labels()
+        options = self.options
+        path = options_path(options.model_dir)
+        if not (options.exported_model or has_checkpoint(options)) or not tf.io.gfile.exists(path):
+            return
+        pooling = read_options(path).get("pooling")
+        if pooling != options.pooling:
+            raise InputError(
+                f"{options.model_flag}: was trained with --pooling={pooling}; this run has "
+                f"{options.pooling}"
+            )
 
     @staticmethod
     def encode(examples, labels, tokenizer, options) -> PairFeatures:
