@@ -52,7 +52,7 @@ def model_card(
     if labels:
         sections += ["## Labels", "\n".join(f"- {label}" for label in labels)]
     sections += ["## Metrics", _metrics(evaluations)]
-    sections += ["## Files", _files(is_saved_model)]
+    sections += ["## Files", _files(model, is_saved_model)]
     return "\n\n".join(sections) + "\n"
 
 
@@ -102,10 +102,12 @@ def _pooling(model: keras.Model) -> list[str]:
     return [f"Embeddings have the pooling `{model.pooling}` and are {length}."]
 
 
-def _files(is_saved_model: bool) -> str:
+def _files(model: keras.Model, is_saved_model: bool) -> str:
     assets = "`assets/` holds the config, the vocabulary and the label metadata of the model."
     if not is_saved_model:
         return assets
+    if isinstance(model, AlbertEmbedder):
+        return f"{assets} `embed_texts.py` embeds with this folder as `--model`."
     return (
         f"{assets} The script that trained the model evaluates and predicts with this folder as "
         "`--exported_model`."
