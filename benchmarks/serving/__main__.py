@@ -32,7 +32,7 @@ import numpy as np
 from albert_tf import command_line, files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.tsv import Columns, read_examples
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
 from benchmarks.harness import (
@@ -160,8 +160,9 @@ def write_folder(
 
     files.write_json(os.path.join(folder, candidates.CONFIG), config.to_dict())
     files.write_json(os.path.join(folder, candidates.TEXTS), list(texts))
+    with name_place("--spm_model_file"):
+        tokenizer = AlbertTokenizer(vocabulary)
     shutil.copyfile(vocabulary, os.path.join(folder, candidates.VOCABULARY))
-    tokenizer = AlbertTokenizer(vocabulary)
     tokenize = candidates.albert_tf_tokenizer(folder)
     calibration = [tokenize([text]) for text in texts[:_CALIBRATION_TEXTS]]
     forms = {OURS: "saved_model", OPENVINO: "openvino", ONNX_RUNTIME: "onnx"}

@@ -5,11 +5,18 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.data.squad.questions import read_squad
 from albert_tf.errors import FlagError, InputError
 from benchmarks import real_scores
 from benchmarks.fine_tuning_runs import Results, Run, finish
-from benchmarks.real_scores import Hyperparameters, RealScoresOptions, make_runs, table
-from tests.conversion.hugging_face_folder import write_folder
+from benchmarks.real_scores import (
+    SQUAD,
+    Hyperparameters,
+    RealScoresOptions,
+    make_runs,
+    split_squad,
+    table,
+)
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -18,6 +25,7 @@ def make_options(folder, **changes):
     values = {
         "glue_dir": str(folder / "glue"),
         "work_dir": str(folder / "work"),
+        "squad_file": str(folder / "squad.json"),
         "model_dir": str(folder / "model"),
         "results": str(folder / "results.jsonl"),
         "tasks": ("mrpc",),
@@ -64,6 +72,30 @@ def test_table_has_the_lines_of_these_hyperparameters(tmp_path):
     assert rows[3][:4] == ["cola", "matthews_corrcoef", "2", ""]
 
 
+def squad_articles(count, words):
+    """Returns articles of one passage, with a question that has an answer and one that has none."""
+    articles = []
+    for number in range(count):
+        answer = words[number]
+        questions = [
+            {"id": f"{number}-{kind}", "question": words[-1], "answers": answers}
+            for kind, answers in (("with", [{"text": answer, "answer_start": 0}]), ("without", []))
+        ]
+        context = " ".join([answer, *words[20:60]])
+        articles.append({"title": "", "paragraphs": [{"context": context, "qas": questions}]})
+    return articles
+
+
+def test_every_fifth_article_of_squad_is_evaluated_on(tmp_path):
+    articles = squad_articles(11, [f"word{n}" for n in range(80)])
+    (tmp_path / "squad.json").write_text(json.dumps({"version": "2.0", "data": articles}))
+    paths = split_squad(str(tmp_path / "squad.json"), str(tmp_path / "data"))
+    assert list(paths) == ["train_file", "predict_file"]
+    ids = [[example.id for example in read_squad(path)] for path in paths.values()]
+    assert ids[1] == ["0-with", "5-with", "10-with"]
+    assert sorted(ids[0] + ids[1]) == sorted(f"{n}-with" for n in range(11))
+
+
 def test_finished_runs_are_not_repeated(tmp_path):
     path = str(tmp_path / "results.jsonl")
     program = (
@@ -84,8 +116,10 @@ def test_finished_runs_are_not_repeated(tmp_path):
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):
-    with pytest.raises(FlagError, match="--glue_dir: expected a value, unless --report is given"):
+    with pytest.raises(FlagError, match="--glue_dir: expected a value for --tasks=mrpc"):
         make_options(tmp_path, glue_dir=None)
+    with pytest.raises(FlagError, match="--squad_file: expected a value for --tasks=squad"):
+        make_options(tmp_path, squad_file=None, tasks=(SQUAD,))
     with pytest.raises(FlagError, match="--tasks: received 'rte'; expected sst-2 or cola"):
         make_options(tmp_path, tasks=("rte",))
     monkeypatch.setattr(real_scores, "_PACKAGE", "no_such_package")
@@ -96,12 +130,20 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
-    for package in ("torch", "transformers"):
-        pytest.importorskip(package)
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
     rng = np.random.default_rng(0)
     words = ["".join(word) for word in itertools.product("abcdefghij", repeat=2)][:92]
     folder = tmp_path / "model"
-    write_folder(folder, "BertModel")
+    config = transformers.BertConfig(
+        vocab_size=len(SPECIAL) + len(words),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=192,
+    )
+    transformers.BertModel(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *words]))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
@@ -114,11 +156,15 @@ def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
     for split in ("train", "dev"):
         header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
         (tmp_path / "glue" / "MRPC" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
-    monkeypatch.setitem(real_scores.TASKS, "mrpc", Hyperparameters(2, 1, max_seq_length=64))
-    real_scores._main(make_options(tmp_path))
+    squad = {"version": "2.0", "data": squad_articles(6, words)}
+    (tmp_path / "squad.json").write_text(json.dumps(squad))
+    for task in ("mrpc", SQUAD):
+        monkeypatch.setitem(real_scores.TASKS, task, Hyperparameters(2, 1, max_seq_length=192))
+    real_scores._main(make_options(tmp_path, tasks=("mrpc", SQUAD)))
     lines = Results(str(tmp_path / "results.jsonl")).lines
-    assert [line["program"] for line in lines] == ["albert_tf", "transformers"]
-    for line in lines:
-        assert 0 <= line["scores"]["accuracy"] <= 1
+    assert [line["program"] for line in lines] == 2 * ["albert_tf", "transformers"]
+    metrics = 2 * [("accuracy", 1)] + 2 * [("f1", 100)]
+    for line, (metric, largest) in zip(lines, metrics, strict=True):
+        assert 0 <= line["scores"][metric] <= largest
         assert line["cpu_minutes"] > 0
-    assert "| mrpc" in capsys.readouterr().out
+    assert "| squad" in capsys.readouterr().out
