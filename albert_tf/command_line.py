@@ -203,8 +203,9 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 
 
 def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
-    # TensorFlow logs how long each checkpoint took.
+    # TensorFlow logs how long each checkpoint took, and Dask has levels of its own.
     logging.set_verbosity(logging.WARNING)
+    logging.get_absl_handler().setLevel("WARNING")
     signal.signal(signal.SIGTERM, _preempt)
     try:
         options = options_class(**_flag_values(options_class))

@@ -58,11 +58,16 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         None,
         least=1,
     )
-    runner: Literal["local", "DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner"] = (
-        option("Where to do the work: on this machine, or with a runner of Apache Beam.", "local")
+    runner: Literal[
+        "local", "DaskRunner", "DataflowRunner", "DirectRunner", "FlinkRunner", "SparkRunner"
+    ] = option(
+        "Where to do the work: on this machine, or on a cluster with a runner of Apache Beam.",
+        "local",
     )
     runner_options: tuple[str, ...] = option(
-        "Options of Apache Beam's runner, e.g. --project=name,--region=name.", ()
+        "Options of Apache Beam's runner, e.g. --project=name,--region=name or "
+        "--dask_client_address=tcp://host:8786.",
+        (),
     )
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
@@ -178,7 +183,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
             file exists.
         StoppedError: a worker died, an input file changed, or a file cannot be written.
     """
-    check_addresses(options)
+    check_addresses(dataclasses.replace(options, runner_options=()))
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):
@@ -199,7 +204,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:
     """Returns everything that determines the records."""
     request = to_json_dict(options)
-    for name in ("num_workers", "overwrite"):
+    for name in ("num_workers", "overwrite", "runner_options"):
         del request[name]
     read = list(inputs)
     if not options.train_vocab:

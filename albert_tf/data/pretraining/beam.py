@@ -1,28 +1,49 @@
 """Makes pre-training data as an Apache Beam pipeline, on many machines.
 
-The same code as in `shards` turns chunks of the corpus into records, so the instances are the same. Their
-shards and order depend on the runner's own shuffle. One worker reads the files, because a chunk begins
-where the one before ends; all of them make records.
+The chunks of the corpus, their records and the order of the records are those of `shards`. Only where the
+order is cut differs: here each shard has an equal part of the range of keys.
+
+The pipeline is a chain of `FlatMap` and `GroupByKey`, because some runners know little else. Dask's mixes
+up several outputs of one transform, computes a side input again for each use, and runs only what the last
+transform depends on.
 
 Apache Beam is imported where it is used: it takes seconds, and few need it.
 """
 
-import json
+import contextlib
 import os
+import textwrap
+import traceback
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf import files
-from albert_tf.data.pretraining.corpus import Chunk
+from albert_tf import files, gfile
+from albert_tf.data.pretraining.beam_stages import (
+    Element,
+    Maker,
+    Measurer,
+    Planner,
+    Reader,
+    Writer,
+    write_once,
+)
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
-from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
+from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
 from albert_tf.data.record_writing import Compression
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
 
-_READING, _STATS = "reading", "stats"
+# Dask's runner keeps the number of elements of the first collection as the number of tasks of each stage,
+# so there are more elements than a few files need.
+_LEAST_ELEMENTS = 16
+# Runner -> package with what it needs.
+_PACKAGES = {"DaskRunner": "apache-beam[dask]", "DataflowRunner": "apache-beam[gcp]"}
+# Runner -> the name by which Beam knows it, if it is another one.
+_FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
+_DASK_PARTITIONS = ("--dask_partition_size", "--dask_npartitions")
+_MAX_REASON_LENGTH = 300
 
 
 def make_pretraining_data(
@@ -41,111 +62,129 @@ def make_pretraining_data(
         inputs: files of the corpus, which all workers can read.
         tokenizer: tokenizer of the text.
         config: what to make.
-        shards: files to write, named `x-00000-of-00002.y` if there are two.
+        shards: files to write, which all workers can.
         compression: compression of the shards.
-        folder: existing folder for the counts, in which all workers can write.
+        folder: existing folder for counts and errors, in which all workers can write.
         runner: name of Beam's runner.
         runner_options: its options, e.g. `--project=name`.
 
     Raises:
-        InputError: Apache Beam is not installed, or there are fewer instances than shards. Mistakes in
-            the corpus itself raise the runner's own error.
-        StoppedError: an input file changed while it was read.
+        InputError: the corpus cannot be used, Apache Beam is not installed, or a shard would be empty.
+        StoppedError: the runner failed, an input file changed, or a file cannot be written.
     """
-    beam = _import_beam()
-    from apache_beam.options.pipeline_options import PipelineOptions
-
     paths = [file.path for file in inputs]
-    stem, suffix = os.path.splitext(shards[0])
-    is_sharded = len(shards) > 1
-    with (
-        expect_unchanged(inputs),
-        beam.Pipeline(runner, PipelineOptions(list(runner_options))) as pipeline,
-    ):
-        read = (
-            pipeline
-            | beam.Create([paths])
-            | "Read" >> beam.FlatMap(_Reader(config)).with_outputs(_READING, main="chunks")
-        )
-        made = (
-            read.chunks
-            | beam.Reshuffle()
-            | "Make" >> beam.FlatMap(_Maker(tokenizer, config)).with_outputs(_STATS, main="records")
-        )
-        _ = (
-            made.records
-            | "Shuffle" >> beam.Reshuffle()
-            | beam.io.WriteToTFRecord(
-                stem.removesuffix(f"-00000-of-{len(shards):05d}"),
-                file_name_suffix=suffix,
-                num_shards=len(shards),
-                shard_name_template="-SSSSS-of-NNNNN" if is_sharded else "",
-                compression_type=_beam_compression(beam, compression),
-            )
-        )
-        _write_json(beam, read.reading, folder, _READING)
-        total = made.stats | beam.CombineGlobally(_add)
-        _write_json(beam, total, folder, _STATS)
-    stats = PretrainingDataStats.from_json_dict(files.read_json(_json_file(folder, _STATS)))
+    results = _Results(folder)
+    results.clear()
+    stages = {
+        "Measure": Measurer(paths, config),
+        "Plan": Planner(paths, config, results.reading),
+        "Read": Reader(paths, config),
+        "Make": Maker(tokenizer, config, len(shards)),
+        "Write": Writer(shards, compression, results.counts),
+    }
+    first = range(max(len(paths), _LEAST_ELEMENTS))
+    with expect_unchanged(inputs):
+        _run(stages, first, runner, runner_options, results)
+    stats = PretrainingDataStats.from_json_dict(files.read_json(results.counts))
     stats.check(config.segments, paths, len(shards))
-    reading = files.read_json(_json_file(folder, _READING))
+    if not all(map(gfile.exists, shards)):
+        raise InputError(
+            f"num_shards={len(shards)}: expected fewer for {stats.instances} instances, as one would be "
+            "empty"
+        )
+    reading = files.read_json(results.reading)
     return MadeData(stats, reading["sha256"], reading["replaced_lines"])
 
 
-def _import_beam() -> types.ModuleType:
+class _Results:
+    """The files in which workers leave what is not a record.
+
+    Attributes:
+        reading: hashes of the input files, and their number of replaced lines.
+        counts: statistics of the corpus and the instances.
+        error: a worker's error for the user, because each runner wraps exceptions in its own way.
+        log: the runner's error.
+    """
+
+    def __init__(self, folder: str):
+        self.reading = os.path.join(folder, "reading.json")
+        self.counts = os.path.join(folder, "counts.json")
+        self.error = os.path.join(folder, "error.json")
+        self.log = os.path.join(folder, "pipeline.log")
+
+    def clear(self) -> None:
+        """Removes the files of an earlier run."""
+        for path in vars(self).values():
+            files.remove(path)
+
+    def raise_error(self, runner: str, error: Exception) -> None:
+        """Raises a worker's error for the user, or else one that says that the runner failed."""
+        if gfile.exists(self.error):
+            kept = files.read_json(self.error)
+            raise (StoppedError if kept["stopped"] else InputError)(kept["message"]) from error
+        files.write_text(self.log, "".join(traceback.format_exception(error)))
+        lines = str(error).strip().split("\n")
+        line = lines[-1] if any("Traceback" in line for line in lines) else lines[0]
+        reason = textwrap.shorten(f"{type(error).__name__}: {line}", _MAX_REASON_LENGTH)
+        raise StoppedError(f"{runner} failed: {reason} (more in {self.log})") from error
+
+
+class _Stage:
+    """A stage that keeps its errors for the user in a file."""
+
+    def __init__(self, work: Callable[[Any], Iterator[Element]], path: str):
+        self._work = work
+        self._path = path
+
+    def __call__(self, element: Any) -> Iterator[Element]:
+        try:
+            yield from self._work(element)
+        except ReportedError as error:
+            kept = {"stopped": isinstance(error, StoppedError), "message": str(error)}
+            write_once(self._path, files.write_json, kept)
+            raise
+
+
+def _run(
+    stages: Mapping[str, Callable[[Any], Iterator[Element]]],
+    first: Iterable[int],
+    runner: str,
+    runner_options: Sequence[str],
+    results: _Results,
+) -> None:
+    """Runs a pipeline: the first stage gets elements, each other one groups of the one before."""
+    beam = _import_beam(runner)
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    options = list(runner_options)
+    if runner == "DaskRunner" and not any(flag.startswith(_DASK_PARTITIONS) for flag in options):
+        options.append("--dask_partition_size=1")  # by default one task has 128 files
+    pipeline = beam.Pipeline(_FULL_NAMES.get(runner, runner), PipelineOptions(options))
+    elements = pipeline | beam.Create(first)
+    for number, (name, stage) in enumerate(stages.items()):
+        if number:
+            elements |= f"Group for {name}" >> beam.GroupByKey()
+        elements |= name >> beam.FlatMap(_Stage(stage, results.error))
+    print(f"making instances with {runner}", flush=True)
+    try:
+        result = pipeline.run()
+        with getattr(
+            result, "client", contextlib.nullcontext()
+        ):  # Dask's stays connected otherwise
+            result.wait_until_finish()
+    except Exception as error:
+        results.raise_error(runner, error)
+
+
+def _import_beam(runner: str) -> types.ModuleType:
     try:
         import apache_beam
+        from apache_beam.runners.runner import create_runner
+
+        create_runner(_FULL_NAMES.get(runner, runner))
     except ImportError as error:
+        package = _PACKAGES.get(runner, "apache-beam")
         raise InputError(
-            "needs Apache Beam, which is not installed: pip install 'apache-beam[tfrecord]'"
+            f"needs a package that is not installed: pip install '{package}'"
         ) from error
     return apache_beam
-
-
-class _Reader:
-    """Yields the chunks of files, then the files' hashes and counts."""
-
-    def __init__(self, config: PretrainingDataConfig):
-        self._config = config
-
-    def __call__(self, paths: Sequence[str]) -> Iterator[Any]:
-        reader = self._config.read(paths)
-        yield from reader.chunks()
-        known = {"sha256": reader.sha256, "replaced_lines": reader.replaced_lines}
-        yield _import_beam().pvalue.TaggedOutput(_READING, known)
-
-
-class _Maker:
-    """Yields the records of a chunk, then its counts."""
-
-    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
-        self._make_records = ChunkMaker(tokenizer, config)
-
-    def __call__(self, chunk: Chunk) -> Iterator[Any]:
-        stats = PretrainingDataStats()
-        for _, record in self._make_records(chunk, stats):
-            yield record
-        yield _import_beam().pvalue.TaggedOutput(_STATS, stats.to_json_dict())
-
-
-def _add(stats: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    total = PretrainingDataStats()
-    for part in stats:
-        total.add(PretrainingDataStats.from_json_dict(part))
-    return total.to_json_dict()
-
-
-def _write_json(beam: types.ModuleType, values: Any, folder: str, name: str) -> None:
-    """Writes the single element of a collection."""
-    path = _json_file(folder, name)
-    texts = values | f"To JSON: {name}" >> beam.Map(json.dumps)
-    _ = texts | f"Write: {name}" >> beam.io.WriteToText(path, shard_name_template="", num_shards=1)
-
-
-def _json_file(folder: str, name: str) -> str:
-    return os.path.join(folder, f"{name}.json")
-
-
-def _beam_compression(beam: types.ModuleType, compression: Compression) -> str:
-    kinds = beam.io.filesystem.CompressionTypes
-    return {"none": kinds.UNCOMPRESSED, "gzip": kinds.GZIP}[compression]

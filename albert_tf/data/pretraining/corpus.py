@@ -7,8 +7,8 @@ is longer than a chunk is split between two lines.
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 import sentencex
 
@@ -20,6 +20,8 @@ from albert_tf.options import option
 _CHUNK_CHARACTERS = 2_000_000
 # A longer paragraph, in text without blank lines, is split between two lines.
 _PARAGRAPH_CHARACTERS = 100_000
+
+_Item = TypeVar("_Item")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,17 +101,14 @@ class CorpusReader:
                 format, or there is no text.
         """
         number = first_document = done_bytes = 0
-        for documents in self._group(self._documents()):
+        for documents in group_documents(self.documents(), count_characters, self._min_documents):
             read = self.bytes_read - done_bytes
             yield Chunk(number, first_document, documents, read)
             done_bytes += read
             first_document += len(documents)
             number += 1
         if not number:
-            raise InputError(
-                f"{name_files(self._paths)}: no text; expected a corpus of "
-                f"input_format={self._config.input_format}"
-            )
+            raise no_text(self._paths, self._config)
 
     def sentences(self) -> Iterator[str]:
         """Yields the sentences of all documents.
@@ -121,25 +120,12 @@ class CorpusReader:
             for document in chunk.documents:
                 yield from self._config.split_sentences(document)
 
-    def _group(self, documents: Iterable[list[str]]) -> Iterator[list[list[str]]]:
-        """Yields the documents of each chunk. If too few are left at the end, the last chunk has them."""
-        full: list[list[str]] = []
-        filling: list[list[str]] = []
-        characters = 0
-        for document in documents:
-            filling.append(document)
-            characters += sum(map(len, document))
-            if characters >= _CHUNK_CHARACTERS and len(filling) >= self._min_documents:
-                if full:
-                    yield full
-                full, filling, characters = filling, [], 0
-        if len(filling) >= self._min_documents and full:
-            yield full
-            full = []
-        if full or filling:
-            yield full + filling
+    def documents(self) -> Iterator[list[str]]:
+        """Yields the documents of all files, each as in a `Chunk`.
 
-    def _documents(self) -> Iterator[list[str]]:
+        Raises:
+            InputError: see `chunks`.
+        """
         make_documents = _FORMATS[self._config.input_format]
         for path in self._paths:
             lines = files.decode_lines(self._content(path), path, self._decode)
@@ -165,6 +151,45 @@ class CorpusReader:
                 raise
             self.replaced_lines += 1
             return line.decode("utf-8", "replace")
+
+
+def count_characters(document: Sequence[str]) -> int:
+    """Returns the size of a document, by which documents are grouped."""
+    return sum(map(len, document))
+
+
+def group_documents(
+    documents: Iterable[_Item], count: Callable[[_Item], int], min_documents: int
+) -> Iterator[list[_Item]]:
+    """Yields the documents of each chunk. If too few are left at the end, the last chunk has them.
+
+    Args:
+        documents: the documents of a corpus, or what stands for them.
+        count: returns the number of characters of one.
+        min_documents: least number of documents in a chunk, if there are as many.
+    """
+    full: list[_Item] = []
+    filling: list[_Item] = []
+    characters = 0
+    for document in documents:
+        filling.append(document)
+        characters += count(document)
+        if characters >= _CHUNK_CHARACTERS and len(filling) >= min_documents:
+            if full:
+                yield full
+            full, filling, characters = filling, [], 0
+    if len(filling) >= min_documents and full:
+        yield full
+        full = []
+    if full or filling:
+        yield full + filling
+
+
+def no_text(paths: Sequence[str], config: CorpusConfig) -> InputError:
+    """Returns the error for a corpus without a document."""
+    return InputError(
+        f"{name_files(paths)}: no text; expected a corpus of input_format={config.input_format}"
+    )
 
 
 _Lines = Iterable[tuple[int, str]]

@@ -1,7 +1,13 @@
-"""The pipeline makes the set of instances that the local path makes."""
+"""On every engine the pipeline makes the records of a local run, also when a worker dies."""
 
 import collections
+import itertools
+import os
+import signal
 import sys
+import threading
+import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,75 +20,196 @@ from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.record_files import list_records
-from albert_tf.errors import InputError
+from albert_tf.data.record_writing import TFRECORD_TYPES
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.tokenization import WordPieceTokenizer
 
+needs_beam = pytest.mark.skipif(not find_spec("apache_beam"), reason="needs apache-beam")
+needs_dask = pytest.mark.skipif(
+    not (find_spec("apache_beam") and find_spec("distributed")), reason="needs apache-beam[dask]"
+)
+
 WORDS = [first + second for first in "abcde" for second in "abcdefg"]
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 
-@pytest.fixture(autouse=True)
-def _small_chunks(monkeypatch):
-    monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 700)
-
-
-@pytest.fixture
-def tokenizer(tmp_path):
-    path = tmp_path / "vocab.txt"
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
     return WordPieceTokenizer(str(path), lower_case=True)
 
 
-@pytest.fixture
-def corpus(tmp_path):
+def write_corpus(folder, documents, sentences):
+    """Writes three files of random words, and returns the files."""
     rng = np.random.default_rng(0)
+
+    def document():
+        words = rng.choice(WORDS, (rng.integers(2, sentences), 7))
+        return "\n".join(map(" ".join, words.tolist()))
+
+    for name in ("one", "three", "two"):
+        (folder / name).write_text("\n\n".join(document() for _ in range(documents)))
+    return find_files([str(folder)])
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """A corpus whose files and chunks overlap, for pipelines in this process."""
+    monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 700)
     (tmp_path / "corpus").mkdir()
-    for name in ("one", "two"):
-        documents = (
-            "\n".join(" ".join(rng.choice(WORDS, 7)) for _ in range(rng.integers(2, 20)))
-            for _ in range(30)
-        )
-        (tmp_path / "corpus" / name).write_text("\n\n".join(documents))
-    return find_files([str(tmp_path / "corpus")])
+    return write_corpus(tmp_path / "corpus", 20, 20)
 
 
-def config_for(objective):
-    segments = SegmentConfig(29, objective)
-    return PretrainingDataConfig(CorpusConfig(), segments, MaskingConfig(5), seed=3, dupe_factor=2)
+@pytest.fixture(scope="module")
+def large_corpus(tmp_path_factory):
+    """A corpus of several chunks of their real size, for other processes."""
+    return write_corpus(tmp_path_factory.mktemp("corpus"), 300, 400)
 
 
 def make(
     module, corpus, tokenizer, folder, *how, objective="sop", num_shards=1, compression="none"
 ):
+    """Returns what was made, and the records of all shards in order."""
     (folder / "work").mkdir(parents=True)
-    names = [folder / "out.x"]
-    if num_shards > 1:
-        names = [folder / f"out-{number:05d}-of-{num_shards:05d}.x" for number in range(num_shards)]
-    paths = [str(name) for name in names]
-    made = module.make_pretraining_data(
-        corpus, tokenizer, config_for(objective), paths, compression, str(folder / "work"), *how
+    paths = [str(folder / f"{number}.tfrecord") for number in range(num_shards)]
+    segments = SegmentConfig(max_seq_length=121, sentence_objective=objective)
+    config = PretrainingDataConfig(
+        CorpusConfig(), segments, MaskingConfig(5), seed=3, dupe_factor=2
     )
-    records = list_records(paths).flat_map(tf.data.TFRecordDataset).as_numpy_iterator()
-    return made, collections.Counter(records)
+    made = module.make_pretraining_data(
+        corpus, tokenizer, config, paths, compression, str(folder / "work"), *how
+    )
+    records = tf.data.TFRecordDataset(paths, TFRECORD_TYPES[compression]).as_numpy_iterator()
+    return made, list(records)
 
 
-@pytest.mark.parametrize(
-    ("objective", "num_shards", "compression"), [("sop", 1, "none"), ("nsp", 3, "gzip")]
-)
-def test_beam_makes_the_instances_of_a_local_run(
-    corpus, tokenizer, tmp_path, objective, num_shards, compression
-):
-    pytest.importorskip("apache_beam", reason="needs apache-beam")
-    settings = {"objective": objective, "num_shards": num_shards, "compression": compression}
+SETTINGS = [
+    {"objective": "sop", "num_shards": 1, "compression": "none"},
+    {"objective": "nsp", "num_shards": 3, "compression": "gzip"},
+]
+
+
+def run_in_any_order(stages, first, runner, runner_options, results):
+    """Runs the stages as an engine does, whose groups come in any order, each as an iterator."""
+    rng = np.random.default_rng(1)
+    inputs = list(first)
+    for stage in stages.values():
+        groups = collections.defaultdict(list)
+        for key, value in itertools.chain.from_iterable(map(stage, rng.permutation(inputs))):
+            groups[key].append(value)
+        inputs = np.empty(len(groups), object)
+        for index, (key, values) in enumerate(groups.items()):
+            rng.shuffle(values)
+            inputs[index] = key, iter(values)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_order_of_an_engine_does_not_matter(corpus, tokenizer, tmp_path, monkeypatch, settings):
+    monkeypatch.setattr(beam, "_run", run_in_any_order)
     local = make(shards, corpus, tokenizer, tmp_path / "local", 1, **settings)
-    how = ("DirectRunner", [])
-    ours = make(beam, corpus, tokenizer, tmp_path / "beam", *how, **settings)
+    ours = make(beam, corpus, tokenizer, tmp_path / "beam", "no runner", [], **settings)
     assert ours == local
-    assert sum(ours[1].values()) == ours[0].stats.instances > 100
+    assert len(ours[1]) == ours[0].stats.instances > 100
 
 
+@pytest.mark.parametrize("settings", SETTINGS)
+@needs_beam
+def test_one_process_makes_the_records_of_a_local_run(corpus, tokenizer, tmp_path, settings):
+    local = make(shards, corpus, tokenizer, tmp_path / "local", 1, **settings)
+    ours = make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], **settings)
+    assert ours == local
+
+
+@pytest.fixture(scope="module")
+def local(large_corpus, tokenizer, tmp_path_factory):
+    """What a local run makes of the large corpus."""
+    return make(shards, large_corpus, tokenizer, tmp_path_factory.mktemp("local") / "out", 1)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Dask cluster of two worker processes."""
+    from dask.distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster
+
+
+def on(cluster):
+    """Returns the runner and its options for a Dask cluster."""
+    return "DaskRunner", [f"--dask_client_address={cluster.scheduler_address}"]
+
+
+@needs_beam
+def test_beams_own_processes_make_the_records_of_a_local_run(
+    large_corpus, tokenizer, local, tmp_path
+):
+    how = ("DirectRunner", TWO_PROCESSES)
+    assert make(beam, large_corpus, tokenizer, tmp_path / "beam", *how, num_shards=3) == local
+
+
+@needs_dask
+def test_dask_makes_the_records_of_a_local_run_though_a_worker_is_killed(
+    cluster, large_corpus, tokenizer, local, tmp_path
+):
+    def hold_results():
+        workers = cluster.scheduler.workers.values()
+        return [worker.name for worker in workers if worker.nbytes > 1_000_000]
+
+    killed = []
+
+    def kill_one():
+        while not (names := hold_results()):
+            time.sleep(0.01)
+        killed.append(cluster.workers[names[0]].pid)
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill_one, daemon=True)
+    thread.start()
+    ours = make(beam, large_corpus, tokenizer, tmp_path / "beam", *on(cluster), num_shards=3)
+    assert killed
+    assert ours == local
+    assert killed[0] not in [worker.pid for worker in cluster.workers.values()]
+
+
+@pytest.mark.parametrize("engine", ["one process", "Dask"])
+@needs_dask
+def test_a_workers_error_is_the_local_one(request, tokenizer, tmp_path, engine):
+    how = "DirectRunner", []
+    if engine == "Dask":
+        how = on(request.getfixturevalue("cluster"))
+    (tmp_path / "bad").write_bytes(b"aa bb\ncc \xff\n")
+    corpus = find_files([str(tmp_path / "bad")])
+    with pytest.raises(InputError) as error:
+        make(beam, corpus, tokenizer, tmp_path / "beam", *how)
+    assert str(error.value).startswith(
+        f"{tmp_path}/bad, line 2: byte 4 is 0xff, which is not UTF-8"
+    )
+
+
+@needs_dask
+def test_a_scheduler_that_does_not_answer_is_one_line(corpus, tokenizer, tmp_path):
+    options = ["--dask_client_address=tcp://127.0.0.1:1", "--dask_connection_timeout=1"]
+    with pytest.raises(
+        StoppedError, match=r"DaskRunner failed: OSError: .*tcp://127.0.0.1:1"
+    ) as error:
+        make(beam, corpus, tokenizer, tmp_path / "beam", "DaskRunner", options)
+    assert "\n" not in str(error.value)
+    assert "Traceback" in (tmp_path / "beam" / "work" / "pipeline.log").read_text()
+    assert not list((tmp_path / "beam").glob("*.tfrecord*"))
+
+
+@needs_beam
+def test_text_without_a_document_is_named(tokenizer, tmp_path):
+    (tmp_path / "empty").write_text("\n\n")
+    corpus = find_files([str(tmp_path / "empty")])
+    with pytest.raises(InputError, match="empty: no text; expected a corpus of input_format=lines"):
+        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [])
+
+
+@needs_beam
 def test_fewer_instances_than_shards_are_refused(tokenizer, tmp_path):
-    pytest.importorskip("apache_beam", reason="needs apache-beam")
     (tmp_path / "text").write_text("aa bb cc")
     corpus = find_files([str(tmp_path / "text")])
     with pytest.raises(
@@ -91,7 +218,20 @@ def test_fewer_instances_than_shards_are_refused(tokenizer, tmp_path):
         make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], num_shards=5)
 
 
-def test_a_missing_package_is_named(corpus, tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(InputError, match=r"pip install 'apache-beam\[tfrecord\]'"):
-        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [])
+@needs_beam
+def test_an_empty_shard_is_refused(tokenizer, tmp_path):
+    (tmp_path / "text").write_text("\n\n".join(["aa bb cc\ndd ee"] * 10))
+    corpus = find_files([str(tmp_path / "text")])
+    with pytest.raises(InputError, match="num_shards=20: expected fewer for 20 instances"):
+        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], num_shards=20)
+
+
+@pytest.mark.parametrize(
+    ("runner", "package"),
+    [("DirectRunner", "apache-beam"), ("DaskRunner", r"apache-beam\[dask\]")],
+)
+def test_a_missing_package_is_named(corpus, tokenizer, tmp_path, monkeypatch, runner, package):
+    for name in ("apache_beam", "dask", "dask.bag"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=f"pip install '{package}'"):
+        make(beam, corpus, tokenizer, tmp_path / "beam", runner, [])
