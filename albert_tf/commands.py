@@ -26,6 +26,8 @@ def pretrain() -> None:
         {command} --albert_config_file=albert_config.json \
             --input_file='data/*.tfrecord' --output_dir=pretrained --do_train \
             --train_batch_size=64 --num_train_steps=10000
+
+    The same command resumes a run that was stopped or killed.
     """
     with command_line.quiet_start():
         from albert_tf.tasks import pretraining_run as task

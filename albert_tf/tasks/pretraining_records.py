@@ -64,7 +64,9 @@ class RecordOptions(TrainingOptions, MaskingConfig):
         "skip: read all records once before the start and leave out the bad ones.",
         "error",
     )
-    shuffle_buffer: int = option("Size of the shuffle buffer in records.", 10000, least=1)
+    shuffle_buffer: int = option(
+        "Number of records that are shuffled together in memory.", 10000, least=1
+    )
 
 
 class Records(NamedTuple):

@@ -165,7 +165,9 @@ def index_records(
     """
     for path in paths:
         if find_compression(path) != "none":
-            raise InputError(f"{path}: compressed; expected uncompressed records, for an index")
+            raise InputError(
+                f"{path}: compressed; expected uncompressed records, because the run has an index"
+            )
     inputs = [find_file(path) for path in paths]
     scanned = scan_files(paths, spec, description)
     for path, file in zip(paths, scanned, strict=True):
@@ -206,6 +208,10 @@ def load_index(path: str, paths: Sequence[str], spec: RecordSpec | None) -> Reco
     now = [find_file(path) for path in paths]
     if (inputs, index.checked) == (now, repr(spec)):
         return index
-    changed = next((file.path for file in now if file not in inputs), "the list of files")
-    print(f"warning: {path}: {changed} has changed; making it again", file=sys.stderr)
+    known = {file.path for file in inputs}
+    if changed := [file.path for file in now if file.path in known and file not in inputs]:
+        reason = f"{changed[0]} has changed"
+    else:
+        reason = "made with other flags" if inputs == now else "made of other files"
+    print(f"warning: {path}: {reason}; making it again", file=sys.stderr)
     return None
