@@ -34,7 +34,7 @@ from albert_tf.options import check_ranges, option
 from benchmarks.harness import Usage, markdown_table, processor, watch
 
 _SHARDS = 4
-_SECONDS_BETWEEN_SAMPLES = 0.1
+_SECONDS_BETWEEN_SAMPLES = 0.5
 _MIB = 2**20
 _MEGABYTE = 1e6
 _HEADER = ("workers", "seconds", "MB/s", "CPU s", "MB/CPU s", "worker MiB")
@@ -71,15 +71,20 @@ class _WorkerUsage:
         self._cluster = cluster
         self._kill_at = kill_at
         self._cpu_seconds: dict[int, float] = {}
+        self._sampling_seconds = 0.0
         self._sample()
-        self._before = sum(self._cpu_seconds.values()) + time.process_time()
+        self._before = sum(self._cpu_seconds.values()) + self._own_seconds()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time since the start, of the workers and of this process, which has the scheduler."""
-        return sum(self._cpu_seconds.values()) + time.process_time() - self._before
+        """CPU time since the start, of the workers and the scheduler."""
+        return sum(self._cpu_seconds.values()) + self._own_seconds() - self._before
+
+    def _own_seconds(self) -> float:
+        """Returns the CPU time of this process, which has the scheduler, without that of measuring."""
+        return time.process_time() - time.thread_time() - self._sampling_seconds
 
     def _sample(self) -> None:
         for nanny in list(self._cluster.workers.values()):
@@ -92,13 +97,16 @@ class _WorkerUsage:
     def _watch(self) -> None:
         while not self._ended.wait(_SECONDS_BETWEEN_SAMPLES):
             self._sample()
-            if self._kill_at is None or self.killed is not None:
-                continue
-            for worker in list(self._cluster.scheduler.workers.values()):
-                if worker.nbytes > self._kill_at:
-                    self.killed = self._cluster.workers[worker.name].pid
-                    os.kill(self.killed, signal.SIGKILL)
-                    break
+            if self._kill_at is not None and self.killed is None:
+                self._kill()
+        self._sampling_seconds = time.thread_time()
+
+    def _kill(self) -> None:
+        for worker in list(self._cluster.scheduler.workers.values()):
+            if worker.nbytes > self._kill_at:
+                self.killed = self._cluster.workers[worker.name].pid
+                os.kill(self.killed, signal.SIGKILL)
+                break
 
     def __enter__(self) -> "_WorkerUsage":
         self._thread.start()
@@ -156,6 +164,7 @@ def _run_on_cluster(
     with _cluster(num_workers) as cluster, _WorkerUsage(cluster, kill_at) as workers:
         address = f"--runner_options=--dask_client_address={cluster.scheduler_address}"
         usage, records = _run(options, "--runner=DaskRunner", address)
+        cluster.wait_for_workers(num_workers)  # a cluster cannot be closed while one starts
     if kill_at is not None and workers.killed is None:
         raise InputError("no worker was killed; expected a larger text")
     usage.cpu_seconds[0] = workers.cpu_seconds

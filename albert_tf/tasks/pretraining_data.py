@@ -115,6 +115,8 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
             )
         if bool(self.spm_model_file) == bool(self.vocab_file):
             raise FlagError("expected either --spm_model_file or --vocab_file")
+        if self.runner_options and self.runner == "local":
+            raise FlagError("--runner_options: expected a --runner of Apache Beam, received local")
         if self.train_vocab and not self.spm_model_file:
             raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
         self._check_that_files_differ()

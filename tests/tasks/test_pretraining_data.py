@@ -380,6 +380,7 @@ def test_more_shards_than_instances_are_refused(options, tmp_path):
         ({"spm_model_file": None, "train_vocab": False}, "expected either --spm_model_file or"),
         ({"vocab_file": "vocab.txt"}, "expected either --spm_model_file or --vocab_file"),
         ({"spm_model_file": None, "vocab_file": "v"}, "--train_vocab: expected --spm_model_file"),
+        ({"runner_options": ("--region=r",)}, "--runner_options: expected a --runner of Apache"),
     ],
 )
 def test_a_mistake_in_the_flags_is_named(options, changes, message):

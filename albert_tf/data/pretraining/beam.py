@@ -21,6 +21,7 @@ from typing import Any
 from albert_tf import files, gfile
 from albert_tf.data.pretraining.beam_stages import (
     Element,
+    Finisher,
     Maker,
     Measurer,
     Planner,
@@ -35,8 +36,8 @@ from albert_tf.data.record_writing import Compression
 from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
 
-# Dask's runner keeps the number of elements of the first collection as the number of tasks of each stage,
-# so there are more elements than a few files need.
+# With Dask's runner each stage has as many tasks as the first collection has elements. So there are more
+# than a few files need; the rest do nothing in the first stage.
 _LEAST_ELEMENTS = 16
 # Runner -> package with what it needs.
 _PACKAGES = {"DaskRunner": "apache-beam[dask]", "DataflowRunner": "apache-beam[gcp]"}
@@ -80,11 +81,14 @@ def make_pretraining_data(
         "Plan": Planner(paths, config, results.reading),
         "Read": Reader(paths, config),
         "Make": Maker(tokenizer, config, len(shards)),
-        "Write": Writer(shards, compression, results.counts),
+        "Write": Writer(shards, compression),
+        "Finish": Finisher(results.counts),
     }
     first = range(max(len(paths), _LEAST_ELEMENTS))
     with expect_unchanged(inputs):
         _run(stages, first, runner, runner_options, results)
+    if not gfile.exists(results.counts):  # as when Dask's scheduler has ended
+        raise StoppedError(f"{runner} ended before the pipeline; its own log may tell why")
     stats = PretrainingDataStats.from_json_dict(files.read_json(results.counts))
     stats.check(config.segments, paths, len(shards))
     if not all(map(gfile.exists, shards)):
@@ -101,7 +105,7 @@ class _Results:
 
     Attributes:
         reading: hashes of the input files, and their number of replaced lines.
-        counts: statistics of the corpus and the instances.
+        counts: statistics of the corpus and the instances; they come last.
         error: a worker's error for the user, because each runner wraps exceptions in its own way.
         log: the runner's error.
     """
@@ -168,9 +172,8 @@ def _run(
     print(f"making instances with {runner}", flush=True)
     try:
         result = pipeline.run()
-        with getattr(
-            result, "client", contextlib.nullcontext()
-        ):  # Dask's stays connected otherwise
+        # Dask's runner leaves its client connected.
+        with getattr(result, "client", contextlib.nullcontext()):
             result.wait_until_finish()
     except Exception as error:
         results.raise_error(runner, error)

@@ -150,25 +150,36 @@ class Maker:
 
 
 class Writer:
-    """Writes a shard, or the total of the counts; yields nothing."""
+    """Writes a shard, or adds up the counts."""
 
-    def __init__(self, shards: Sequence[str], compression: Compression, counts: str):
+    def __init__(self, shards: Sequence[str], compression: Compression):
         self._shards = shards
         self._compression = compression
-        self._counts = counts
 
     def __call__(self, group: Group) -> Iterator[Element]:
-        """Writes a group's file."""
+        """Yields the total of the counts with the key 0, and nothing for a shard."""
         number, values = group
         if number == _COUNTS:
             total = PretrainingDataStats()
             for counts in values:
                 total.add(PretrainingDataStats.from_json_dict(counts))
-            write_once(self._counts, files.write_json, total.to_json_dict())
+            yield 0, total.to_json_dict()
         else:
             with tempfile.TemporaryDirectory() as local:
                 records = _sort(values, os.path.join(local, "sorted"))
                 write_once(self._shards[number], write_records, records, self._compression)
+
+
+class Finisher:
+    """Writes the counts. As the groups of a stage need all of the one before, all shards are complete."""
+
+    def __init__(self, counts: str):
+        self._counts = counts
+
+    def __call__(self, group: Group) -> Iterator[Element]:
+        """Yields nothing."""
+        (counts,) = group[1]
+        write_once(self._counts, files.write_json, counts)
         yield from ()
 
 

@@ -170,6 +170,7 @@ def test_dask_makes_the_records_of_a_local_run_though_a_worker_is_killed(
     ours = make(beam, large_corpus, tokenizer, tmp_path / "beam", *on(cluster), num_shards=3)
     assert killed
     assert ours == local
+    cluster.wait_for_workers(2)
     assert killed[0] not in [worker.pid for worker in cluster.workers.values()]
 
 
@@ -186,6 +187,26 @@ def test_a_workers_error_is_the_local_one(request, tokenizer, tmp_path, engine):
     assert str(error.value).startswith(
         f"{tmp_path}/bad, line 2: byte 4 is 0xff, which is not UTF-8"
     )
+
+
+@needs_dask
+def test_a_cluster_that_ends_in_the_middle_is_one_line(large_corpus, tokenizer, tmp_path):
+    from dask.distributed import LocalCluster
+
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+
+    def end():
+        (worker,) = cluster.scheduler.workers.values()
+        while worker.nbytes < 1_000_000:
+            time.sleep(0.01)
+        cluster.close()
+
+    thread = threading.Thread(target=end, daemon=True)
+    thread.start()
+    with pytest.raises(StoppedError, match=r"^DaskRunner (failed|ended before the pipeline)"):
+        make(beam, large_corpus, tokenizer, tmp_path / "beam", *on(cluster))
+    thread.join()
+    assert not list((tmp_path / "beam").glob("*.tfrecord"))
 
 
 @needs_dask
