@@ -1,0 +1,1 @@
+"""Training on several hosts, which are network namespaces of this machine, and what breaks it."""
