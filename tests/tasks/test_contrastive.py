@@ -156,15 +156,14 @@ def test_embed_texts_reads_the_trained_folder(embedder, tmp_path):
     assert not model.make_embedder(pooling="cls").model.embedding_head.weights
 
 
-def test_a_training_resumes_and_keeps_its_pooling(embed_options, tmp_path):
-    asked = {"num_train_steps": 2, "save_checkpoints_steps": 1, "do_eval": False}
-    run(embed_options(tmp_path / "out", **asked))
+@pytest.mark.slow
+def test_a_training_resumes_and_starts_another_one(embed_options, tmp_path):
+    asked = {"save_checkpoints_steps": 1, "do_eval": False}
+    run(embed_options(tmp_path / "out", num_train_steps=2, **asked))
     assert json.loads((tmp_path / "out" / "run_options.json").read_text())["pooling"] == "mean"
-    with pytest.raises(InputError, match="was trained with --pooling=mean; this run has cls"):
-        run(embed_options(tmp_path / "out", **asked, pooling="cls"))
-    run(embed_options(tmp_path / "out", **{**asked, "num_train_steps": 3}))
-    # From its weights, another one starts with the weights of all layers.
-    more = {**asked, "init_checkpoint": str(tmp_path / "out" / "best")}
+    run(embed_options(tmp_path / "out", num_train_steps=3, **asked))
+    # From its weights, another one starts with equal weights of all layers.
+    more = {**asked, "init_checkpoint": str(tmp_path / "out" / "best"), "num_train_steps": 1}
     run(embed_options(tmp_path / "more", **more, pooling="weighted_layers"))
 
 
@@ -239,6 +238,13 @@ def test_mistakes_in_files_are_one_line(embed_options, tmp_path, split, lines, m
     assert not (tmp_path / "out").exists()
 
 
-def test_the_folder_of_another_task_is_refused(embed_options, trained):
+def test_the_folder_of_another_pooling_or_task_is_refused(embed_options, embedder, trained):
+    _, out, exported = embedder
+    message = r"--output_dir=.*: was trained with --pooling=weighted_layers; this run has cls"
+    with pytest.raises(InputError, match=message):
+        run(embed_options(out, pooling="cls"))
+    place = {"exported_model": str(exported / "ids" / "1"), "predict_file": "-"}
+    with pytest.raises(InputError, match=r"--exported_model=.*: was trained with --pooling=weight"):
+        run(ClassificationOptions(pooling="mean", **place))
     with pytest.raises(InputError, match=r"holds a model of another task: task_name tsv, but this"):
         run(embed_options(trained))
