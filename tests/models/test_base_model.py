@@ -160,7 +160,7 @@ def test_keras_export_gives_the_models_numbers(name, tmp_path):
             np.testing.assert_allclose(output, expected[key], rtol=0, atol=1e-5, err_msg=key)
 
 
-@pytest.mark.parametrize("name", slow_except(MODELS, "encoder", "classifier"))
+@pytest.mark.parametrize("name", slow_except(MODELS, "classifier"))
 @pytest.mark.parametrize("form", ["onnx", "openvino", "litert"])
 def test_keras_exports_other_formats(name, form, tmp_path):
     model = make_model(name)
