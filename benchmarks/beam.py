@@ -4,12 +4,12 @@ Usage:
     python -m benchmarks.beam --text=books --model=30k-clean.model
 
 The cluster's workers are processes of this machine with one thread each, so that more of them than cores
-show what a cluster costs, not what it gains. The last row is with two workers, one of which is killed
+show the cost of a cluster, not its gain. The last row is with two workers, one of which is killed
 when it holds a tenth of the text; Dask starts it again and repeats its tasks.
 
 Seconds are those of `create_pretraining_data.py`, without the start of the cluster. CPU seconds are those
 of the command, the workers and the scheduler. Memory is the largest of a worker, without shared pages.
-The command fails if a run's records or their order differ from those of the first one.
+The command fails if a run's records or their order differ from those of the first run.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ class _WorkerUsage:
         kill_at: number of bytes of results; the first worker that holds as many is killed. None for none.
 
     Attributes:
-        killed: process id of the killed worker; None if there is none.
+        killed: process id of the killed worker; None if none was killed.
         worker_mib: the largest memory of a worker that it shares with no other process.
     """
 

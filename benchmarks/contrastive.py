@@ -12,8 +12,8 @@ unsupervised training on all texts of the training set, and after training on it
 least 4. Training leaves out the texts of the dev set. It evaluates once, after the last update, so that
 the dev set chooses nothing.
 
-Each finished training adds a line to `results.jsonl` in `--work_dir`, and the same command does what is
-missing. The trainings run one after the other. The minutes are CPU time, with start-up and evaluation.
+Each finished training adds a line to `results.jsonl` in `--work_dir`, and the same command runs the
+missing ones. The trainings run sequentially. The minutes are CPU time, with start-up and evaluation.
 """
 
 import dataclasses

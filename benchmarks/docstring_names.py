@@ -1,6 +1,6 @@
 """Texts with labelled spans, made of the docstrings of installed libraries.
 
-Names in docstrings are marked up as code, and the source says what they name: a parameter of the
+Names in docstrings are marked up as code, and the source says whether they name a parameter of the
 documented function, a function, or a class. So their places in the text without markup are known. Names
 of libraries are known as they are. Source files are parsed, never imported.
 """
@@ -71,7 +71,7 @@ def read_package(package: str) -> tuple[list[Docstring], Names]:
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"{package} is not installed; expected what requirements.txt lists")
+        raise InputError(f"{package} is not installed; expected the packages of requirements.txt")
     root = pathlib.Path(spec.submodule_search_locations[0])
     docstrings, functions, classes = [], set(), set()
     for path in sorted(root.rglob("*.py")):

@@ -10,7 +10,7 @@ optimizer and schedule. The initial head, dropout and the order of the rows depe
 the mean scores should agree within the spread of the seeds. For question answering, the articles of
 --squad_file are split: questions with an answer, every fifth article for evaluation.
 
-Each finished training adds a line to `--results`, and the same command does what is missing. The
+Each finished training adds a line to `--results`, and the same command runs the missing ones. The
 trainings run one after the other on one core. The minutes are CPU time, with start-up and evaluation.
 """
 

@@ -10,8 +10,8 @@ Usage:
 data and the flags are the same but for `--init_checkpoint`. F1 is that of the dev set after the last
 update.
 
-Each finished training adds a line to `results.jsonl` in `--work_dir`, and the same command does what is
-missing. The trainings run one after the other. The minutes are CPU time, with start-up and evaluation.
+Each finished training adds a line to `results.jsonl` in `--work_dir`, and the same command runs the
+missing ones. The trainings run sequentially. The minutes are CPU time, with start-up and evaluation.
 """
 
 import dataclasses

@@ -44,7 +44,7 @@ class EmbeddingOptions(ExportOptions):
         "folder; the folder of another checkpoint and its config; or an exported embedder."
     )
     spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary, if there is none in the folder.", None
+        "SentencePiece model of the vocabulary. Default: that of the folder.", None
     )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_lower_case: bool = option(
@@ -151,7 +151,7 @@ def _embed_file(options: EmbeddingOptions, embedder: TextEmbedder) -> None:
 
 @contextlib.contextmanager
 def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
-    """Yields a function that returns the lines from the first one on; standard input is copied."""
+    """Yields a function that returns all lines each time it is called; standard input is copied."""
     name = path
     with contextlib.ExitStack() as stack:
         if path == STANDARD_INPUT:

@@ -10,7 +10,7 @@ from albert_tf.options import option
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What is exported, and where to."""
+    """The folder, the format and the weights of an export."""
 
     export_dir: str | None = option("Folder to export the model to.", None)
     export_format: Form = option(

@@ -200,7 +200,7 @@ def fault_rows(fault: str, ends: Sequence[End], lost: int) -> list[list[str]]:
     """Returns a row for each worker of a broken run.
 
     Args:
-        fault: what was done.
+        fault: description of the fault, e.g. `host 1 is frozen`.
         ends: how the workers ended.
         lost: number of updates since the newest checkpoint.
     """

@@ -1,4 +1,4 @@
-"""The tiny models that the hosts train, the command that trains them, and what it has written so far."""
+"""The tiny models that the hosts train, the command that trains them, and its losses and checkpoints."""
 
 import dataclasses
 import json

@@ -15,7 +15,7 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class Worker(NamedTuple):
-    """A process, and what it has written to stderr."""
+    """A process and its log of stderr."""
 
     process: subprocess.Popen
     log: IO[str]

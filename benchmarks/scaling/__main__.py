@@ -101,7 +101,7 @@ def steps_table(steps: Steps, options: ScalingOptions) -> str:
 
 
 def costs_table(models: Mapping[str, Costs]) -> str:
-    """Returns what each model costs."""
+    """Returns the costs of each model."""
     rows = [
         [
             name,

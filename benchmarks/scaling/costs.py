@@ -39,7 +39,7 @@ class Costs(NamedTuple):
 
 
 def measure(preset: str, length: int, precision: str, *, memory: bool = True) -> Costs:
-    """Counts what a model costs, without dropout.
+    """Counts the costs of a model without dropout.
 
     Args:
         preset: name of its sizes.

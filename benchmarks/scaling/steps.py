@@ -52,7 +52,7 @@ def ring_bytes(size: int, replicas: int) -> float:
     algorithms for clusters of workstations").
 
     Args:
-        size: bytes of what is added up.
+        size: bytes of the numbers that are added up.
         replicas: number of replicas.
     """
     return 2 * (replicas - 1) / replicas * size
@@ -82,7 +82,7 @@ def count_micro_batches(costs: Costs, sequences: int, memory: float) -> int:
     """Returns the least number of equal micro-batches that fit into the memory of a device.
 
     Args:
-        costs: what the model costs.
+        costs: costs of the model.
         sequences: number of sequences of a replica.
         memory: bytes.
 

@@ -39,7 +39,7 @@ from albert_tf.tokenization import Tokenizer
 # With Dask's runner each stage has as many tasks as the first collection has elements. So there are more
 # than a few files need; the rest do nothing in the first stage.
 _LEAST_ELEMENTS = 16
-# Runner -> package with what it needs.
+# Runner -> package to install for it.
 _PACKAGES = {"DaskRunner": "apache-beam[dask]", "DataflowRunner": "apache-beam[gcp]"}
 # Runner -> the name by which Beam knows it, if it is another one.
 _FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
@@ -101,7 +101,7 @@ def make_pretraining_data(
 
 
 class _Results:
-    """The files in which workers leave what is not a record.
+    """The files in which workers leave hashes, counts and errors.
 
     Attributes:
         reading: hashes of the input files, and their number of replaced lines.

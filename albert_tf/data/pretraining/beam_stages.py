@@ -76,7 +76,7 @@ class _PlannedFile(NamedTuple):
 
 
 class Planner:
-    """Assigns the documents of all measured files to chunks, and writes what was read."""
+    """Assigns the documents of all measured files to chunks, and writes the hashes of the files."""
 
     def __init__(self, paths: Sequence[str], config: PretrainingDataConfig, reading: str):
         self._paths = paths
