@@ -127,36 +127,52 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
         real_scores._main(make_options(tmp_path, model_dir=None))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    rng = np.random.default_rng(0)
-    words = ["".join(word) for word in itertools.product("abcdefghij", repeat=2)][:92]
-    folder = tmp_path / "model"
+WORDS = ["".join(word) for word in itertools.product("abcdefghij", repeat=2)][:92]
+
+
+def write_model(transformers, folder, model_class, **changes):
+    """Writes a small random model of transformers, with a tokenizer that knows `WORDS`."""
     config = transformers.BertConfig(
-        vocab_size=len(SPECIAL) + len(words),
+        vocab_size=len(SPECIAL) + len(WORDS),
         hidden_size=16,
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=192,
+        **changes,
     )
-    transformers.BertModel(config).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *words]))
+    getattr(transformers, model_class)(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
     )
-    rows = [
-        f"{n % 2}\t{n}\t{n}\t{' '.join(rng.choice(words, 5))}\t{' '.join(rng.choice(words, 4))}"
-        for n in range(40)
-    ]
-    (tmp_path / "glue" / "MRPC").mkdir(parents=True)
+
+
+def write_pairs(folder, header, columns):
+    """Writes a task's train and dev set, alike: `columns` returns the columns around the texts."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(40):
+        texts = [" ".join(rng.choice(WORDS, count)) for count in (5, 4)]
+        before, after = columns(number)
+        rows.append("\t".join([*before, *texts, *after]))
+    folder.mkdir(parents=True)
     for split in ("train", "dev"):
-        header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-        (tmp_path / "glue" / "MRPC" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
-    squad = {"version": "2.0", "data": squad_articles(6, words)}
+        (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    write_model(transformers, tmp_path / "model", "BertModel")
+    write_pairs(
+        tmp_path / "glue" / "MRPC",
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        lambda number: ([str(number % 2), *2 * [str(number)]], []),
+    )
+    squad = {"version": "2.0", "data": squad_articles(6, WORDS)}
     (tmp_path / "squad.json").write_text(json.dumps(squad))
     for task in ("mrpc", SQUAD):
         monkeypatch.setitem(real_scores.TASKS, task, Hyperparameters(2, 1, max_seq_length=192))
@@ -168,3 +184,37 @@ def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
         assert 0 <= line["scores"][metric] <= largest
         assert line["cpu_minutes"] > 0
     assert "| squad" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_without_dropout_and_order_both_programs_make_the_same_updates(tmp_path, monkeypatch):
+    # What is left to chance is switched off: the head is in the folder, and each batch has all rows.
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    write_model(
+        transformers,
+        tmp_path / "model",
+        "BertForSequenceClassification",
+        num_labels=1,
+        initializer_range=0.2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    write_pairs(
+        tmp_path / "glue" / "STS-B",
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+        lambda number: ([str(number), *6 * ["none"]], [str(number % 6)]),
+    )
+    values = Hyperparameters(100, 10, learning_rate=3e-3, train_batch_size=40)
+    monkeypatch.setitem(real_scores.TASKS, "sts-b", values)
+    options = make_options(tmp_path, tasks=("sts-b",), max_train_steps=None)
+    ours, theirs = make_runs(options, options.model_dir)
+    ours = dataclasses.replace(ours, command=[*ours.command, "--classifier_dropout=0"])
+    results = Results(options.results)
+    finish([ours, theirs], results, options.work_dir)
+    ours, theirs = (line["scores"] for line in results.lines)
+    # The rows are learned by heart, so that equal scores mean equal updates.
+    assert ours["pearson"] > 0.9
+    for metric in ("pearson", "spearman"):
+        np.testing.assert_allclose(ours[metric], theirs[metric], atol=1e-3)
