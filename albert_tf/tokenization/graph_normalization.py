@@ -6,7 +6,6 @@ character becomes. Only the lower case of sigma depends on its neighbours.
 """
 
 import functools
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,9 @@ _MAX_UNKNOWN_RUN = 256
 _ITSELF = -1
 # Ends each table, so that a search finds an entry for every character.
 _LARGEST = np.int32(np.iinfo(np.int32).max)
+
+# Number of neighbouring characters that are looked at together before each is looked at.
+_BLOCK = 256
 
 
 class Replaced(NamedTuple):
@@ -292,21 +294,42 @@ def final_sigma_pattern(dropped: frozenset[str] = frozenset()) -> str:
     def is_skipped(char: str) -> bool:
         return char in dropped or (is_final_after("A" + char) and not is_cased(char))
 
-    cased, skipped = character_class(is_cased), character_class(is_skipped)
+    def may_count(block: str) -> bool:
+        # Between A and the sigma, a character that is neither cased nor skipped ends the word.
+        words = f"1A{f'{SIGMA}1A'.join(block)}{SIGMA}"
+        return FINAL_SIGMA in words.lower() or not dropped.isdisjoint(block)
+
+    cased, skipped = (character_class(test, may_count) for test in (is_cased, is_skipped))
     other = f"[^{cased[1:-1]}{skipped[1:-1]}]"
     return f"({cased}{skipped}*){SIGMA}({skipped}*(?:{other}|$))"
 
 
-def character_class(belongs: Callable[[str], bool]) -> str:
-    """Returns a character class of RE2 with exactly the characters that belong."""
-    members = "".join("x" if belongs(char) else " " for char in characters_of_unicode())
-    runs = re.finditer("x+", members)
-    return "[" + "".join(rf"\x{{{run.start():x}}}-\x{{{run.end() - 1:x}}}" for run in runs) + "]"
+def character_class(
+    belongs: Callable[[str], bool], may_count: Callable[[str], bool] | None = None
+) -> str:
+    """Returns a character class of RE2 with exactly the characters that belong.
+
+    Args:
+        belongs: the test.
+        may_count: that of `characters_of_unicode`.
+    """
+    members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
+    members[[ord(char) + 1 for char in characters_of_unicode(may_count) if belongs(char)]] = True
+    runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)
+    return "[" + "".join(rf"\x{{{start:x}}}-\x{{{end - 1:x}}}" for start, end in runs) + "]"
 
 
-def characters_of_unicode() -> Iterator[str]:
-    """Yields every character, assigned or not."""
-    return map(chr, range(sys.maxunicode + 1))
+def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Iterator[str]:
+    """Yields every character, assigned or not, in ascending order.
+
+    Args:
+        may_count: tells from a block of neighbouring characters whether any of them matters; other blocks
+            are left out. Most of Unicode is ideographs and unassigned.
+    """
+    for start in range(0, sys.maxunicode + 1, _BLOCK):
+        block = "".join(map(chr, range(start, start + _BLOCK)))
+        if may_count is None or may_count(block):
+            yield from block
 
 
 def is_white_space(characters: tf.Tensor) -> tf.Tensor:
@@ -348,13 +371,13 @@ def _collapse_spaces(
     return ~is_space | (~after_space & (positions < tf.gather(text_ends, rows))), text_ends
 
 
-# It looks at all of Unicode, which takes a second.
 @functools.cache
 def normalized_characters(lower_case: bool) -> dict[int, list[int]]:
     """Returns what each character that changes becomes; a capital sigma stays."""
+    changing = characters_of_unicode(lambda block: normalize_text(block, lower_case) != block)
     return {
         ord(char): [ord(part) for part in normalized]
-        for char in characters_of_unicode()
+        for char in changing
         if (normalized := _normalize_alone(char, lower_case)) != char
     }
 
