@@ -79,8 +79,8 @@ def test_depends_on_the_seed(make_order):
     ("batch_size", "starts"),
     [
         # In the first window and the second, at the end of the first epoch of 21 batches, in the third.
-        (16, (0, 5, 6, 20, 47)),
-        (1000, (0, 1, 4)),  # more than an epoch
+        (16, (5, 6, 20, 47)),
+        (1000, (1, 4)),  # more than an epoch
     ],
 )
 def test_starts_at_any_batch(make_order, batch_size, starts):
