@@ -40,7 +40,7 @@ class Hyperparameters:
 
     num_train_steps: int = 300
     warmup_steps: int = 30
-    learning_rate: float = 1e-4
+    learning_rate: float = 5e-5
     train_batch_size: int = 16
     max_seq_length: int = 128
 
@@ -49,10 +49,10 @@ SQUAD = "squad"
 # Budgets of minutes on one core, not the epochs that the best scores take.
 TASKS = {
     "sst-2": Hyperparameters(),
-    "cola": Hyperparameters(),
+    "cola": Hyperparameters(learning_rate=1e-4),
     "sts-b": Hyperparameters(),
     "mrpc": Hyperparameters(),
-    SQUAD: Hyperparameters(train_batch_size=8, max_seq_length=256),
+    SQUAD: Hyperparameters(learning_rate=1e-4, train_batch_size=8, max_seq_length=256),
 }
 # Every so many articles of `--squad_file`, one is evaluated on.
 _ARTICLES_PER_DEV_ARTICLE = 5
