@@ -21,7 +21,8 @@ from benchmarks.harness import markdown_table
 _NOT_MEASURED = "not measured yet"
 _SIGNIFICANCE = 0.05
 _LEAST_SEEDS = 3
-_PICTURE = "images/layer_similarity.png"
+_LAYERS_PICTURE = "images/layer_similarity.png"
+_ARMS_PICTURE = "images/ablations.png"
 _BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 # The line of one training in the results.
@@ -119,6 +120,7 @@ class Report:
             blocks[f"table {number}"] = self._table(table.rows, _COLUMNS)
             blocks[f"claims {number}"] = self._claims(table.claims)
         blocks["cross evaluation"] = self._table(TABLES[5].rows, _CROSS_COLUMNS)
+        blocks["arms"] = ""
         blocks["figure 1"] = self._claims([SMOOTHNESS])
         return blocks
 
@@ -175,6 +177,34 @@ class Report:
             rows.append([arm, *cells])
         return markdown_table(["arm", *(f"{rate:g}" for rate in self._rates)], rows)
 
+    def draw_arms(self, path: pathlib.Path) -> bool:
+        """Draws the masked-LM accuracy of each training, table by table; returns whether there is any."""
+        from matplotlib.figure import Figure
+
+        metric = METRICS["masked_lm_accuracy"]
+        tables = {
+            number: [(arm, self._values(arm, "masked_lm_accuracy")) for arm in table.arms]
+            for number, table in sorted(TABLES.items())
+            if any(map(self._good_lines, table.arms))
+        }
+        if not tables:
+            return False
+        figure = Figure(figsize=(12, 4.2), dpi=80, layout="constrained")
+        widths = [len(arms) for arms in tables.values()]
+        panels = figure.subplots(1, len(tables), sharey=True, width_ratios=widths, squeeze=False)[0]
+        for axes, (number, arms) in zip(panels, tables.items(), strict=True):
+            for place, (_, values) in enumerate(arms):
+                axes.plot([place] * len(values), values, "o", color="C0", alpha=0.6)
+                axes.plot([place], np.mean(values) if values else np.nan, "k_", markersize=16)
+            axes.set_title(f"table {number}")
+            axes.set_xticks(range(len(arms)), [arm for arm, _ in arms], rotation=90)
+            axes.set_xlim(-0.7, len(arms) - 0.3)
+            axes.grid(axis="y", alpha=0.3)
+        panels[0].set_ylabel(f"{metric.title} accuracy, %")
+        path.parent.mkdir(exist_ok=True)
+        files.write_picture(str(path), figure)
+        return True
+
     def draw_layers(self, path: pathlib.Path) -> bool:
         """Draws figure 1; returns whether there is anything to draw."""
         lines = {arm: self._good_lines(arm) for arm in FIGURE_1}
@@ -197,11 +227,14 @@ class Report:
 
 
 def write(results: Results, recipe: Recipe, path: str) -> None:
-    """Fills in the tables of a page, and draws figure 1 next to it."""
+    """Fills in the tables of a page, and draws its pictures next to it."""
     report = Report(results, recipe)
     blocks = report.blocks()
-    if report.draw_layers(pathlib.Path(path).parent / _PICTURE):
-        blocks["figure 1"] = f"![Figure 1]({_PICTURE})\n\n{blocks['figure 1']}"
+    folder = pathlib.Path(path).parent
+    if report.draw_arms(folder / _ARMS_PICTURE):
+        blocks["arms"] = f"![Masked-LM accuracy of each training]({_ARMS_PICTURE})"
+    if report.draw_layers(folder / _LAYERS_PICTURE):
+        blocks["figure 1"] = f"![Figure 1]({_LAYERS_PICTURE})\n\n{blocks['figure 1']}"
 
     def fill_in(match: re.Match) -> str:
         name = match["name"]

@@ -82,6 +82,8 @@ def test_report_from_given_lines(tmp_path):
     assert [claim, "+2.5", "dev mean", "+10.0", "yes"] in rows
     assert [claim, "+2.5", "MLM", "+0.0", "undecided"] in rows
     assert [row[3:] for row in rows if row[0] == "SOP beats NSP"] == [["not measured yet", ""]]
+    assert "](images/ablations.png)" in page.read_text("utf-8")
+    assert (tmp_path / "images" / "ablations.png").read_bytes().startswith(b"\x89PNG")
     # Filling in twice is filling in once.
     first = page.read_text("utf-8")
     report.write(results, FULL, str(page))
