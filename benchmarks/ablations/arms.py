@@ -331,6 +331,15 @@ TABLES: dict[int, Table] = {
 
 # The arms that are evaluated on pairs of both kinds.
 CROSS_EVALUATED = TABLES[5].arms
-# The arms and the claim of figure 1.
+# The arms and the claims of figure 1.
 FIGURE_1 = (BASE, "E16 unshared")
-SMOOTHNESS = Claim("shared layers change the states more evenly", *FIGURE_1, "", ("evenness",))
+FIGURE_1_CLAIMS = tuple(
+    Claim(text, *FIGURE_1, "", (metric,))
+    for text, metric in {
+        "shared layers change the states more evenly": "evenness",
+        "their distances change more smoothly from layer to layer": "smooth_distances",
+        "their angles change more smoothly from layer to layer": "smooth_degrees",
+        "shared layers move the states less": "small_distances",
+        "shared layers turn the states less": "small_degrees",
+    }.items()
+)
