@@ -196,7 +196,6 @@ class Report:
         """Draws the masked-LM accuracy of each training, table by table; returns whether there is any."""
         from matplotlib.figure import Figure
 
-        metric = METRICS["masked_lm_accuracy"]
         tables = {
             number: [(arm, self._values(arm, "masked_lm_accuracy")) for arm in table.arms]
             for number, table in sorted(TABLES.items())
@@ -215,7 +214,7 @@ class Report:
             axes.set_xticks(range(len(arms)), [arm for arm, _ in arms], rotation=90)
             axes.set_xlim(-0.7, len(arms) - 0.3)
             axes.grid(axis="y", alpha=0.3)
-        panels[0].set_ylabel(f"{metric.title} accuracy, %")
+        panels[0].set_ylabel("masked-LM accuracy, %")
         path.parent.mkdir(exist_ok=True)
         files.write_picture(str(path), figure)
         return True
