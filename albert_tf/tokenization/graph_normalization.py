@@ -6,6 +6,7 @@ character becomes. Only the lower case of sigma depends on its neighbours.
 """
 
 import functools
+import itertools
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -296,25 +297,19 @@ def final_sigma_pattern(dropped: frozenset[str] = frozenset()) -> str:
 
     def may_count(block: str) -> bool:
         # Between A and the sigma, a character that is neither cased nor skipped ends the word.
-        words = f"1A{f'{SIGMA}1A'.join(block)}{SIGMA}"
-        return FINAL_SIGMA in words.lower() or not dropped.isdisjoint(block)
+        probes = f"1A{f'{SIGMA}1A'.join(block)}{SIGMA}"
+        return FINAL_SIGMA in probes.lower() or not dropped.isdisjoint(block)
 
-    cased, skipped = (character_class(test, may_count) for test in (is_cased, is_skipped))
+    candidates = list(characters_of_unicode(may_count))
+    cased, skipped = (character_class(filter(test, candidates)) for test in (is_cased, is_skipped))
     other = f"[^{cased[1:-1]}{skipped[1:-1]}]"
     return f"({cased}{skipped}*){SIGMA}({skipped}*(?:{other}|$))"
 
 
-def character_class(
-    belongs: Callable[[str], bool], may_count: Callable[[str], bool] | None = None
-) -> str:
-    """Returns a character class of RE2 with exactly the characters that belong.
-
-    Args:
-        belongs: the test.
-        may_count: that of `characters_of_unicode`.
-    """
+def character_class(characters: Iterable[str]) -> str:
+    """Returns a character class of RE2 with exactly these characters."""
     members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
-    members[[ord(char) + 1 for char in characters_of_unicode(may_count) if belongs(char)]] = True
+    members[[ord(char) + 1 for char in characters]] = True
     runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)
     return "[" + "".join(rf"\x{{{start:x}}}-\x{{{end - 1:x}}}" for start, end in runs) + "]"
 
@@ -326,10 +321,13 @@ def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Ite
         may_count: tells from a block of neighbouring characters whether any of them matters; other blocks
             are left out. Most of Unicode is ideographs and unassigned.
     """
-    for start in range(0, sys.maxunicode + 1, _BLOCK):
-        block = "".join(map(chr, range(start, start + _BLOCK)))
-        if may_count is None or may_count(block):
-            yield from block
+    code_points = np.arange(sys.maxunicode + 1, dtype="<u4")
+    characters = code_points.tobytes().decode("utf-32-le", "surrogatepass")
+    if may_count is None:
+        return iter(characters)
+    starts = range(0, len(characters), _BLOCK)
+    blocks = (characters[start : start + _BLOCK] for start in starts)
+    return itertools.chain.from_iterable(filter(may_count, blocks))
 
 
 def is_white_space(characters: tf.Tensor) -> tf.Tensor:

@@ -261,7 +261,7 @@ def _dropped_characters() -> frozenset[str]:
 
 @functools.cache
 def _word_pattern() -> str:
-    return f"({character_class(is_word)})"
+    return f"({character_class(filter(is_word, characters_of_unicode()))})"
 
 
 @functools.cache
