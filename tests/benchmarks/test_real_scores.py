@@ -130,9 +130,9 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 WORDS = ["".join(word) for word in itertools.product("abcdefghij", repeat=2)][:92]
 
 
-def write_model(transformers, folder, model_class, **changes):
+def write_model(model_class, folder, **changes):
     """Writes a small random model of transformers, with a tokenizer that knows `WORDS`."""
-    config = transformers.BertConfig(
+    config = model_class.config_class(
         vocab_size=len(SPECIAL) + len(WORDS),
         hidden_size=16,
         num_hidden_layers=1,
@@ -141,7 +141,7 @@ def write_model(transformers, folder, model_class, **changes):
         max_position_embeddings=192,
         **changes,
     )
-    getattr(transformers, model_class)(config).save_pretrained(folder)
+    model_class(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
@@ -166,7 +166,7 @@ def write_pairs(folder, header, columns):
 def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    write_model(transformers, tmp_path / "model", "BertModel")
+    write_model(transformers.BertModel, tmp_path / "model")
     write_pairs(
         tmp_path / "glue" / "MRPC",
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
@@ -189,13 +189,12 @@ def test_smoke_of_both_programs(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_without_dropout_and_order_both_programs_make_the_same_updates(tmp_path, monkeypatch):
-    # What is left to chance is switched off: the head is in the folder, and each batch has all rows.
+    # Nothing is random: the head is in the folder, the dropout rates are 0, and each batch has all rows.
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     write_model(
-        transformers,
+        transformers.BertForSequenceClassification,
         tmp_path / "model",
-        "BertForSequenceClassification",
         num_labels=1,
         initializer_range=0.2,
         hidden_dropout_prob=0.0,
