@@ -168,7 +168,7 @@ ARMS: dict[str, Arm] = {
     "H32": Arm({"hidden_size": 32, "num_hidden_layers": 3}, family="H32"),
     "H64": Arm({"num_hidden_layers": 3}),
     "H128": Arm({"hidden_size": 128, "num_hidden_layers": 3}, family="H128"),
-    "ALBERT H128": Arm({"hidden_size": 128}, family="H128"),
+    "ALBERT H128": Arm({"hidden_size": 128}, family="ALBERT H128"),
     "BERT H64": Arm(
         {"embedding_size": 64, "sharing": "none"},
         family="unshared",
@@ -178,7 +178,11 @@ ARMS: dict[str, Arm] = {
 }
 
 # Family -> the arm with which its learning rate is searched for.
-FAMILIES = {"shared": BASE, "unshared": "E16 unshared", "H32": "H32", "H128": "H128"}
+FAMILIES = {
+    "shared": BASE,
+    "unshared": "E16 unshared",
+    **{arm: arm for arm in ("H32", "H128", "ALBERT H128")},
+}
 
 
 class Row(NamedTuple):
