@@ -9,7 +9,9 @@ without the pooler if they share none, as in BERT. `_DEPARTURES` explains the ot
 if any other figure differs.
 """
 
+import concurrent.futures
 import dataclasses
+from collections.abc import Callable
 
 import keras
 
@@ -82,12 +84,22 @@ class ParameterCount:
         return round(self.in_paper / 1e6 / unit) * unit == figure
 
 
+def without_values(make_model: Callable[[], keras.Model]) -> keras.Model:
+    """Returns a new model whose variables have no values; those of BERT-xlarge would take 5 GB."""
+
+    def make():
+        with keras.StatelessScope(initialize_variables=False):
+            return make_model()
+
+    # Keras lists the variables of such a scope, and makes their values after the next other scope of the
+    # same thread.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(make).result()
+
+
 def count_parameters(config: AlbertConfig) -> ParameterCount:
-    """Counts the parameters of a model with its pre-training heads, without making their values."""
-    # In this scope Keras puts off to make a variable's value, and without initialisation it never
-    # does: BERT-xlarge would take 5 GB.
-    with keras.StatelessScope(initialize_variables=False):
-        model = AlbertPretrainer(AlbertEncoder(config))
+    """Counts the parameters of a model with its pre-training heads."""
+    model = without_values(lambda: AlbertPretrainer(AlbertEncoder(config)))
     encoder = model.encoder
     embedding, pooler = encoder.embedding.count_params(), encoder.pooler.count_params()
     return ParameterCount(

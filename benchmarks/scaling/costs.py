@@ -12,7 +12,7 @@ with command_line.quiet_start():
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from benchmarks.harness import KERAS_POLICIES
-from benchmarks.parameters import count_parameters
+from benchmarks.parameters import count_parameters, without_values
 from benchmarks.pretraining.candidates import Workload
 
 # Variables are float32, and so are their gradients, also with mixed precision.
@@ -71,8 +71,9 @@ class Traced(NamedTuple):
 def trace(workload: Workload) -> Traced:
     """Traces the passes of a step, without making any variable's value."""
     policy = KERAS_POLICIES[workload.precision]
-    with keras.StatelessScope(initialize_variables=False):
-        model = AlbertPretrainer(AlbertEncoder(workload.albert_config, dtype=policy), dtype=policy)
+    model = without_values(
+        lambda: AlbertPretrainer(AlbertEncoder(workload.albert_config, dtype=policy), dtype=policy)
+    )
     variables, loss = model.trainable_variables, PretrainingLoss()
     forward: set[str] = set()
 

@@ -2,12 +2,12 @@ import os
 import subprocess
 import sys
 
+import keras
 import pytest
 
-from benchmarks.parameters import ParameterCount
+from benchmarks.parameters import ParameterCount, without_values
 
 
-# In a process of its own: the counted models leave variables without values behind.
 @pytest.mark.slow
 def test_every_figure_is_the_papers_or_explained():
     result = subprocess.run(
@@ -43,3 +43,23 @@ def test_every_figure_is_the_papers_or_explained():
 def test_figures_are_rounded_to_their_digits(blocks, pooler, shares, figure, expected):
     count = ParameterCount(embedding=0, blocks=blocks, pooler=pooler, heads=10**9, shares=shares)
     assert count.agrees(figure) == expected
+
+
+def test_values_are_not_made_later():
+    made = []
+
+    def initializer(shape, dtype=None):
+        made.append(shape)
+        return keras.ops.zeros(shape, dtype)
+
+    def make_model():
+        layer = keras.layers.Dense(2, kernel_initializer=initializer)
+        return keras.Sequential([keras.Input((3,)), layer])
+
+    model = without_values(make_model)
+    with keras.StatelessScope():
+        pass
+    assert model.count_params() == 3 * 2 + 2
+    assert made == []
+    assert make_model().count_params() == 3 * 2 + 2
+    assert made == [(3, 2)]
