@@ -5,7 +5,8 @@ import sys
 import keras
 import pytest
 
-from benchmarks.parameters import ParameterCount, without_values
+from albert_tf.config import AlbertConfig
+from benchmarks.parameters import ParameterCount, count_parameters, without_values
 
 
 @pytest.mark.slow
@@ -28,6 +29,19 @@ def test_every_figure_is_the_papers_or_explained():
         "xxlarge",
     ]
     assert sum("(!)" in line for line in lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("preset", "parameters"),
+    [
+        ("base_v2", 11_683_584),
+        ("large_v2", 17_683_968),
+        ("xlarge_v2", 58_724_864),
+        ("xxlarge_v2", 222_595_584),
+    ],
+)
+def test_encoders_of_the_published_sizes(preset, parameters):
+    assert count_parameters(AlbertConfig.from_preset(preset)).in_paper == parameters
 
 
 @pytest.mark.parametrize(
