@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from albert_tf.layers import ClassificationHead
-from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
@@ -40,12 +39,7 @@ class AlbertClassifier(EncoderWithHeads):
 
         # Layers
         self.head = ClassificationHead(
-            num_classes=num_classes,
-            dropout=dropout,
-            initializer_range=encoder.config.initializer_range,
-            seed=SeedStream(seed).next(),
-            name="head",
-            dtype=self.dtype_policy,
+            num_classes=num_classes, dropout=dropout, **self._head_arguments("head")
         )
         self.build(self.input_shapes)
 
@@ -97,12 +91,7 @@ class AlbertMultipleChoice(EncoderWithHeads):
 
         # Layers
         self.head = ClassificationHead(
-            num_classes=1,
-            dropout=dropout,
-            initializer_range=encoder.config.initializer_range,
-            seed=SeedStream(seed).next(),
-            name="head",
-            dtype=self.dtype_policy,
+            num_classes=1, dropout=dropout, **self._head_arguments("head")
         )
         self.build(self.input_shapes)
 
@@ -167,12 +156,7 @@ class AlbertTokenClassifier(EncoderWithHeads):
 
         # Layers
         self.token_head = ClassificationHead(
-            num_classes=num_classes,
-            dropout=dropout,
-            initializer_range=encoder.config.initializer_range,
-            seed=SeedStream(seed).next(),
-            name="token_head",
-            dtype=self.dtype_policy,
+            num_classes=num_classes, dropout=dropout, **self._head_arguments("token_head")
         )
         self.build(self.input_shapes)
 

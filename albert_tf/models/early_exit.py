@@ -14,7 +14,7 @@ from keras import ops
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.errors import ArgumentError
 from albert_tf.layers import ClassificationHead, EncoderLayer, Unpadding
-from albert_tf.layers.primitives import SeedStream, as_rows
+from albert_tf.layers.primitives import as_rows
 from albert_tf.models.base_model import Input
 from albert_tf.models.classifier import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder, once_in_graph
@@ -107,16 +107,11 @@ class AlbertEarlyExitClassifier(AlbertClassifier):
 
     def _build_heads(self, hidden_size: int) -> None:
         super()._build_heads(hidden_size)
-        seeds = SeedStream(self.seed)
-        seeds.next()  # the last head's
         self.exit_heads = [
             ClassificationHead(
                 num_classes=self.num_classes,
                 dropout=self.dropout,
-                initializer_range=self.config.initializer_range,
-                seed=seeds.next(),
-                name=f"exit_head_{layer}",
-                dtype=self.dtype_policy,
+                **self._head_arguments(f"exit_head_{layer}"),
             )
             for layer in range(1, self.config.num_hidden_layers)
         ]

@@ -1,11 +1,12 @@
 """The base class of models with heads on an encoder."""
 
 import abc
-from typing import Self
+from typing import Any, Self
 
 import keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 
@@ -26,6 +27,7 @@ class EncoderWithHeads(BaseModel):
         super().__init__(name=name, **kwargs)
         self.seed = seed
         self.encoder = encoder
+        self._seeds = SeedStream(seed)
 
     @classmethod
     def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
@@ -36,6 +38,15 @@ class EncoderWithHeads(BaseModel):
     @abc.abstractmethod
     def _build_heads(self, hidden_size: int) -> None:
         """Creates the heads' variables, for inputs of width H."""
+
+    def _head_arguments(self, name: str) -> dict[str, Any]:
+        """Returns what the layers of all heads are created with, each with a seed of its own."""
+        return {
+            "initializer_range": self.config.initializer_range,
+            "seed": self._seeds.next(),
+            "name": name,
+            "dtype": self.dtype_policy,
+        }
 
     @property
     def config(self) -> AlbertConfig:

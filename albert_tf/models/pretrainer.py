@@ -6,7 +6,6 @@ from typing import ClassVar
 import keras
 
 from albert_tf.layers import ClassificationHead, MaskedLMHead
-from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
@@ -40,25 +39,17 @@ class AlbertPretrainer(EncoderWithHeads):
         self.sentence_head = sentence_head
 
         # Layers
-        seeds = SeedStream(seed)
         config = encoder.config
         self.masked_lm_head = MaskedLMHead(
             vocab_size=config.vocab_size,
             embedding_size=config.embedding_size,
             activation=config.hidden_act,
-            initializer_range=config.initializer_range,
-            seed=seeds.next(),
-            name="masked_lm_head",
-            dtype=self.dtype_policy,
+            **self._head_arguments("masked_lm_head"),
         )
         self.sentence_order_head = None
         if sentence_head:
             self.sentence_order_head = ClassificationHead(
-                num_classes=2,
-                initializer_range=config.initializer_range,
-                seed=seeds.next(),
-                name="sentence_order_head",
-                dtype=self.dtype_policy,
+                num_classes=2, **self._head_arguments("sentence_order_head")
             )
         self.build(self.input_shapes)
 

@@ -7,7 +7,6 @@ import keras
 
 from albert_tf.errors import InputError
 from albert_tf.layers import ConditionalSpanHead, SpanHead, make_p_mask
-from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
@@ -30,12 +29,7 @@ class AlbertSpanLabeler(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
-        self.span_head = SpanHead(
-            initializer_range=encoder.config.initializer_range,
-            seed=SeedStream(seed).next(),
-            name="span_head",
-            dtype=self.dtype_policy,
-        )
+        self.span_head = SpanHead(**self._head_arguments("span_head"))
         self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
@@ -96,10 +90,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
             start_n_top=start_n_top,
             end_n_top=end_n_top,
             dropout=dropout,
-            initializer_range=encoder.config.initializer_range,
-            seed=SeedStream(seed).next(),
-            name="conditional_span_head",
-            dtype=self.dtype_policy,
+            **self._head_arguments("conditional_span_head"),
         )
         self.build(self.input_shapes)
 
