@@ -1,8 +1,8 @@
 """Batches of examples for fine-tuning, in an order that a seed decides.
 
-The time of a step on CPU or GPU depends on its longest text, so texts of similar length are batched
-together. Batch number n is a function of the seed and n, so a run that resumes at step n starts with
-batch n without preparing the earlier ones.
+Batches for training are random, as the original's. Batches of texts of similar length have less padding,
+but models learn less from as many of them (`docs/fine_tuning.md`). Batch number n is a function of the
+seed and n, so a run that resumes at step n starts with batch n without preparing the earlier ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,11 +13,6 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.errors import InputError
 
-# Least number of batches in a pool of examples that is sorted by length. Smaller pools need more padding,
-# larger ones are less random. On SST-2 in batches of 32 the padding is 17 % of the real tokens with 16
-# batches, 6 % with 64, 4 % with 128.
-_POOL_BATCHES = 64
-
 
 def training_batches(
     features: Features,
@@ -26,7 +21,7 @@ def training_batches(
     start_step: int = 0,
     fixed_length: int | None = None,
 ) -> tf.data.Dataset:
-    """Returns full batches of texts of similar length, shuffled, without end.
+    """Returns full batches, shuffled, without end.
 
     Args:
         features: the examples, n > 0.
@@ -43,17 +38,17 @@ def training_batches(
         InputError: there is no example.
     """
     _check_not_empty(features, "train")
-    lengths = features.example_lengths
+    count = len(features)
 
     def plan(epoch: tf.Tensor) -> tf.data.Dataset:
         batches = tf.numpy_function(
-            lambda number: plan_epoch(lengths, batch_size, seed, int(number)), [epoch], tf.int64
+            lambda number: plan_epoch(count, batch_size, seed, int(number)), [epoch], tf.int64
         )
         return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(batches, (None, batch_size)))
 
     # Epoch e ends with the last batch that its examples fill: batch floor((e + 1) * n / B) - 1.
-    first_epoch = ((start_step + 1) * batch_size - 1) // len(lengths)
-    first_step = first_epoch * len(lengths) // batch_size
+    first_epoch = ((start_step + 1) * batch_size - 1) // count
+    first_step = first_epoch * count // batch_size
     plans = tf.data.Dataset.counter(first_epoch).flat_map(plan).skip(start_step - first_step)
     return _batch_dataset(features, plans, batch_size, fixed_length)
 
@@ -143,15 +138,14 @@ def padded_length(length: int) -> int:
     return -(-length // multiple) * multiple
 
 
-def plan_epoch(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> np.ndarray:
+def plan_epoch(count: int, batch_size: int, seed: int, epoch: int) -> np.ndarray:
     """Decides which examples make the batches of an epoch.
 
     The examples are shuffled; those that fill no batch at the end of an epoch open the next one, so
-    that none is dropped. Each pool is sorted by length and cut into batches, and all batches of the
-    epoch are shuffled.
+    that none is dropped.
 
     Args:
-        lengths: int (n,), tokens of each example.
+        count: number of examples.
         batch_size: B.
         seed: decides the order, with `epoch`.
         epoch: number of the epoch, from 0.
@@ -159,27 +153,17 @@ def plan_epoch(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> n
     Returns:
         int64 (batches, B).
     """
-    count = len(lengths)
     begin = epoch * count // batch_size * batch_size
     end = (epoch + 1) * count // batch_size * batch_size
     first_epoch = begin // count
     shuffled = np.concatenate(
         [
-            np.random.default_rng((seed, each, 0)).permutation(count)
+            np.random.default_rng((seed, each)).permutation(count)
             for each in range(first_epoch, end // count + 1)
         ]
     )
     examples = shuffled[begin - first_epoch * count : end - first_epoch * count]
-    pool_count = max(1, len(examples) // (_POOL_BATCHES * batch_size))
-    pools = np.array_split(examples.reshape(-1, batch_size), pool_count)
-    batches = np.concatenate([_sort_by_length(pool, lengths) for pool in pools])
-    return np.random.default_rng((seed, epoch, 1)).permutation(batches)
-
-
-def _sort_by_length(batches: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Redistributes the examples of some batches, int64 (batches, B), the shortest first."""
-    examples = batches.ravel()
-    return examples[np.argsort(lengths[examples], kind="stable")].reshape(batches.shape)
+    return examples.reshape(-1, batch_size)
 
 
 def _batch_dataset(

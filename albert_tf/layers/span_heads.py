@@ -51,7 +51,7 @@ class SpanHead(keras.layers.Layer):
 
 
 # What the original gives a position that cannot be part of an answer.
-_IMPOSSIBLE = -1e30
+IMPOSSIBLE = -1e30
 
 
 def make_p_mask(segment_ids):
@@ -232,7 +232,7 @@ class ConditionalSpanHead(keras.layers.Layer):
 def _mask(logits, p_mask):
     """Returns float32 logits, very low where `p_mask` is 1."""
     p_mask = ops.cast(p_mask, "float32")
-    return ops.cast(logits, "float32") * (1.0 - p_mask) + _IMPOSSIBLE * p_mask
+    return ops.cast(logits, "float32") * (1.0 - p_mask) + IMPOSSIBLE * p_mask
 
 
 def _top(log_probs, count: int):
@@ -241,6 +241,6 @@ def _top(log_probs, count: int):
     Where S is less than `count`, the rest are impossible and at [CLS].
     """
     axes = len(log_probs.shape) - 1
-    padded = ops.pad(log_probs, [[0, 0]] * axes + [[0, count]], constant_values=_IMPOSSIBLE)
+    padded = ops.pad(log_probs, [[0, 0]] * axes + [[0, count]], constant_values=IMPOSSIBLE)
     values, index = ops.top_k(padded, count)
     return values, ops.where(index < ops.shape(log_probs)[-1], index, 0)

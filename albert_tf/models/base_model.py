@@ -133,6 +133,22 @@ class BaseModel(keras.Model, abc.ABC):
         """The dtype of the inputs of an exported model, to which Keras casts float inputs."""
         return "int32"
 
+    def without_padding(
+        self, inputs: Mapping[str, keras.KerasTensor]
+    ) -> Mapping[str, keras.KerasTensor]:
+        """Adds `token_positions` to inputs, so that blocks compute tokens alone.
+
+        Args:
+            inputs: TensorFlow's tensors, among them `input_mask`, int (..., S), 0 for padding.
+        """
+        import tensorflow as tf
+
+        mask = inputs["input_mask"]
+        # [CLS] counts even if the caller masks a whole sequence.
+        is_token = (mask > 0) | (tf.range(tf.shape(mask)[-1]) == 0)
+        positions = tf.where(tf.reshape(is_token, [-1]))[:, 0]  # (T,)
+        return {**inputs, "token_positions": tf.cast(positions, tf.int32)}
+
     def build(self, input_shape=None):
         """Creates all variables, which do not depend on `input_shape`."""
         if not self.built:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import keras
+from keras import ops
 
 from albert_tf.errors import InputError
 from albert_tf.layers import ConditionalSpanHead, SpanHead, make_p_mask
+from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.models.base_model import Input
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
@@ -43,10 +45,17 @@ class AlbertSpanLabeler(EncoderWithHeads):
             training: whether dropout is active.
 
         Returns:
-            A dictionary: `start_logits` and `end_logits`, float32 (B, S) each, of padding too.
+            A dictionary: `start_logits` and `end_logits`, float32 (B, S) each; those of padding are -1e30
+            with `token_positions`.
         """
         encoded = self.encoder(inputs, training=training)
         start_logits, end_logits = self.span_head(encoded["sequence_output"])
+        if "token_positions" in inputs and "input_mask" in inputs:
+            # Without hidden states of its own, padding has no part in the loss.
+            is_padding = ops.equal(inputs["input_mask"], 0)
+            start_logits, end_logits = (
+                ops.where(is_padding, IMPOSSIBLE, logits) for logits in (start_logits, end_logits)
+            )
         return {"start_logits": start_logits, "end_logits": end_logits}
 
 

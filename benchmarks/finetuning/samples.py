@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Batch = Mapping[str, np.ndarray]
 Activity = Literal["training", "prediction"]
 # How texts come into batches, and what these are padded to.
-#   pipeline: `albert_tf.data.pipeline`: texts of similar length, to little more than the longest.
+#   pipeline: `albert_tf.data.pipeline`: at random, for prediction of similar length; to little more than
+#     the longest.
 #   fixed: the same rows, all to the greatest length.
 #   trainer: to the longest, as transformers' `DataCollatorWithPadding` does, in the order of its Trainer
 #     unless told otherwise: in training at random, in prediction that of the rows.

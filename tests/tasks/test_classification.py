@@ -15,7 +15,9 @@ from tests.tasks.animals import NO_FILES, make_options, pair_files
 
 
 def test_learns_evaluates_and_predicts(data, tmp_path):
-    options = make_options(data, tmp_path / "out", do_predict=True, num_train_steps=120)
+    options = make_options(
+        data, tmp_path / "out", do_predict=True, num_train_steps=120, random_seed=1
+    )
     metrics = run(options)
     assert metrics["accuracy"] > 0.8
     assert json.loads((tmp_path / "out" / "eval_results.json").read_text()) == metrics

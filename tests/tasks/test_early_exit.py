@@ -34,6 +34,7 @@ def early_exit(data, tmp_path_factory):
         folder / "out",
         early_exit_patience=1,
         num_train_steps=120,
+        random_seed=1,
         learning_rate=1e-3,
         export_dir=str(export_dir),
     )

@@ -53,6 +53,7 @@ def labeller(data, tmp_path_factory):
         label_type="set",
         do_predict=True,
         num_train_steps=150,
+        random_seed=1,
         learning_rate=1e-3,
         export_dir=str(folder / "exported"),
     )

@@ -2,8 +2,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.losses import ClassificationLoss, PretrainingLoss, batch_loss
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.data.pipeline import computed_batches
+from albert_tf.losses import ClassificationLoss, PretrainingLoss, SpanLoss, batch_loss
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
 from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
@@ -249,3 +255,39 @@ def test_whole_step_compiles_with_static_shapes(accumulate_steps):
     for batch, loss in zip(batches, expected, strict=True):
         total, weight = step(batch)["masked_lm_loss"]
         np.testing.assert_allclose(total / weight, loss, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model_class", "loss"),
+    [(AlbertClassifier, ClassificationLoss()), (AlbertSpanLabeler, SpanLoss())],
+)
+def test_padding_changes_nothing_where_lengths_vary(model_class, loss):
+    inputs = random_inputs(4)
+    labels = {
+        "label_ids": np.array([0, 1, 1, 0], np.int32),
+        "start_positions": np.array([2, 0, 1, 4], np.int32),
+        "end_positions": np.array([3, 0, 1, 4], np.int32),
+    }
+    arguments = {"num_classes": 2, "dropout": 0.0} if model_class is AlbertClassifier else {}
+
+    def step(padding, static_length=None):
+        batch = {name: np.pad(x, [(0, 0), (0, padding)]) for name, x in inputs.items()} | labels
+        signature = {
+            name: tf.TensorSpec((4, static_length) if x.ndim == 2 else (4,), tf.int32)
+            for name, x in batch.items()
+        }
+        strategy = make_strategy("one_device")
+        with strategy.scope():
+            model = model_class(AlbertEncoder(tiny_config(), seed=1), seed=2, **arguments)
+            optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
+        trainer = Trainer(model, loss, optimizer, strategy, seed=5)
+        batches = computed_batches(tf.data.Dataset.range(1), lambda _: batch, signature)
+        means = trainer.train_steps(trainer.distribute(batches), 1)
+        return [*(means[name][0].numpy() for name in ("loss", "gradient_norm"))], model
+
+    (first, model), (second, padded) = step(0), step(6)
+    np.testing.assert_allclose(second, first, rtol=1e-5)
+    for weights, others in zip(model.get_weights(), padded.get_weights(), strict=True):
+        np.testing.assert_allclose(others, weights, rtol=0, atol=1e-5)
+    if model_class is AlbertClassifier:
+        np.testing.assert_allclose(step(0, static_length=11)[0], first, rtol=1e-5)

@@ -13,7 +13,6 @@ from albert_tf.export.saved_models.ids_model import (
     INPUTS,
     Outputs,
     map_slices,
-    token_positions,
     trace,
 )
 from albert_tf.export.weights import make_exported_weights, reading
@@ -46,8 +45,7 @@ class EarlyExitIdsModel(tf.Module):
 
         # The closures keep the Keras model out of what the module tracks.
         def compute_tokens(inputs):
-            positions = token_positions(inputs["input_mask"])
-            exits = model.exit_early({**inputs, "token_positions": positions})
+            exits = model.exit_early(model.without_padding(inputs))
             return {**outputs(exits["logits"]), "exit_layer": exits["exit_layer"]}
 
         def check(ids):

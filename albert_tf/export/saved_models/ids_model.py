@@ -127,8 +127,7 @@ class IdsModel(tf.Module):
                 return outputs(model(inputs, training=False))
 
         def compute_tokens(inputs):
-            positions = token_positions(inputs["input_mask"])
-            return model({**inputs, "token_positions": positions}, training=False)
+            return model(model.without_padding(inputs), training=False)
 
         def predict_unchecked(**inputs):
             """Like `predict_without_padding`, for ids that the caller's graph makes."""
@@ -173,13 +172,6 @@ class UncheckedModel(tf.Module):
 
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.signature = trace(predict, **specs)
-
-
-def token_positions(input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the indices of the tokens among all positions, int32 (T,)."""
-    # [CLS] counts even if the caller masks a whole sequence.
-    is_token = (input_mask > 0) | (tf.range(tf.shape(input_mask)[-1]) == 0)
-    return tf.cast(tf.where(tf.reshape(is_token, [-1]))[:, 0], tf.int32)
 
 
 def map_slices(
