@@ -50,11 +50,16 @@ def test_others_pad_to_the_longest_row_and_no_further(batching):
 
 
 def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
-    padding = {
-        batching: samples.sample(make_epoch("training", batching), 4).padding
-        for batching in ("pipeline", "grouped", "trainer", "fixed")
-    }
-    assert max(padding["pipeline"], padding["grouped"]) < padding["trainer"] < padding["fixed"]
+    training, prediction = (
+        {
+            batching: samples.sample(make_epoch(activity, batching), 4).padding
+            for batching in ("pipeline", "grouped", "trainer", "fixed")
+        }
+        for activity in ("training", "prediction")
+    )
+    assert training["grouped"] < training["trainer"] <= training["pipeline"] < training["fixed"]
+    assert max(prediction["pipeline"], prediction["grouped"]) < prediction["trainer"]
+    assert prediction["trainer"] < prediction["fixed"]
 
 
 def test_sample_is_as_long_as_the_epoch():
