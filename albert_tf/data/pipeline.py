@@ -1,8 +1,8 @@
 """Batches of examples for fine-tuning, in an order that a seed decides.
 
-Batches for training are random, as the original's. Batches of texts of similar length would have less
-padding, but seem to teach less reliably (docs/fine_tuning.md, "Speed"). Batch number n is a function of
-the seed and n, so a run that resumes at step n starts with batch n without preparing the earlier ones.
+Batches for training are random, as the original's; the layers skip their padding. Batch number n is a
+function of the seed and n, so a run that resumes at step n starts with batch n without preparing the
+earlier ones.
 """
 
 from collections.abc import Callable, Mapping

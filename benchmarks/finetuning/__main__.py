@@ -8,7 +8,7 @@ The rows are real: training and dev set of GLUE tasks. Each candidate makes its 
 (`samples.Batching`); a few batches of an epoch are timed, chosen so that their lengths are spread like
 those of all. All candidates take turns, each in a process of its own; ratios are medians of the ratios
 within a round. CPU seconds are those of all threads. `group_by_length` is an option of transformers'
-Trainer; it shows the difference that remains when both pad about as much.
+Trainer, with which its batches have little padding. In training, ours skip most of the padding shown.
 
 The command fails if a goal, one of the constants below, is missed.
 """
