@@ -8,7 +8,6 @@ many jobs as there are cores run at a time.
 import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import itertools
 import json
 import math
@@ -158,10 +157,26 @@ class Results:
             raise InputError(f"{FAMILIES[family]}: diverged with every learning rate of the search")
         return min(losses, key=losses.get)
 
-    def cpu_seconds_per_update(self, arm: str, seed: int) -> float:
-        """Returns the speed of an arm's training."""
-        line = self.lines[Job(arm, seed)]
-        return line["cpu_seconds"] / line["num_train_steps"]
+    def relative_cost(self, arm: str, other: str, seed: int) -> float:
+        """Returns the CPU time of an arm's update, in updates of another arm.
+
+        Only trainings on the same kind of processor are compared: those with `seed`, or else those with
+        the first seed for which there are two.
+
+        Raises:
+            InputError: there is no such seed.
+        """
+        for each in (seed, *sorted(job.seed for job in self.lines if job.arm == arm)):
+            lines = [self.lines.get(Job(name, each), {}) for name in (arm, other)]
+            processors = {line.get("processor") for line in lines}
+            # A training that diverged has none.
+            if len(processors) == 1 and None not in processors:
+                costs = [line["cpu_seconds"] / line["num_train_steps"] for line in lines]
+                return costs[0] / costs[1]
+        raise InputError(
+            f"{arm}, {other}: no seed has been trained to the end with both on the same processor, so "
+            "their times cannot be compared; delete their lines in --results to train them here"
+        )
 
 
 class Children:
@@ -359,8 +374,8 @@ class Study:
             return recipe.search_steps
         if arm.as_long_as is None:
             return recipe.num_train_steps
-        speed = functools.partial(self._results.cpu_seconds_per_update, seed=job.seed)
-        return round(recipe.num_train_steps * speed(arm.as_long_as) / speed(arm.twin))
+        cost = self._results.relative_cost(arm.as_long_as, arm.twin, job.seed)
+        return round(recipe.num_train_steps * cost)
 
     def _pretrain(self, job: Job) -> dict[str, Any]:
         """Pre-trains an arm and returns how that went."""

@@ -123,6 +123,29 @@ def test_results_of_other_recipes_are_left_out_and_the_best_rate_is_found(tmp_pa
         results.learning_rate("unshared")
 
 
+def timed(arm, seed, seconds, processor):
+    return line(arm, seed, num_train_steps=10, cpu_seconds=seconds, processor=processor)
+
+
+def test_times_are_compared_on_the_same_processor(tmp_path):
+    lines = [
+        timed("E16 shared", 1, 60.0, "fast"),
+        timed("E16 unshared", 1, 30.0, "slow"),
+        timed("E16 shared", 2, 60.0, "fast"),
+        timed("E16 unshared", 2, 20.0, "fast"),
+        timed("E16 shared", 3, 60.0, "slow"),
+        timed("E16 unshared", 3, 40.0, "slow"),
+        line("E16 shared", 4, diverged=True),
+        timed("E16 unshared", 4, 20.0, "fast"),
+    ]
+    results = Results(write_lines(tmp_path / "results.jsonl", lines), FULL)
+    costs = [results.relative_cost("E16 shared", "E16 unshared", seed) for seed in (1, 2, 3, 4)]
+    assert costs == [3.0, 3.0, 1.5, 3.0]
+    results = Results(write_lines(tmp_path / "results.jsonl", lines[:2]), FULL)
+    with pytest.raises(InputError, match="E16 shared, E16 unshared: no seed"):
+        results.relative_cost("E16 shared", "E16 unshared", 1)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
