@@ -6,6 +6,7 @@ from typing import Any, Self
 import keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
@@ -19,11 +20,19 @@ class EncoderWithHeads(BaseModel):
         seed: seed of the heads' initialisation and dropout.
         name: name of the model.
         **kwargs: arguments of `keras.Model`.
+
+    Raises:
+        InputError: `encoder` is something else, e.g. a config, which `from_encoder_config` takes.
     """
 
     INPUTS = AlbertEncoder.INPUTS
 
     def __init__(self, encoder: AlbertEncoder, seed: int | None, name: str, **kwargs):
+        if not isinstance(encoder, AlbertEncoder):
+            raise InputError(
+                f"encoder: expected an AlbertEncoder, received {type(encoder).__name__}; "
+                f"`{type(self).__name__}.from_encoder_config` takes a config"
+            )
         super().__init__(name=name, **kwargs)
         self.seed = seed
         self.encoder = encoder

@@ -344,3 +344,9 @@ def test_a_mask_may_be_bool_or_float(dtype):
     model, inputs = make_model("classifier"), make_inputs("classifier")
     mask = inputs["input_mask"].astype(dtype)
     np.testing.assert_array_equal(model({**inputs, "input_mask": mask}), model(inputs))
+
+
+def test_a_config_instead_of_an_encoder_is_named():
+    message = "^encoder: expected an AlbertEncoder, received AlbertConfig; `AlbertClassifier.from_enc"
+    with pytest.raises(InputError, match=message):
+        AlbertClassifier(tiny_config(), num_classes=2)
