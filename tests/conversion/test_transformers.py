@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import load_checkpoint, read_config, save_hugging_face
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertTokenClassifier
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
@@ -292,3 +292,52 @@ def test_keras_hub_reads_our_folders(tmp_path, kind):
         np.testing.assert_allclose(received[name], expected[name], rtol=0, atol=1e-4, err_msg=name)
     theirs = keras_hub.models.AlbertTokenizer.from_preset(str(tmp_path / "out"))
     assert theirs.vocabulary_size() == tokenizer.vocab_size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"]
+)
+def test_dropout_has_the_same_spread(tmp_path, name):
+    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
+    draws = 4000
+    rates = {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "classifier_dropout": 0.0,
+        name: 0.2,
+    }
+    theirs = random_of_theirs("BertForSequenceClassification", **rates)
+    theirs.save_pretrained(tmp_path)
+    ours = AlbertClassifier(
+        AlbertEncoder(read_config(str(tmp_path / "config.json")), seed=1),
+        num_classes=2,
+        dropout=rates["classifier_dropout"],
+        seed=2,
+    )
+    load_checkpoint(ours, str(tmp_path)).check_complete()
+    # One row of 5 tokens and 3 of padding, and one of 8 tokens.
+    rows = (
+        np.arange(16).reshape(2, 8) % 7 + 5,
+        np.arange(8) < [[5], [8]],
+        np.arange(16).reshape(2, 8) > 12,
+    )
+    names = ("input_ids", "input_mask", "segment_ids")
+    inputs = {
+        name: np.tile(row, (draws, 1)).astype(np.int32)
+        for name, row in zip(names, rows, strict=True)
+    }
+    without_padding = ours.without_padding(inputs)
+    with torch.no_grad():
+        expected = theirs.train()(
+            *(torch.from_numpy(inputs[name]).long() for name in names)
+        ).logits.numpy()
+    expected = expected.reshape(draws, 4)
+    for received in (ours(inputs, training=True), ours(without_padding, training=True)):
+        received = np.reshape(received, (draws, 4))
+        noise = expected.std(axis=0)
+        # Five standard errors of the two means, and of the two standard deviations.
+        np.testing.assert_array_less(
+            np.abs(received.mean(axis=0) - expected.mean(axis=0)), 5 * noise * np.sqrt(2 / draws)
+        )
+        np.testing.assert_allclose(received.std(axis=0), noise, rtol=5 / np.sqrt(draws))

@@ -347,6 +347,8 @@ def test_a_mask_may_be_bool_or_float(dtype):
 
 
 def test_a_config_instead_of_an_encoder_is_named():
-    message = "^encoder: expected an AlbertEncoder, received AlbertConfig; `AlbertClassifier.from_enc"
+    message = (
+        "^encoder: expected an AlbertEncoder, received AlbertConfig; `AlbertClassifier.from_enc"
+    )
     with pytest.raises(InputError, match=message):
         AlbertClassifier(tiny_config(), num_classes=2)
