@@ -166,7 +166,7 @@ ARMS: dict[str, Arm] = {
     "6 layers": Arm({"num_hidden_layers": 6}, start="3 layers"),
     "12 layers": Arm({"num_hidden_layers": 12}, start="6 layers"),
     "H32": Arm({"hidden_size": 32, "num_hidden_layers": 3}, family="H32"),
-    "H64": Arm({"num_hidden_layers": 3}),
+    "H64": Arm({"num_hidden_layers": 3}, family="H64"),
     "H128": Arm({"hidden_size": 128, "num_hidden_layers": 3}, family="H128"),
     "ALBERT H128": Arm({"hidden_size": 128}, family="ALBERT H128"),
     "BERT H64": Arm(
@@ -181,7 +181,7 @@ ARMS: dict[str, Arm] = {
 FAMILIES = {
     "shared": BASE,
     "unshared": "E16 unshared",
-    **{arm: arm for arm in ("H32", "H128", "ALBERT H128")},
+    **{arm: arm for arm in ("H32", "H64", "H128", "ALBERT H128")},
 }
 
 
