@@ -294,11 +294,15 @@ def test_keras_hub_reads_our_folders(tmp_path, kind):
     assert theirs.vocabulary_size() == tokenizer.vocab_size
 
 
+def flat(tensors):
+    return np.concatenate([np.ravel(tensor) for tensor in tensors])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"]
 )
-def test_dropout_has_the_same_spread(tmp_path, name):
+def test_dropout_and_its_gradients(tmp_path, name):
     torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
     draws = 4000
     rates = {
@@ -327,17 +331,35 @@ def test_dropout_has_the_same_spread(tmp_path, name):
         name: np.tile(row, (draws, 1)).astype(np.int32)
         for name, row in zip(names, rows, strict=True)
     }
-    without_padding = ours.without_padding(inputs)
-    with torch.no_grad():
-        expected = theirs.train()(
-            *(torch.from_numpy(inputs[name]).long() for name in names)
-        ).logits.numpy()
-    expected = expected.reshape(draws, 4)
-    for received in (ours(inputs, training=True), ours(without_padding, training=True)):
-        received = np.reshape(received, (draws, 4))
+    labels = np.tile([0, 1], draws)
+    theirs.train()
+    output = theirs(
+        *(torch.from_numpy(inputs[name]).long() for name in names), labels=torch.from_numpy(labels)
+    )
+    output.loss.backward()
+    expected = output.logits.detach().numpy().reshape(draws, 4)
+    calls = []
+    for given in (inputs, ours.without_padding(inputs)):
+        with tf.GradientTape() as tape:
+            logits = ours(given, training=True)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_mean(losses)
+        gradients = map(tf.convert_to_tensor, tape.gradient(loss, ours.trainable_variables))
+        calls.append((np.reshape(logits, (draws, 4)), flat(gradients)))
+
+    # Their gradients, in the place of their weights, so that our loader gives each to its variable.
+    for parameter in theirs.parameters():
+        parameter.data = parameter.grad
+    theirs.save_pretrained(tmp_path / "gradients")
+    load_checkpoint(ours, str(tmp_path / "gradients")).check_complete()
+    expected_gradients = flat(ours.trainable_variables)
+
+    for logits, gradients in calls:
         noise = expected.std(axis=0)
         # Five standard errors of the two means, and of the two standard deviations.
         np.testing.assert_array_less(
-            np.abs(received.mean(axis=0) - expected.mean(axis=0)), 5 * noise * np.sqrt(2 / draws)
+            np.abs(logits.mean(axis=0) - expected.mean(axis=0)), 5 * noise * np.sqrt(2 / draws)
         )
-        np.testing.assert_allclose(received.std(axis=0), noise, rtol=5 / np.sqrt(draws))
+        np.testing.assert_allclose(logits.std(axis=0), noise, rtol=5 / np.sqrt(draws))
+        difference = np.linalg.norm(gradients - expected_gradients)
+        assert difference < 0.06 * np.linalg.norm(expected_gradients)
