@@ -127,6 +127,11 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
         real_scores._main(make_options(tmp_path, model_dir=None))
 
 
+NO_CHANCE = {
+    "initializer_range": 0.2,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 WORDS = ["".join(word) for word in itertools.product("abcdefghij", repeat=2)][:92]
 
 
@@ -196,9 +201,7 @@ def test_without_dropout_and_order_both_programs_make_the_same_updates(tmp_path,
         transformers.BertForSequenceClassification,
         tmp_path / "model",
         num_labels=1,
-        initializer_range=0.2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        **NO_CHANCE,
     )
     write_pairs(
         tmp_path / "glue" / "STS-B",
@@ -228,9 +231,7 @@ def test_both_programs_make_the_same_updates_for_questions(tmp_path, monkeypatch
     write_model(
         transformers.BertForQuestionAnswering,
         tmp_path / "model",
-        initializer_range=0.2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        **NO_CHANCE,
     )
     rng = np.random.default_rng(0)
     articles = []
