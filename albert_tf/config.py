@@ -202,7 +202,7 @@ def _check_key_without_effect(key: str, value: Any, known: list[str]) -> None:
         if closest := difflib.get_close_matches(key, known, n=1, cutoff=0.75):
             raise InputError(f"unknown key '{key}'; the closest known key is '{closest[0]}'")
         raise InputError(
-            f"unknown key '{key}'; of Hugging Face's configs, `albert_tf.read_config` reads those with "
+            f"unknown key '{key}'; `albert_tf.read_config` reads configs of Hugging Face, which have the "
             "model_type 'albert' or 'bert'"
         )
     expected = _KEYS_WITHOUT_EFFECT[key]

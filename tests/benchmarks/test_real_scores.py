@@ -228,11 +228,7 @@ def test_both_programs_make_the_same_updates_for_questions(tmp_path, monkeypatch
     # Nothing is random, as above. After 20 updates the questions of the training set are half learned.
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    write_model(
-        transformers.BertForQuestionAnswering,
-        tmp_path / "model",
-        **NO_CHANCE,
-    )
+    write_model(transformers.BertForQuestionAnswering, tmp_path / "model", **NO_CHANCE)
     rng = np.random.default_rng(0)
     articles = []
     for number in range(50):

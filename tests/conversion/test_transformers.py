@@ -313,11 +313,9 @@ def test_dropout_and_its_gradients(tmp_path, name):
     }
     theirs = random_of_theirs("BertForSequenceClassification", **rates)
     theirs.save_pretrained(tmp_path)
-    ours = AlbertClassifier(
-        AlbertEncoder(read_config(str(tmp_path / "config.json")), seed=1),
-        num_classes=2,
-        dropout=rates["classifier_dropout"],
-        seed=2,
+    config = read_config(str(tmp_path / "config.json"))
+    ours = AlbertClassifier.from_encoder_config(
+        config, num_classes=2, dropout=rates["classifier_dropout"], seed=1
     )
     load_checkpoint(ours, str(tmp_path)).check_complete()
     # One row of 5 tokens and 3 of padding, and one of 8 tokens.
