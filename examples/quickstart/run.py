@@ -1,4 +1,4 @@
-"""All steps of ALBERT on text that is already on this machine, in four to eight minutes on two cores.
+"""All steps of ALBERT on text that is already on this machine, in about eight minutes on two cores.
 
 Vocabulary, pre-training data, pre-training, fine-tuning, evaluation, SavedModel, prediction: each step is
 a command of the README, printed before it runs. Complete steps are kept, so a stopped run resumes.
@@ -44,7 +44,9 @@ MODEL = {
 }
 # Of pre-training. Many short sequences leave the plateau of the masked-LM loss long before few long ones.
 MAX_SEQ_LENGTH = 32
-MAX_PREDICTIONS_PER_SEQ = 5
+# A short pre-training learns more if it predicts more than the paper's 15 % of the pieces.
+MASKED_LM_PROB = 0.4
+MAX_PREDICTIONS_PER_SEQ = 13
 FINE_TUNING_MAX_SEQ_LENGTH = 64
 TEXTS_TO_PREDICT = 3
 
@@ -94,6 +96,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
         "max_seq_length": MAX_SEQ_LENGTH,
         "max_predictions_per_seq": MAX_PREDICTIONS_PER_SEQ,
     }
+    masks = {**data, "masked_lm_prob": MASKED_LM_PROB}
     fine_tuning = {
         "task_name": "tsv",
         "train_file": corpus / "train.tsv",
@@ -128,7 +131,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
                 "train_vocab": True,
                 "vocab_size": MODEL["vocab_size"],
                 **vocabulary,
-                **data,
+                **masks,
                 "dupe_factor": 3,
             },
             records / "train.tfrecord",
@@ -140,7 +143,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
                 "input_file": corpus / "corpus_dev.txt",
                 "output_file": records / "dev.tfrecord",
                 **vocabulary,
-                **data,
+                **masks,
                 "dupe_factor": 1,
             },
             records / "dev.tfrecord",
