@@ -92,11 +92,11 @@ def make_steps(out: pathlib.Path) -> list[Step]:
     corpus, records = out / "corpus", out / "records"
     model = {"albert_config_file": out / "albert_config.json"}
     vocabulary = {"spm_model_file": out / "vocabulary.model"}
-    data = {
+    sizes = {
         "max_seq_length": MAX_SEQ_LENGTH,
         "max_predictions_per_seq": MAX_PREDICTIONS_PER_SEQ,
     }
-    masks = {**data, "masked_lm_prob": MASKED_LM_PROB}
+    data = {**sizes, "masked_lm_prob": MASKED_LM_PROB}
     fine_tuning = {
         "task_name": "tsv",
         "train_file": corpus / "train.tsv",
@@ -131,7 +131,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
                 "train_vocab": True,
                 "vocab_size": MODEL["vocab_size"],
                 **vocabulary,
-                **masks,
+                **data,
                 "dupe_factor": 3,
             },
             records / "train.tfrecord",
@@ -143,7 +143,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
                 "input_file": corpus / "corpus_dev.txt",
                 "output_file": records / "dev.tfrecord",
                 **vocabulary,
-                **masks,
+                **data,
                 "dupe_factor": 1,
             },
             records / "dev.tfrecord",
@@ -156,7 +156,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
                 "input_file": records / "train.tfrecord",
                 "eval_input_file": records / "dev.tfrecord",
                 "output_dir": out / "pretrained",
-                **data,
+                **sizes,
                 "do_train": True,
                 "do_eval": True,
                 "train_batch_size": 64,
