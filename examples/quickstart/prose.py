@@ -47,7 +47,8 @@ MARKUP = [
 ]
 ABBREVIATIONS = ("al", "approx", "cf", "Eq", "e.g", "etc", "Fig", "i.e", "No", "resp", "vs")
 SENTENCE_END = re.compile(
-    "".join(rf"(?<!\b{re.escape(abbreviation)}\.)" for abbreviation in ABBREVIATIONS)
+    "(?= )"  # first, because it rules out most places
+    + "".join(rf"(?<!\b{re.escape(abbreviation)}\.)" for abbreviation in ABBREVIATIONS)
     + r"(?<!\b[A-Z]\.)(?:(?<=[.!?])|(?<=[.!?][\"')])) +(?=[\"'(]?[A-Z])"
 )
 SENTENCE = re.compile(r"[\"'(]?[A-Z].*[.!?][\"')]*")
