@@ -52,7 +52,7 @@ TASKS = {
     "cola": Hyperparameters(1000, 100, learning_rate=1e-4, train_batch_size=32),
     "sts-b": Hyperparameters(),
     "mrpc": Hyperparameters(),
-    SQUAD: Hyperparameters(learning_rate=1e-4, train_batch_size=8, max_seq_length=256),
+    SQUAD: Hyperparameters(600, 60, learning_rate=1e-4, train_batch_size=8, max_seq_length=256),
 }
 # Every so many articles of `--squad_file`, one is evaluated on.
 _ARTICLES_PER_DEV_ARTICLE = 5
