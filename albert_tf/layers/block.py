@@ -39,6 +39,13 @@ class Unpadding:
         """Returns rows of all positions, (B * S, width). Those of padding are undefined."""
         return ops.take(rows, self._rows, axis=0)
 
+    def take_positions(self, rows, positions):
+        """Returns the rows (B, M, width) of positions (B, M), given the rows of the tokens."""
+        numbers = ops.take(self._rows, primitives.rows_of(positions, self.length), axis=0)
+        return ops.reshape(
+            ops.take(rows, numbers, axis=0), (-1, ops.shape(positions)[1], rows.shape[-1])
+        )
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class SelfAttention(keras.layers.Layer):
@@ -89,26 +96,40 @@ class SelfAttention(keras.layers.Layer):
         for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
             layer.build(input_shape)
 
-    def call(self, hidden_states, attention_bias, unpadding=None, training=None):
+    def call(
+        self,
+        hidden_states,
+        attention_bias,
+        unpadding=None,
+        output_positions=None,
+        training=None,
+    ):
         """Lets each position attend to those of its sequence.
 
         Args:
             hidden_states: float (B, S, H), or (T, H) with `unpadding`.
             attention_bias: float (B, 1, 1, S), added to the scores: 0 for visible keys.
             unpadding: `Unpadding` of the batch if its padding was removed.
+            output_positions: int (B, M), the positions to compute; by default all.
             training: whether dropout is active.
 
         Returns:
-            float, shape of `hidden_states`.
+            float, shape of `hidden_states`, or (B, M, H) with `output_positions`.
         """
         rows = primitives.as_rows(hidden_states)  # (B * S, H) or (T, H)
         length = ops.shape(hidden_states)[1] if unpadding is None else unpadding.length
-        query, key, value = (
+        key, value = (
             self._split_heads(projection(rows), length, unpadding)
-            for projection in (self.query, self.key, self.value)
+            for projection in (self.key, self.value)
         )
+        if output_positions is not None:
+            take = primitives.take_positions if unpadding is None else unpadding.take_positions
+            hidden_states = take(hidden_states, output_positions)  # (B, M, H)
+            rows = primitives.as_rows(hidden_states)  # (B * M, H)
+            length, unpadding = ops.shape(output_positions)[1], None
+        query = self._split_heads(self.query(rows), length, unpadding)
         scale = 1.0 / math.sqrt(self.hidden_size // self.num_heads)
-        scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S, S)
+        scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S or M, S)
         # float32, because 16 bits cannot tell close scores apart.
         scores = ops.cast(scores, "float32") + ops.cast(attention_bias, "float32")
         probabilities = ops.softmax(scores)
@@ -253,10 +274,21 @@ class EncoderLayer(keras.layers.Layer):
             if not half.built:
                 half.build(input_shape)
 
-    def call(self, hidden_states, attention_bias, unpadding=None, training=None):
+    def call(
+        self,
+        hidden_states,
+        attention_bias,
+        unpadding=None,
+        output_positions=None,
+        training=None,
+    ):
         """Returns the hidden states of the next layer; for the arguments see `SelfAttention.call`."""
         hidden_states = self.attention(
-            hidden_states, attention_bias, unpadding=unpadding, training=training
+            hidden_states,
+            attention_bias,
+            unpadding=unpadding,
+            output_positions=output_positions,
+            training=training,
         )
         return self.feed_forward(hidden_states, training=training)
 

@@ -67,6 +67,29 @@ def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
     return ops.reshape(x, (-1, x.shape[-1]))
 
 
+def take_positions(x: keras.KerasTensor, positions: keras.KerasTensor) -> keras.KerasTensor:
+    """Returns the rows of some positions of each sequence.
+
+    Args:
+        x: (B, S, width).
+        positions: int (B, M), in [0, S).
+
+    Returns:
+        (B, M, width).
+    """
+    _, length, width = ops.shape(x)
+    rows = ops.take(as_rows(x), rows_of(positions, length), axis=0)  # (B * M, width)
+    return ops.reshape(rows, (-1, ops.shape(positions)[1], width))
+
+
+def rows_of(positions: keras.KerasTensor, length: int) -> keras.KerasTensor:
+    """Returns the rows of positions (B, M) among all B * S, int32 (B * M,), for the length S."""
+    # As they come, integers of 8 or 16 bits might not reach B * S.
+    positions = ops.cast(positions, "int32")
+    starts = ops.arange(ops.shape(positions)[0], dtype="int32")[:, None] * length
+    return ops.reshape(positions + starts, (-1,))
+
+
 class LayerNorm(keras.layers.Layer):
     """Layer norm of the last axis; its variables stay float32 in mixed precision."""
 

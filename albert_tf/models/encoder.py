@@ -47,6 +47,7 @@ class AlbertEncoder(BaseModel):
         "input_mask": Input("BS"),
         "segment_ids": Input("BS"),
         "token_positions": Input("T", exported=False),
+        "output_positions": Input("BM", exported=False),
     }
 
     def __init__(
@@ -173,12 +174,14 @@ class AlbertEncoder(BaseModel):
             inputs: `input_ids` int (B, S); optionally `input_mask` int (B, S), 0 for padding (default: no
                 padding), `segment_ids` int (B, S) (default: all 0), and `token_positions` int (T,), the
                 positions of the tokens among all B * S, ascending, including the first of each sequence.
-                Blocks then compute only these positions, and other outputs are undefined.
+                Blocks then compute only these positions, and other outputs are undefined. With
+                `output_positions` int (B, M) the last application computes only these positions, which
+                have to begin with 0 if there is a pooler.
             training: whether dropout is active.
 
         Returns:
             A dictionary:
-            `sequence_output` (B, S, H), the last hidden states;
+            `sequence_output` (B, S, H), the last hidden states; (B, M, H) with `output_positions`;
             `pooled_output` (B, H), with a pooler;
             `encoder_outputs`, a list of (B, S, H), one for each application of a block;
             `embedding_output` (B, S, E).
@@ -189,13 +192,15 @@ class AlbertEncoder(BaseModel):
         if "token_positions" in inputs:
             unpadding = Unpadding(inputs["token_positions"], *shape[:2])
             hidden_states = unpadding.remove(hidden_states)  # (T, H)
+        output_positions = inputs.get("output_positions")
         encoder_outputs = []
-        for apply in self._applications(unpadding, training):
+        for apply in self._applications(unpadding, output_positions, training):
             hidden_states = apply(hidden_states, attention_bias)
             encoder_outputs.append(hidden_states)
         if unpadding is not None:
-            encoder_outputs = [
-                ops.reshape(unpadding.restore(output), shape) for output in encoder_outputs
+            count = len(encoder_outputs) - (output_positions is not None)
+            encoder_outputs[:count] = [
+                ops.reshape(unpadding.restore(output), shape) for output in encoder_outputs[:count]
             ]
         sequence_output = encoder_outputs[-1]
         outputs = {
@@ -208,20 +213,23 @@ class AlbertEncoder(BaseModel):
         return outputs
 
     def _applications(
-        self, unpadding: Unpadding | None, training: bool | None
+        self,
+        unpadding: Unpadding | None,
+        output_positions: keras.KerasTensor | None,
+        training: bool | None,
     ) -> Iterator[Callable]:
         """Yields each layer as a function of hidden states and attention bias (B, 1, 1, S)."""
+        options = {"unpadding": unpadding, "training": training}
         if training and self.remat:
-            yield from (rematerialize(self.blocks[index], unpadding) for index in self.block_order)
-            return
-        blocks = [
-            functools.partial(block, unpadding=unpadding, training=training)
-            for block in self.blocks
-        ]
+            blocks = [functools.partial(rematerialize, block, **options) for block in self.blocks]
+        else:
+            blocks = [functools.partial(block, **options) for block in self.blocks]
         if not training:
             # Converters to other runtimes inline all calls; graphs without padding need TensorFlow.
             blocks = once_in_graph(blocks, inline=unpadding is None)
-        yield from (blocks[index] for index in self.block_order)
+        *order, last = self.block_order
+        yield from (blocks[index] for index in order)
+        yield functools.partial(blocks[last], output_positions=output_positions)
 
     def embed(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Computes what the blocks start from.
@@ -297,18 +305,22 @@ def once_in_graph(functions: Sequence[Callable], inline: bool) -> Sequence[Calla
     ]
 
 
-def rematerialize(block: EncoderLayer, unpadding: Unpadding | None) -> Callable:
-    """Returns an application of a block that recomputes its activations, for a single use.
+def rematerialize(
+    block: EncoderLayer,
+    hidden_states: keras.KerasTensor,
+    attention_bias: keras.KerasTensor,
+    **options,
+) -> keras.KerasTensor:
+    """Applies a block so that the backward pass recomputes its activations.
 
     The seeds of the dropout layers are drawn here, once. Otherwise the recomputation would drop other
     units.
 
     Args:
         block: the block.
-        unpadding: `Unpadding` of the batch if its padding was removed.
-
-    Returns:
-        A function from hidden states and attention bias (B, 1, 1, S) to hidden states.
+        hidden_states: first argument of the block.
+        attention_bias: its second argument.
+        **options: its other arguments.
     """
     generators = [layer.seed_generator for layer in block.dropouts if layer.rate > 0]
     values = [(generator.state, generator.next()) for generator in generators]
@@ -318,6 +330,6 @@ def rematerialize(block: EncoderLayer, unpadding: Unpadding | None) -> Callable:
 
     def apply(hidden_states, attention_bias):
         with keras.StatelessScope(values):
-            return block(hidden_states, attention_bias, unpadding=unpadding, training=True)
+            return block(hidden_states, attention_bias, **options)
 
-    return keras.remat(apply)
+    return keras.remat(apply)(hidden_states, attention_bias)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import keras
+from keras import ops
 
 from albert_tf.layers import ClassificationHead, MaskedLMHead
 from albert_tf.models.base_model import Input
@@ -22,7 +23,7 @@ class AlbertPretrainer(EncoderWithHeads):
     """
 
     INPUTS: ClassVar = {
-        **AlbertEncoder.INPUTS,
+        **{k: v for k, v in AlbertEncoder.INPUTS.items() if k != "output_positions"},
         "masked_lm_positions": Input("BM", required=True),
     }
 
@@ -62,19 +63,21 @@ class AlbertPretrainer(EncoderWithHeads):
         """Predicts for a batch.
 
         Args:
-            inputs: those of `AlbertEncoder.call` and `masked_lm_positions` int (B, M).
+            inputs: those of `AlbertEncoder.call` but `output_positions`, and `masked_lm_positions`
+                int (B, M).
             training: whether dropout is active.
 
         Returns:
             A dictionary: `masked_lm_logits` float32 (B, M, V) and, with a sentence head,
             `sentence_order_logits` float32 (B, 2).
         """
-        encoded = self.encoder(inputs, training=training)
+        positions = ops.cast(inputs["masked_lm_positions"], "int32")
+        # The heads read [CLS] and the masked positions, so the last layer computes nothing else.
+        output_positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)
+        encoded = self.encoder({**inputs, "output_positions": output_positions}, training=training)
         outputs = {
             "masked_lm_logits": self.masked_lm_head(
-                encoded["sequence_output"],
-                inputs["masked_lm_positions"],
-                self.encoder.embedding.word_embeddings,
+                encoded["sequence_output"][:, 1:], self.encoder.embedding.word_embeddings
             )
         }
         if self.sentence_order_head is not None:

@@ -260,6 +260,7 @@ def make_evaluator(
     loss: Loss,
     num_train_steps: int,
     num_warmup_steps: int,
+    decay_steps: int | None = None,
 ) -> Evaluator:
     """Creates a model and its evaluator, which is a `Trainer` with `--do_train`.
 
@@ -269,6 +270,7 @@ def make_evaluator(
         loss: loss of the model.
         num_train_steps: total number of updates.
         num_warmup_steps: number of updates until the peak learning rate.
+        decay_steps: number of updates at the end in which it falls to 0; None for all.
 
     Raises:
         FlagError: the batch cannot be split evenly.
@@ -285,6 +287,7 @@ def make_evaluator(
             num_warmup_steps,
             options.poly_power,
             options.start_warmup_step,
+            decay_steps,
         )
         return Trainer(
             model,

@@ -74,6 +74,12 @@ class PretrainingOptions(RecordOptions):
     warmup_steps: int = option(
         "Number of updates until the peak learning rate.", PAPER.warmup_steps, least=0
     )
+    decay_steps: int | None = option(
+        "Number of updates at the end in which the learning rate falls to 0; before them it stays at its "
+        "peak. Default: it falls from the first update on.",
+        None,
+        least=1,
+    )
     spike_threshold: float = option(
         "Report a loss spike if the loss exceeds the median of the last 100 losses by this factor. 0 "
         "turns the detection off.",
@@ -96,6 +102,7 @@ class PretrainingOptions(RecordOptions):
     def __post_init__(self):
         super().__post_init__()
         check_range(self, "ngram", 1, self.max_seq_length)
+        check_range(self, "decay_steps", 1, self.num_train_steps)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:
@@ -210,6 +217,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
         PretrainingLoss(sentence_head),
         options.num_train_steps,
         options.warmup_steps,
+        options.decay_steps,
     )
 
 

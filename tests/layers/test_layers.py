@@ -53,7 +53,7 @@ LAYERS = {
     "pooler": (lambda **kwargs: Pooler(H, seed=1, **kwargs), (HIDDEN,), [(B, H)]),
     "masked_lm_head": (
         lambda **kwargs: MaskedLMHead(vocab_size=V, embedding_size=E, seed=1, **kwargs),
-        (HIDDEN, POSITIONS, TABLE),
+        (HIDDEN[:, :M], TABLE),
         [(B, M, V)],
     ),
     "pooled_head": (

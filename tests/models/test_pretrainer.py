@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -77,6 +79,35 @@ def test_logits_are_those_of_their_positions():
     )
     rows = np.arange(3)[:, None]
     np.testing.assert_allclose(logits, all_logits[rows, inputs["masked_lm_positions"]], atol=1e-6)
+
+
+@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
+@pytest.mark.parametrize("options", [{}, {"remat": True}, {"skips_padding": True}], ids=str)
+def test_last_layer_at_the_read_positions_learns_as_at_all(sharing, options):
+    (batch,) = random_pretraining_batches(1, batch_size=3).as_numpy_iterator()
+    batch["input_mask"] = np.arange(11) < np.array([[11], [10], [11]])
+    encoder = AlbertEncoder(
+        tiny_config(sharing=sharing, num_hidden_groups=1), remat="remat" in options, seed=1
+    )
+    model = AlbertPretrainer(encoder, seed=2)
+
+    def everywhere(inputs):
+        encoded = encoder(inputs, training=True)
+        states = tf.gather(encoded["sequence_output"], batch["masked_lm_positions"], batch_dims=1)
+        return {
+            "masked_lm_logits": model.masked_lm_head(states, encoder.embedding.word_embeddings),
+            "sentence_order_logits": model.sentence_order_head(encoded["pooled_output"]),
+        }
+
+    inputs = model.without_padding(batch) if "skips_padding" in options else batch
+    found = []
+    for call in (functools.partial(model, training=True), everywhere):
+        with tf.GradientTape() as tape:
+            loss = batch_loss(PretrainingLoss(), batch, call(inputs))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        found.append([loss, *map(tf.convert_to_tensor, gradients)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
 def test_word_table_is_input_and_output():

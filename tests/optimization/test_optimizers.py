@@ -45,7 +45,9 @@ def test_lamb_moves_a_variable_of_norm_zero():
 
 @pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
 def test_config_gives_the_optimizer_back(optimizer_class):
-    schedule = PolynomialDecayWithWarmup(0.1, 100, 10, power=2.0, start_warmup_step=3)
+    schedule = PolynomialDecayWithWarmup(
+        0.1, 100, 10, power=2.0, start_warmup_step=3, decay_steps=7
+    )
     optimizer = optimizer_class(
         schedule, weight_decay_rate=0.2, exclude=["gamma"], global_clipnorm=1.0
     )
@@ -61,6 +63,14 @@ def test_rate_rises_to_the_decays_line_and_falls_to_zero():
     # The decay runs under the warm-up.
     np.testing.assert_allclose(rates[5], 0.5 * 15 / 20, rtol=1e-6)
     assert rates[20:] == [0.0] * 5
+
+
+def test_rate_stays_at_its_peak_until_the_decay():
+    schedule = PolynomialDecayWithWarmup(0.5, 20, 5, decay_steps=4)
+    rates = [float(schedule(step)) for step in range(22)]
+    np.testing.assert_allclose(rates[:5], [0.0, 0.1, 0.2, 0.3, 0.4], rtol=1e-6)
+    assert rates[5:17] == [0.5] * 12
+    np.testing.assert_allclose(rates[17:], [0.375, 0.25, 0.125, 0.0, 0.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

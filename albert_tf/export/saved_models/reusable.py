@@ -22,6 +22,7 @@ from albert_tf.data.fine_tuning.graph_packing import pack_inputs
 from albert_tf.export import version_folders
 from albert_tf.export.saved_models.checks import check_ids, check_positions, check_shapes
 from albert_tf.export.saved_models.ids_model import INPUTS
+from albert_tf.layers.primitives import take_positions
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
@@ -194,7 +195,8 @@ def _predict_masked(
     outputs = reusable({name: inputs[name] for name in _HUB_INPUTS}, training=training)
     positions = check_positions(inputs["masked_lm_positions"], inputs["input_word_ids"])
     logits = model.masked_lm_head(
-        outputs["sequence_output"], positions, model.encoder.embedding.word_embeddings
+        take_positions(outputs["sequence_output"], positions),
+        model.encoder.embedding.word_embeddings,
     )
     return {**outputs, "mlm_logits": logits}
 
