@@ -20,11 +20,6 @@ INDEX = ".index"
 _STEP = re.compile(rf"{CHECKPOINT_NAME}-(\d+)$")
 
 
-def step_of(prefix: str) -> int:
-    """Returns the step at the end of the prefix of one of our checkpoints."""
-    return int(_STEP.search(prefix)[1])
-
-
 def has_note(directory: str) -> bool:
     """Returns whether a folder has a readable note of its checkpoints."""
     return _read_note(directory) is not None
@@ -38,7 +33,7 @@ def list_checkpoints(directory: str) -> list[str]:
         return list(dict.fromkeys([*note.all_model_checkpoint_paths, note.model_checkpoint_path]))
     indices = tf.io.gfile.glob(os.path.join(directory, f"{CHECKPOINT_NAME}-*{INDEX}"))
     prefixes = [path.removesuffix(INDEX) for path in indices]
-    return sorted(filter(_STEP.search, prefixes), key=step_of)
+    return sorted(filter(_STEP.search, prefixes), key=lambda prefix: int(_STEP.search(prefix)[1]))
 
 
 def latest_checkpoint(directory: str) -> str | None:
@@ -53,26 +48,20 @@ def best_checkpoint(output_dir: str) -> str:
 
 
 def write_note(directory: str, prefixes: Sequence[str]) -> None:
-    """Writes the note of a folder's checkpoints.
+    """Writes the note of a folder that has none.
 
     Args:
         directory: the folder.
-        prefixes: of the checkpoints, the oldest first; if there is a note, the first ones in it.
+        prefixes: of its checkpoints, the oldest first.
     """
-    note = _read_note(directory)
-    if note is None:
-        times = [tf.io.gfile.stat(prefix + INDEX).mtime_nsec / 1e9 for prefix in prefixes]
-        # TensorFlow never removes older ones.
-        last_preserved = times[0] - 1.0
-    else:
-        times = note.all_model_checkpoint_timestamps[: len(prefixes)]
-        last_preserved = note.last_preserved_timestamp
+    times = [tf.io.gfile.stat(prefix + INDEX).mtime_nsec / 1e9 for prefix in prefixes]
     tf.compat.v1.train.update_checkpoint_state(
         directory,
         prefixes[-1],
         list(prefixes),
         all_model_checkpoint_timestamps=times,
-        last_preserved_timestamp=last_preserved,
+        # TensorFlow never removes older ones.
+        last_preserved_timestamp=times[0] - 1.0,
     )
 
 

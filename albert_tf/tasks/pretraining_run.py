@@ -80,12 +80,6 @@ class PretrainingOptions(RecordOptions):
         None,
         least=1,
     )
-    spike_threshold: float = option(
-        "Report a loss spike if the loss exceeds the median of the last 100 losses by this factor. 0 "
-        "turns the detection off.",
-        2.0,
-        least=0,
-    )
     distribution_strategy: StrategyName = option(
         "one_device; mirrored: one replica per device of this machine; multi_worker_mirrored: one "
         "replica per device of the workers in TF_CONFIG; or tpu.",

@@ -4,8 +4,8 @@ import dataclasses
 from typing import Literal
 
 from albert_tf.errors import FlagError
-from albert_tf.options import check_range, check_ranges, option
-from albert_tf.training.plan import LoopOptions
+from albert_tf.options import check_ranges, option
+from albert_tf.training import LoopOptions
 
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
 MAX_BATCH_SIZE = 1 << 20
@@ -79,12 +79,6 @@ class TrainingOptions(LoopOptions):
 
     def __post_init__(self):
         check_ranges(self)
-        if self.spike_threshold:
-            check_range(self, "spike_threshold", 1)
-        elif self.on_spike == "rewind":
-            raise FlagError(
-                "--on_spike=rewind: expected --spike_threshold of at least 1; received 0"
-            )
         on_tpu = self.distribution_strategy == "tpu"
         if on_tpu != (self.tpu is not None):
             raise FlagError("expected --distribution_strategy=tpu and --tpu together; received one")

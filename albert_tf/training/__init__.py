@@ -2,8 +2,7 @@
 
 from albert_tf.training.evaluator import Evaluator
 from albert_tf.training.interruptions import explain_lost_worker
-from albert_tf.training.loop import best_metrics, resume, train
-from albert_tf.training.plan import LoopOptions, TrainingPlan
+from albert_tf.training.loop import LoopOptions, TrainingPlan, best_metrics, resume, train
 from albert_tf.training.strategy import make_deterministic, make_strategy
 from albert_tf.training.trainer import Trainer
 

@@ -41,19 +41,10 @@ class BadSteps:
         """Adds the steps up to `step`; `skipped` is the trainer's `skipped_updates`."""
         self._unread.append((step, skipped))
 
-    def roll_back(self, step: int, is_chief: bool) -> None:
-        """Discards the steps after `step`; the chief also removes their lines from the file."""
-        self._unread = []
-        self.in_a_row = 0
-        if is_chief and (lines := files.read_json_lines(self._path)):
-            kept = [line for line in lines if line["step"] <= step]
-            files.write_json_lines(self._path, kept)
-
-    def check(self, batches_ahead: int, is_chief: bool) -> None:
+    def check(self, is_chief: bool) -> None:
         """Warns of each skipped step.
 
         Args:
-            batches_ahead: difference between the numbers of a step's batch and of the step.
             is_chief: whether this worker writes the files.
 
         Raises:
@@ -68,7 +59,7 @@ class BadSteps:
                 break
         self._unread = []
         if bad and is_chief:
-            self._report(bad, batches_ahead)
+            self._report(bad)
         if self.in_a_row > self._most:
             raise InputError(
                 f"step {bad[-1]}: the loss or gradient of {self.in_a_row} consecutive steps is not "
@@ -82,11 +73,12 @@ class BadSteps:
             flags = skipped.numpy() > 0
             yield from enumerate(flags, last - len(flags) + 1)
 
-    def _report(self, steps: Sequence[int], batches_ahead: int) -> None:
+    def _report(self, steps: Sequence[int]) -> None:
         records: Mapping[int, Mapping[str, Sequence[int]]] = {}
         if self._name_records is not None:
-            found = self._name_records([step + batches_ahead for step in steps])
-            records = {step: found[step + batches_ahead] for step in steps}
+            # Steps count from 1, batches from 0.
+            found = self._name_records([step - 1 for step in steps])
+            records = {step: found[step - 1] for step in steps}
             self._write(records)
         for step in steps:
             named = f"; records: {_describe(records[step])}" if step in records else ""

@@ -12,7 +12,7 @@ import concurrent.futures
 import functools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import keras
 import tensorflow as tf
@@ -23,7 +23,6 @@ from albert_tf.checkpoints.folder import (
     has_note,
     latest_checkpoint,
     list_checkpoints,
-    step_of,
     write_note,
 )
 from albert_tf.checkpoints.tensor_files import (
@@ -37,7 +36,6 @@ from albert_tf.checkpoints.tensor_files import (
     variables_by_path,
     write_checkpoint,
 )
-from albert_tf.errors import InputError
 
 _METRICS = ".json"
 
@@ -77,6 +75,19 @@ class Checkpoints:
     @functools.cached_property
     def _checkpoint(self) -> tf.train.Checkpoint:
         return tf.train.Checkpoint(**{VARIABLES: self._copies})
+
+    @functools.cached_property
+    def _manager(self) -> tf.train.CheckpointManager:
+        # A damaged `checkpoint` file would be an error here; a missing one means an empty folder.
+        if not has_note(self._directory) and (prefixes := list_checkpoints(self._directory)):
+            write_note(self._directory, prefixes[-self._max_to_keep :])
+        return tf.train.CheckpointManager(
+            self._checkpoint,
+            self._directory,
+            self._max_to_keep,
+            keep_checkpoint_every_n_hours=self._keep_every_n_hours,
+            checkpoint_name=CHECKPOINT_NAME,
+        )
 
     @property
     def latest(self) -> str | None:
@@ -125,20 +136,9 @@ class Checkpoints:
 
     def _write(self, step: int) -> None:
         with files.explain_refusal(f"{self._directory}/{CHECKPOINT_NAME}-{step}"):
-            # With a damaged `checkpoint` file the manager would fail; a missing one it would take for an
-            # empty folder.
-            if not has_note(self._directory) and (prefixes := list_checkpoints(self._directory)):
-                write_note(self._directory, prefixes[-self._max_to_keep :])
             # TensorFlow counts the saves of a process, which would differ after a restart.
             self._checkpoint.save_counter.assign(step - 1)
-            # A new manager each time, as it reads the `checkpoint` file, which a rollback changes, once.
-            tf.train.CheckpointManager(
-                self._checkpoint,
-                self._directory,
-                self._max_to_keep,
-                keep_checkpoint_every_n_hours=self._keep_every_n_hours,
-                checkpoint_name=CHECKPOINT_NAME,
-            ).save(checkpoint_number=step)
+            self._manager.save(checkpoint_number=step)
 
     def restore_latest(self) -> bool:
         """Restores the newest undamaged checkpoint, with a warning for each damaged one.
@@ -158,31 +158,6 @@ class Checkpoints:
                 f"{len(prefixes)} checkpoints in the folder",
                 file=sys.stderr,
             )
-        return self._restore(prefixes) is not None
-
-    def restore_before(self, step: int) -> str:
-        """Restores the newest undamaged checkpoint before a step, and returns its prefix.
-
-        Raises:
-            InputError: there is no such checkpoint.
-        """
-        older = [p for p in list_checkpoints(self._directory) if step_of(p) < step]
-        prefix = self._restore(older)
-        if prefix is None:
-            raise InputError(f"{self._directory}: no older checkpoint is left to roll back to")
-        return prefix
-
-    def remove_after(self, prefix: str) -> None:
-        """Removes the checkpoints after `prefix`."""
-        prefixes = list_checkpoints(self._directory)
-        kept = prefixes[: prefixes.index(prefix) + 1]
-        write_note(self._directory, kept)
-        for newer in prefixes[len(kept) :]:
-            for path in tf.io.gfile.glob(f"{newer}.*"):
-                tf.io.gfile.remove(path)
-
-    def _restore(self, prefixes: Sequence[str]) -> str | None:
-        """Restores the last undamaged checkpoint, and returns its prefix."""
         damage = None
         for prefix in reversed(prefixes):
             try:
@@ -192,10 +167,10 @@ class Checkpoints:
                 print(f"warning: {error}; trying the previous one", file=sys.stderr)
                 continue
             assign(self._variables, values)
-            return prefix
+            return True
         if damage is not None:
             raise damage
-        return None
+        return False
 
 
 def save_checkpoint(model: keras.Model, prefix: str) -> None:

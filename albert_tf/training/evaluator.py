@@ -181,9 +181,9 @@ class MeanAccumulator:
         """Adds the means of several steps."""
         self.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
 
-    def result(self) -> dict[str, Any]:
-        """Returns each mean, a float or a list of floats; 0 if the weight is 0."""
+    def result(self) -> dict[str, float]:
+        """Returns each mean; 0 if the weight is 0."""
         return {
-            name: tf.math.divide_no_nan(total, weight).numpy().tolist()
+            name: tf.math.divide_no_nan(total, weight).numpy().item()
             for name, (total, weight) in self._means.items()
         }

@@ -1,4 +1,4 @@
-"""The training loop: reports, evaluation, checkpoints, resuming and rollbacks.
+"""The training loop: reports, evaluation, checkpoints and resuming.
 
 A run writes to its folder:
 
@@ -9,24 +9,85 @@ A run writes to its folder:
     train/, eval/          the same metrics as TensorBoard summaries
 
 A killed run loses the updates after its newest checkpoint, and `metrics.jsonl` loses their reports when
-the run resumes. TensorBoard, which can only append, shows them twice. A rollback does the same.
+the run resumes. TensorBoard, which can only append, shows them twice.
 """
 
+import dataclasses
 import math
-import sys
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.errors import InputError, Preempted
+from albert_tf.options import option
 from albert_tf.training.bad_steps import BadSteps, NameRecords
 from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.plan import TrainingPlan
 from albert_tf.training.reports import Interval, Reports
-from albert_tf.training.spikes import Spike, SpikeWatch
 from albert_tf.training.trainer import Trainer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """The options of the training loop, which are the same for every task."""
+
+    output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
+    save_checkpoints_steps: int = option(
+        "Number of updates between two evaluations and checkpoints.", 1000, least=1
+    )
+    keep_checkpoint_max: int = option("Number of most recent checkpoints to keep.", 5, least=1)
+    keep_checkpoint_every_n_hours: float | None = option(
+        "Additionally keep one checkpoint per this many hours. Default: none.", None, least=0
+    )
+    max_bad_steps: int = option(
+        "Number of consecutive steps that may be skipped because their loss or gradient is not "
+        "finite. One more ends the run.",
+        10,
+        least=0,
+    )
+    log_steps: int = option("Number of updates between two reports of metrics.", 100, least=1)
+    steps_per_loop: int = option(
+        "Maximum number of updates per call to the device. Larger values suit TPUs.", 1, least=1
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingPlan:
+    """How long to train, and how to choose the best checkpoint.
+
+    Attributes:
+        options: options of the training loop.
+        description: name of the run in progress lines.
+        num_train_steps: total number of updates, including those before a restart.
+        best_metric: evaluation metric that selects the best checkpoint.
+        higher_is_better: whether a higher `best_metric` is better.
+    """
+
+    options: LoopOptions
+    description: str
+    num_train_steps: int
+    best_metric: str
+    higher_is_better: bool
+
+    def steps_after(self, step: int) -> int:
+        """Returns the number of updates after `step` until the host has something to do."""
+        options = self.options
+        intervals = (options.log_steps, options.save_checkpoints_steps)
+        return min(
+            options.steps_per_loop,
+            self.num_train_steps - step,
+            *(interval - step % interval for interval in intervals),
+        )
+
+    def saves_at(self, step: int) -> bool:
+        """Returns whether an evaluation and a checkpoint follow `step`."""
+        return step == self.num_train_steps or step % self.options.save_checkpoints_steps == 0
+
+    @property
+    def best(self) -> BestCheckpoint:
+        """The best checkpoint of the run."""
+        return BestCheckpoint(f"{self.options.output_dir}/{BEST_DIR}")
 
 
 def best_metrics(output_dir: str) -> dict[str, float] | None:
@@ -103,12 +164,8 @@ class _Run:
             trainer.step,
             trainer.is_chief,
         )
-        self._first_step = trainer.step
         self._preemption = Preemption(trainer.is_alone)
         self._bad_steps = BadSteps(options.max_bad_steps, options.output_dir, name_records)
-        self._spikes = SpikeWatch(
-            options.spike_threshold, trainer.history, trainer.derive, trainer.trust_ratio_paths
-        )
 
     def run(self) -> None:
         """Trains to the end of the plan."""
@@ -122,37 +179,29 @@ class _Run:
             try:
                 if lacks_evaluation:
                     self._evaluate()
-                if self._plan.options.on_spike == "rewind" and self._checkpoints.latest is None:
-                    self._save(step)
-                while self._trainer.step < end:
-                    self._train_until_spike()
+                if step < end:
+                    self._train(step)
             except Preempted:
                 self._wait_for_checkpoint()
                 raise
             self._wait_for_checkpoint()
 
-    def _train_until_spike(self) -> None:
-        """Trains to the end of the plan, or to a spike and its rollback."""
+    def _train(self, step: int) -> None:
         trainer, plan = self._trainer, self._plan
-        step = trainer.step
-        batches = trainer.distribute(self._batches_from(step + trainer.history.ahead))
-        interval = Interval(compiles=step == self._first_step)
+        batches = trainer.distribute(self._batches_from(step))
+        interval = Interval(compiles=True)
         while step < plan.num_train_steps:
             count = plan.steps_after(step)
             means = trainer.train_steps(batches, count)
             step += count
             interval.add(means, count)
             self._bad_steps.add(step, means["skipped_updates"])
-            self._spikes.add(step, means)
             is_preempted = trainer.any_worker(self._preemption.requested)
             saves = plan.saves_at(step) or is_preempted
             if not saves and step % plan.options.log_steps:
                 self._reports.advance(step)
                 continue
-            self._bad_steps.check(trainer.history.ahead - 1, trainer.is_chief)
-            if spike := self._find_spike():
-                self._roll_back(spike)
-                return
+            self._bad_steps.check(trainer.is_chief)
             self._report(step, interval)
             # The weights may be what made the gradient infinite.
             saves &= step == plan.num_train_steps or not self._bad_steps.in_a_row
@@ -163,38 +212,6 @@ class _Run:
             if saves and self._evaluate_model is not None:
                 self._evaluate()
             interval = Interval()
-
-    def _find_spike(self) -> Spike | None:
-        """Warns of spikes, and returns the first one if the run is to roll back."""
-        for spike in self._spikes.find():
-            if self._trainer.is_chief:
-                print(f"warning: {spike}", file=sys.stderr)
-            if self._plan.options.on_spike == "rewind":
-                return spike
-        return None
-
-    def _roll_back(self, spike: Spike) -> None:
-        """Rolls back to a checkpoint, to continue with the batches after the spike.
-
-        It is the newest checkpoint or, if the run got no further than the last spike, one before that of
-        the last rollback. All workers decide the same.
-        """
-        trainer, history = self._trainer, self._trainer.history
-        rollback = history.plan_rollback(spike.step)
-        self._wait_for_checkpoint()
-        prefix = self._checkpoints.restore_before(rollback.before)
-        # Wait until all workers have read it before removing the others.
-        trainer.any_worker(False)
-        history.record_rollback(rollback, trainer.step)
-        if trainer.is_chief:
-            self._checkpoints.remove_after(prefix)
-            print(
-                f"rolling back to step {trainer.step}; continuing with the batches after the spike",
-                file=sys.stderr,
-            )
-        self._reports.roll_back(trainer.step)
-        self._bad_steps.roll_back(trainer.step, trainer.is_chief)
-        self._spikes.forget()
 
     def _save(self, step: int) -> None:
         if self._trainer.is_chief:
@@ -209,8 +226,7 @@ class _Run:
     def _report(self, step: int, interval: Interval) -> None:
         summary = interval.summarize(self._trainer)
         totals = {name: self._reports.last(name) + count for name, count in summary.counts.items()}
-        details = {f"trust_ratio/{path}": ratio for path, ratio in summary.trust_ratios.items()}
-        self._reports.write("train", step, summary.metrics | totals, summary.rates, details)
+        self._reports.write("train", step, summary.metrics | totals, summary.rates)
         self._checkpoints.check()
 
     def _evaluate(self) -> None:

@@ -24,14 +24,12 @@ class Summary(NamedTuple):
     Attributes:
         metrics: means; reproducible.
         rates: numbers per second, e.g. of sequences and tokens.
-        trust_ratios: mean trust ratio of each variable, by path.
         counts: numbers to add up over the intervals, reproducible: `skipped_updates`, and `tokens_seen`
             if the loss counts tokens.
     """
 
     metrics: dict[str, float]
     rates: dict[str, float]
-    trust_ratios: dict[str, float]
     counts: dict[str, int]
 
 
@@ -65,7 +63,6 @@ class Interval:
             (steps, start) for steps, start in reversed(self._timed_from) if steps < self._steps
         )
         seconds = (time.monotonic() - start) / (1 - steps_before / self._steps)
-        trust_ratios = means.pop("trust_ratios", [])
         skipped = round(means.pop("skipped_updates") * self._steps)
         # The batches of skipped steps do not count.
         seen = {
@@ -79,7 +76,6 @@ class Interval:
         return Summary(
             metrics=trainer.derive(means),
             rates={f"{name}_per_second": count / seconds for name, count in seen.items()},
-            trust_ratios=dict(zip(trainer.trust_ratio_paths, trust_ratios, strict=True)),
             counts=counts,
         )
 
@@ -158,18 +154,12 @@ class Reports:
             return 0
         return count
 
-    def roll_back(self, step: int) -> None:
-        """Discards the reports of steps after `step`."""
-        self._lines = [line for line in self._lines if line["step"] <= step]
-        self.advance(step)
-
     def write(
         self,
         split: str,
         step: int,
         metrics: Mapping[str, float],
         rates: Mapping[str, float] = _NOTHING,
-        details: Mapping[str, float] = _NOTHING,
     ) -> None:
         """Reports on the `train` or the `eval` split.
 
@@ -178,7 +168,6 @@ class Reports:
             step: number of updates so far.
             metrics: reproducible values, reported everywhere.
             rates: values that differ between runs, not for `metrics.jsonl`.
-            details: values for TensorBoard alone.
         """
         if not self._is_chief:
             return
@@ -186,7 +175,7 @@ class Reports:
         named = {f"{split}_{name}": value for name, value in shown.items()}
         self._progress.report(named, self._count_to(step))
         with files.explain_refusal(self._output_dir), self._writers[split].as_default():
-            for name, value in {**shown, **details}.items():
+            for name, value in shown.items():
                 tf.summary.scalar(name, value, step=step)
         self._lines.append({"step": step, "split": split, **metrics})
         files.write_json_lines(_path(self._output_dir), self._lines)

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
-from albert_tf.training.spikes import LossHistory
 
 # By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
@@ -31,9 +30,6 @@ class Trainer(Evaluator):
             hold the activations of one at a time. The share has to be a multiple of it.
         jit_compile: whether XLA compiles the forward and backward pass.
         clip_norm: maximum global norm of the gradients; 1.0 in BERT and ALBERT.
-
-    Attributes:
-        history: state of the detection of loss spikes.
     """
 
     def __init__(
@@ -63,19 +59,11 @@ class Trainer(Evaluator):
         self._dropout_states = [v for v in model.variables if id(v) not in weights]
         with strategy.scope():
             optimizer.build(self._variables)
-        self._trust_ratios = getattr(optimizer, "trust_ratios", {})
-        self.history = LossHistory()
 
     @property
     def state(self) -> dict[str, keras.Variable]:
         """The variables that a resumed run needs, by path."""
-        optimizer, history = self.optimizer.variables, self.history.variables
-        return variables_by_path([*self.model.weights, *optimizer, *history])
-
-    @property
-    def trust_ratio_paths(self) -> list[str]:
-        """Paths of the variables that have a trust ratio."""
-        return list(self._trust_ratios)
+        return variables_by_path([*self.model.weights, *self.optimizer.variables])
 
     @property
     def step(self) -> int:
@@ -97,7 +85,6 @@ class Trainer(Evaluator):
             The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the loss's
             weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
             not finite; such a step changes no variable. Total and weight of each are float32 (count,).
-            With LAMB also `trust_ratios`, float32 (count, n), in the order of `trust_ratio_paths`.
         """
         return self._train_loop(batches, tf.constant(count))
 
@@ -134,8 +121,6 @@ class Trainer(Evaluator):
         )
         same = {f"{name}_per_update": weight for name, weight in weights.items()}
         same["gradient_norm"] = norm
-        if self.trust_ratio_paths:
-            same["trust_ratios"] = tf.stack([ratio.value for ratio in self._trust_ratios.values()])
         means |= {name: (value, tf.ones_like(value)) for name, value in same.items()}
         # A skipped step does not count in the means.
         means = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), means)

@@ -74,7 +74,6 @@ def test_run_learns_and_reports(trained):
     assert not any("per_second" in name for name in last)
     tags = read_tags(folder / "train")
     assert {"perplexity", "tokens_seen", "tokens_per_second", "sequences_per_second"} < tags
-    assert any(tag.startswith("trust_ratio/albert_pretrainer/masked_lm_head/") for tag in tags)
     assert "perplexity" in read_tags(folder / "eval")
     if importlib.util.find_spec("matplotlib"):
         assert (folder / "learning_curve.png").stat().st_size > 10_000

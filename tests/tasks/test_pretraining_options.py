@@ -27,11 +27,6 @@ def make_options(**changes):
         ({"input_file": ()}, "--do_train: expected --input_file"),
         ({"eval_input_file": ()}, "--do_eval: expected --eval_input_file"),
         ({"train_batch_size": 0}, "--train_batch_size=0: expected at least 1"),
-        ({"spike_threshold": 0.5}, "--spike_threshold=0.5: expected at least 1"),
-        (
-            {"spike_threshold": 0, "on_spike": "rewind"},
-            "--on_spike=rewind: expected --spike_threshold of at least 1; received 0",
-        ),
         ({"ngram": 513}, "--ngram=513: expected at most 512"),
         ({"max_predictions_per_seq": 65537}, "--max_predictions_per_seq=65537: expected at most 6"),
         ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5: expected at most 1"),

@@ -15,23 +15,20 @@ def steps_of_lines(folder):
 def add(bad_steps, last, flags):
     skipped = tf.constant(flags, tf.float32)
     bad_steps.add(last, (skipped, tf.ones_like(skipped)))
-    bad_steps.check(batches_ahead=-1, is_chief=True)
+    bad_steps.check(is_chief=True)
 
 
 def make(folder, most=5):
     return BadSteps(most, str(folder), lambda numbers: {n: {"file": [n + 1]} for n in numbers})
 
 
-def test_rollback_removes_the_later_steps(tmp_path):
+def test_resumed_run_repeats_no_line(tmp_path):
     bad_steps = make(tmp_path)
     add(bad_steps, 8, [0, 1, 0, 1, 0, 0, 1, 1])
     assert steps_of_lines(tmp_path) == [2, 4, 7, 8]
     assert bad_steps.in_a_row == 2
-    bad_steps.roll_back(4, is_chief=True)
-    assert steps_of_lines(tmp_path) == [2, 4]
-    assert bad_steps.in_a_row == 0
-    add(bad_steps, 6, [0, 1])
-    assert steps_of_lines(tmp_path) == [2, 4, 6]
+    add(make(tmp_path), 9, [0, 0, 1, 1, 1])
+    assert steps_of_lines(tmp_path) == [2, 4, 7, 8, 9]
 
 
 def test_too_many_consecutive_steps_are_recorded_too(tmp_path):

@@ -97,27 +97,6 @@ def test_one_checkpoint_per_hours_is_kept(tmp_path, pretrainer):
     assert len(list(tmp_path.glob("*.index"))) == 3
 
 
-def test_rollback_removes_newer_checkpoints(tmp_path, pretrainer):
-    variables = variables_by_path(pretrainer.weights)
-    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=4)
-    bias = pretrainer.masked_lm_head.output_bias
-    for step in (3, 5, 8, 13):
-        bias.assign(np.full(bias.shape, step, np.float32))
-        checkpoints.save(step)
-    prefix = checkpoints.restore_before(8)
-    np.testing.assert_array_equal(bias, 5.0)
-    checkpoints.remove_after(prefix)
-    assert checkpoints.latest == str(tmp_path / "ckpt-5")
-    checkpoints.save(8)
-    again = Checkpoints(str(tmp_path), variables, max_to_keep=4)
-    assert again.latest == str(tmp_path / "ckpt-8")
-    assert {path.name for path in tmp_path.glob("*.index")} == {
-        *("ckpt-3.index", "ckpt-5.index", "ckpt-8.index")
-    }
-    with pytest.raises(InputError, match="no older checkpoint is left to roll back to"):
-        again.restore_before(3)
-
-
 @pytest.mark.parametrize("limit", slow_except([10_000, 80_000], 80_000))
 def test_full_disk_ends_with_one_line_and_keeps_the_previous_checkpoint(
     tmp_path, pretrainer, limit
