@@ -1,8 +1,4 @@
-"""Adam with decoupled weight decay, as BERT and ALBERT have it.
-
-It differs from `keras.optimizers.AdamW`: the moments' bias is not corrected, and the decay is added to
-the update, so that LAMB's trust ratio sees it.
-"""
+"""The original's optimizers and learning rate."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +14,10 @@ if BACKEND == "tensorflow":
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AdamWeightDecay(keras.optimizers.Optimizer):
-    """`AdamWeightDecayOptimizer` of the original.
+    """Adam with decoupled weight decay: `AdamWeightDecayOptimizer` of the original.
+
+    It differs from `keras.optimizers.AdamW`: the moments' bias is not corrected, and the decay is added
+    to the update, so that LAMB's trust ratio sees it.
 
         m = beta_1 * m + (1 - beta_1) * g
         v = beta_2 * v + (1 - beta_2) * g**2
@@ -105,18 +104,13 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         rate = ops.cast(learning_rate, variable.dtype)
         if not self._is_excluded[index]:
             update = update + self.weight_decay_rate * variable
-            rate = rate * self.trust_ratio(index, variable, update)
+            rate = rate * self.trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
 
-    def trust_ratio(self, index, variable, update):
+    def trust_ratio(self, variable, update):
         """Returns the factor on the learning rate of a variable that is not excluded; here 1."""
-        del index, variable, update
+        del variable, update
         return 1.0
-
-    @property
-    def trust_ratios(self) -> dict[str, keras.Variable]:
-        """The trust ratios of the last update, float32 (), by the path of the variable; here none."""
-        return {}
 
     def get_config(self):
         """Returns the arguments of the constructor."""
@@ -130,4 +124,98 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "exclude": list(self.exclude),
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Lamb(AdamWeightDecay):
+    """LAMB (You et al. 2019, https://arxiv.org/abs/1904.00962), as ALBERT uses it.
+
+    It is AdamW whose update of each variable is scaled to the variable's own norm.
+
+        w = w - learning_rate * |w| / |update| * update
+
+    where either norm is 0 the factor is 1; variables without weight decay have no factor. Against
+    `keras.optimizers.Lamb` the bias of the moments is not corrected and the decay is inside the
+    update whose norm counts.
+
+    Args:
+        learning_rate: a float or a `LearningRateSchedule`.
+        name: name of the optimizer.
+        **kwargs: as for `AdamWeightDecay`.
+    """
+
+    def __init__(self, learning_rate, name: str = "lamb", **kwargs):
+        super().__init__(learning_rate, name=name, **kwargs)
+
+    def trust_ratio(self, variable, update):
+        """Returns |variable| / |update|, or 1 where a norm is 0."""
+        variable_norm = ops.norm(variable)
+        update_norm = ops.norm(update)
+        both = ops.logical_and(variable_norm > 0, update_norm > 0)
+        return ops.where(both, variable_norm / ops.where(both, update_norm, 1.0), 1.0)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class PolynomialDecayWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate of BERT and ALBERT: a linear warm-up, then a polynomial decay to zero.
+
+    It is that of `optimization.create_optimizer` of the original. The decay runs from step 0, under the
+    warm-up, so the rate drops a little where the warm-up ends:
+
+        warm-up, t < start + warmup:  peak * (t - start) / warmup, 0 before start
+        then:                         peak * (1 - t / train) ** power
+
+    With `decay_steps` the rate stays at its peak until that many updates are left (Hägele et al. 2024,
+    https://arxiv.org/abs/2405.18392):
+
+        then:                         peak * (1 - max(0, t - train + decay) / decay) ** power
+
+    Args:
+        peak_learning_rate: the rate that the warm-up aims at.
+        num_train_steps: updates until the rate is 0; it stays there.
+        num_warmup_steps: updates of the warm-up; 0 for none.
+        power: of the decay; 1 is linear.
+        start_warmup_step: update at which the warm-up starts.
+        decay_steps: number of updates of the decay, at the end; None for all.
+    """
+
+    def __init__(
+        self,
+        peak_learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        power: float = 1.0,
+        start_warmup_step: int = 0,
+        decay_steps: int | None = None,
+    ):
+        super().__init__()
+        self.peak_learning_rate = peak_learning_rate
+        self.num_train_steps = num_train_steps
+        self.num_warmup_steps = num_warmup_steps
+        self.power = power
+        self.start_warmup_step = start_warmup_step
+        self.decay_steps = decay_steps
+
+    def __call__(self, step):
+        """Returns the rate of the update after `step` updates, float32 scalar."""
+        step = ops.cast(step, "float32")
+        decay_steps = self.num_train_steps if self.decay_steps is None else self.decay_steps
+        decayed_for = ops.maximum(step - (self.num_train_steps - decay_steps), 0.0)
+        done = ops.minimum(decayed_for / decay_steps, 1.0)
+        decayed = self.peak_learning_rate * (1.0 - done) ** self.power
+        if not self.num_warmup_steps:
+            return decayed
+        warmed = ops.maximum(step - self.start_warmup_step, 0.0) / self.num_warmup_steps
+        return ops.where(warmed < 1.0, self.peak_learning_rate * warmed, decayed)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            "peak_learning_rate": self.peak_learning_rate,
+            "num_train_steps": self.num_train_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+            "power": self.power,
+            "start_warmup_step": self.start_warmup_step,
+            "decay_steps": self.decay_steps,
         }
