@@ -15,8 +15,8 @@ test-all: lint docs
 
 # Tests with libraries that `make test` does not install, each in an environment of its own.
 test-parity: .venv-parity/installed
-	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py tests/conversion/test_keras_hub.py \
-		tests/conversion/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py \
+	.venv-parity/bin/python -m pytest tests/conversion/test_transformers.py tests/checkpoints/test_keras_hub.py \
+		tests/checkpoints/test_hugging_face_reader.py tests/tokenization/test_hugging_face.py \
 		tests/benchmarks/test_pretraining.py tests/benchmarks/test_pretraining_curves.py \
 		tests/evaluation/test_masked_lm.py tests/models/test_base_model.py \
 		tests/export/test_openvino.py tests/export/test_onnx.py tests/tasks/test_other_runtimes.py tests/tasks/test_embedding.py \

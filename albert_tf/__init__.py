@@ -12,9 +12,11 @@ classes in it: import the model's first, e.g. `from albert_tf import AlbertEncod
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from albert_tf._version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from albert_tf.checkpoints.loading import load_checkpoint, read_config
     from albert_tf.config import AlbertConfig
-    from albert_tf.conversion import load_checkpoint, read_config
     from albert_tf.data.fine_tuning.preprocessor import Preprocessor
     from albert_tf.evaluation.masked_lm import fill_mask, score_sentences
     from albert_tf.models import (
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from albert_tf.optimization import AdamWeightDecay, Lamb
     from albert_tf.tasks.loading import load
     from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-
-# pyproject.toml reads it.
-__version__ = "0.1.0"
 
 __all__ = [
     "AdamWeightDecay",
@@ -66,7 +65,7 @@ _MODULES = (
     "optimization",
     "data.fine_tuning.preprocessor",
     "models",
-    "conversion",
+    "checkpoints.loading",
     "evaluation.masked_lm",
     "tasks.loading",
 )

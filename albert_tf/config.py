@@ -11,6 +11,9 @@ from albert_tf.errors import InputError, name_place
 # The name that it has beside checkpoints and in exported models.
 CONFIG_FILE = "albert_config.json"
 
+# Epsilon of all of the original's layer norms.
+LAYER_NORM_EPSILON = 1e-12
+
 # Bounds far above every model that exists: a mistyped size would take all memory, or hours.
 _MAX_BLOCKS = 10_000
 _MAX_MATRIX = 10**10

@@ -27,8 +27,8 @@ with command_line.quiet_start():
     import tensorflow as tf
 
     from albert_tf import files
+    from albert_tf.checkpoints.loading import read_config
     from albert_tf.config import AlbertConfig
-    from albert_tf.conversion import read_config
     from albert_tf.data.fine_tuning.task_table import find_task
     from albert_tf.data.fine_tuning.tsv import Example
     from albert_tf.errors import FlagError, name_place

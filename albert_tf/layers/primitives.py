@@ -14,8 +14,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-# Epsilon of all of the original's layer norms.
-LAYER_NORM_EPSILON = 1e-12
+from albert_tf.config import LAYER_NORM_EPSILON
 
 
 class SeedStream:

@@ -1,14 +1,19 @@
 """The base class of all models: named, checked inputs, and the Keras protocol."""
 
 import abc
+import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import keras
 
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.checkpoints.folder import best_checkpoint
+from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
+from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
+from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
+from albert_tf.errors import ArgumentError, InputError, name_place
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -83,6 +88,8 @@ class BaseModel(keras.Model, abc.ABC):
     """
 
     INPUTS: ClassVar[dict[str, Input]]
+    # Path of the bias of a head that has a number of classes.
+    HEAD_BIAS: ClassVar[str | None] = None
     config: AlbertConfig
 
     @classmethod
@@ -104,10 +111,37 @@ class BaseModel(keras.Model, abc.ABC):
         Raises:
             InputError: there is no such size or folder, or its checkpoint is of another model.
         """
-        # `albert_tf.conversion` builds on this module.
-        from albert_tf.conversion.presets import model_from_preset
-
-        return model_from_preset(cls, preset, **kwargs)
+        preset = os.fspath(preset)
+        place = f"{cls.__name__}.from_preset({preset!r})"
+        if preset in PRESETS:
+            model = cls.from_encoder_config(AlbertConfig.from_preset(preset), **kwargs)
+            warnings.warn(
+                f"{place}: a size without weights; all of them are initialised randomly",
+                stacklevel=2,
+            )
+            return model
+        with name_place(place):
+            config_file = find_config(preset)
+            if config_file is None:
+                raise ArgumentError(
+                    f"expected a size ({', '.join(PRESETS)}) or a folder with {CONFIG_FILE} or "
+                    f"{HUGGING_FACE_CONFIG_FILE}"
+                )
+            checkpoint = best_checkpoint(preset)
+            if cls.HEAD_BIAS is not None and "num_classes" not in kwargs:
+                shape = stored_shape(checkpoint, cls.HEAD_BIAS)
+                if shape is None:
+                    raise ArgumentError(
+                        "num_classes: expected a number, as the folder holds no classifier"
+                    )
+                kwargs["num_classes"] = shape[0]
+            model = cls.from_encoder_config(read_config(config_file), **kwargs)
+            report = load_checkpoint(model, checkpoint)
+        if report.missing:
+            warnings.warn(
+                f"{place}: has no {', '.join(report.missing)}; initialised randomly", stacklevel=2
+            )
+        return model
 
     @classmethod
     @abc.abstractmethod

@@ -23,6 +23,8 @@ class AlbertClassifier(EncoderWithHeads):
         seed: seed of the head's initialisation and dropout.
     """
 
+    HEAD_BIAS = "albert_classifier/head/dense/bias"
+
     def __init__(
         self,
         encoder: AlbertEncoder,
@@ -139,6 +141,8 @@ class AlbertTokenClassifier(EncoderWithHeads):
         dropout: rate on the hidden states; 0.1 as for the original's classifiers.
         seed: seed of the head's initialisation and dropout.
     """
+
+    HEAD_BIAS = "albert_token_classifier/token_head/dense/bias"
 
     def __init__(
         self,

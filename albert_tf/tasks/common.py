@@ -14,8 +14,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.folder import latest_checkpoint
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import load_checkpoint, read_config
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict

@@ -9,13 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints import keras_hub
+from albert_tf.checkpoints.formats import FormatName
+from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.checkpoints.hugging_face import generic_labels
+from albert_tf.checkpoints.hugging_face_reader import check_folder, is_folder
+from albert_tf.checkpoints.loading import LoadReport, read_config
 from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion import LoadReport, keras_hub, load_model, read_config
-from albert_tf.conversion.formats import FormatName
-from albert_tf.conversion.hugging_face_config import generic_labels
-from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.conversion.hugging_face_reader import check_folder, is_folder
+from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier

@@ -13,20 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints import hugging_face
+from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.checkpoints.hugging_face import ProblemType, model_type_of
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.checkpoints.names import config_in_original, stored_as_original
 from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import (
-    hugging_face,
-    hugging_face_config,
-    load_checkpoint,
-    load_model,
-    read_config,
-    save_hugging_face,
-    save_tf1_checkpoint,
-    tf1,
-)
-from albert_tf.conversion.hugging_face_config import ProblemType, model_type_of
-from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models import reusable
@@ -129,7 +123,7 @@ class HuggingFaceTarget:
 
     def config_there(self, config: AlbertConfig) -> AlbertConfig:
         """Returns the config that accompanies the checkpoint."""
-        return hugging_face_config.config_there(config, model_type_of(config))
+        return hugging_face.config_there(config, model_type_of(config))
 
     def layout(self, config: AlbertConfig) -> Layout:
         """Returns how the format stores the variables of a config's model."""
@@ -239,7 +233,7 @@ class LoadedEncoder:
 
 TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
     "tf1": CheckpointTarget(
-        tf1.config_there, lambda config: tf1.stored_as_original, save_tf1_checkpoint
+        config_in_original, lambda config: stored_as_original, save_tf1_checkpoint
     ),
     "albert_tf": CheckpointTarget(
         lambda config: config, lambda config: stored_by_path, save_checkpoint

@@ -5,12 +5,14 @@ import os
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
+from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.folder import best_checkpoint
+from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.checkpoints.hugging_face import generic_labels
+from albert_tf.checkpoints.hugging_face_reader import is_folder
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import keras_hub, load_checkpoint, load_model
-from albert_tf.conversion.hugging_face_config import generic_labels
-from albert_tf.conversion.hugging_face_reader import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.conversion.hugging_face_reader import is_folder
+from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.tagging.tags import TagTable
 from albert_tf.errors import InputError, name_place

@@ -8,8 +8,8 @@ from typing import Literal
 import tensorflow as tf
 
 from albert_tf.checkpoints.folder import best_checkpoint
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
 from albert_tf.data.pretraining.batches import pretraining_batches, pretraining_evaluation_batches
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.errors import FlagError, InputError

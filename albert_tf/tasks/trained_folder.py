@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from albert_tf import __version__, files
+from albert_tf import files
+from albert_tf._version import __version__
 from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.config import CONFIG_FILE
 from albert_tf.data.fine_tuning.task import TaskKind

@@ -7,7 +7,8 @@ import pathlib
 import numpy as np
 import safetensors.numpy
 
-from albert_tf.conversion import load_model, read_config
+from albert_tf.checkpoints.loading import read_config
+from albert_tf.conversion import load_model
 from tests.helpers import random_inputs
 
 CONFIG = {

@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.conversion import (
-    load_checkpoint,
-    load_model,
-    save_hugging_face,
-    save_tf1_checkpoint,
-)
+from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEarlyExitClassifier, AlbertEncoder
 from albert_tf.training.checkpoint_manager import save_checkpoint

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.conversion import load_checkpoint, read_config, save_hugging_face
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import (
     AlbertClassifier,

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints import tf_hub
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.checkpoints.tensor_files import write_checkpoint
-from albert_tf.conversion import load_checkpoint, load_model, tf_hub
+from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import ConversionOptions, run
+from tests.checkpoints.test_tf1 import original_tensors
 from tests.conversion.hub_layout import HEAD, export, hub_outputs, hub_tensors, save
-from tests.conversion.test_tf1 import original_tensors
 from tests.helpers import random_inputs, tiny_config
 
 # Masked positions, (B, M).

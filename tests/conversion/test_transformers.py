@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.conversion import load_checkpoint, read_config, save_hugging_face
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.conversion import save_hugging_face
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertTokenClassifier
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import losses
-from albert_tf.conversion import load_checkpoint
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertClassifier, AlbertEncoder

@@ -5,8 +5,8 @@ import pathlib
 import keras
 import numpy as np
 
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
 from albert_tf.models import AlbertEncoder
 from tests.parity.difference import Difference, compare_numbers
 

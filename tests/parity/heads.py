@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint
 from albert_tf.losses import (
     ClassificationLoss,
     ConditionalSpanLoss,

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from albert_tf.conversion.tf1 import stored_as_original
+from albert_tf.checkpoints.names import stored_as_original
 
 
 def read_json(path: pathlib.Path) -> Any:

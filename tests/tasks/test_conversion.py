@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensor_files import write_checkpoint
-from albert_tf.conversion import (
-    load_checkpoint,
-    load_model,
-    read_config,
-    save_hugging_face,
-    save_tf1_checkpoint,
-)
+from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -27,13 +22,13 @@ from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from albert_tf.training.checkpoint_manager import save_checkpoint
+from tests.checkpoints.test_tf1 import brightmart_tensors
 from tests.conversion.hugging_face_folder import (
     ARCHITECTURES,
     as_we_write,
     random_tensors,
     write_folder,
 )
-from tests.conversion.test_tf1 import brightmart_tensors
 from tests.helpers import slow_except, tiny_config
 from tests.tokenization.conftest import train_model
 

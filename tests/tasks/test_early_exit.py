@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.conversion import load_model, read_config
+from albert_tf.checkpoints.loading import read_config
+from albert_tf.conversion import load_model
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf import gfile
 from albert_tf.checkpoints.folder import best_checkpoint
-from albert_tf.conversion import load_checkpoint
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

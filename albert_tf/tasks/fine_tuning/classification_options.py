@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
-from albert_tf.conversion import read_config
+from albert_tf.checkpoints.loading import read_config
 from albert_tf.data.fine_tuning.own_files import EMBEDDING_TASK, OWN_TASK, TAGGING_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
 from albert_tf.data.fine_tuning.task import Task

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from albert_tf import files
-from albert_tf.conversion import stored_labels
+from albert_tf.checkpoints.loading import stored_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Example, Labels

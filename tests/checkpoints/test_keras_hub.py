@@ -6,12 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from albert_tf.conversion import load_checkpoint, load_model, read_config
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import ConversionOptions, run
-from tests.conversion.hub_layout import HEAD, hub_outputs, hub_tensors
-from tests.conversion.keras_hub_layout import (
+from tests.checkpoints.keras_hub_layout import (
     backbone_config,
     h5_bytes,
     in_task,
@@ -20,6 +20,7 @@ from tests.conversion.keras_hub_layout import (
     write_archive,
     write_preset,
 )
+from tests.conversion.hub_layout import HEAD, hub_outputs, hub_tensors
 from tests.helpers import random_inputs, tiny_config
 
 # Masked positions, (B, M).

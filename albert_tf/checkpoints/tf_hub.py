@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from albert_tf.checkpoints import names
 from albert_tf.checkpoints.tensor_files import CheckpointReader
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import names
 from albert_tf.errors import InputError
 
 # Key of the graph of objects in a checkpoint.

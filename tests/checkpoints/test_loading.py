@@ -1,14 +1,15 @@
+import os
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.checkpoints.tensor_files import variables_by_path
-from albert_tf.conversion import (
-    load_checkpoint,
-    load_model,
-    save_hugging_face,
-    save_tf1_checkpoint,
-)
+from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -263,6 +264,25 @@ def test_keras_file_is_read_like_a_checkpoint(tmp_path, pretrainer):
     for model, expected in ((encoder, pretrainer.encoder), (again, pretrainer)):
         for received, wanted in zip(model.weights, expected.weights, strict=True):
             np.testing.assert_array_equal(received, wanted)
+
+
+def test_classes_of_a_keras_file_are_known_in_a_fresh_process(tmp_path, pretrainer):
+    pretrainer.save(tmp_path / "model.keras")
+    pretrainer.encoder.config.to_json_file(str(tmp_path / "config.json"))
+    program = """
+import albert_tf
+encoder = albert_tf.AlbertEncoder(albert_tf.AlbertConfig.from_json_file("config.json"))
+print(albert_tf.load_checkpoint(encoder, "model.keras").missing)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout == "()\n"
 
 
 def test_refuses_a_damaged_keras_file(tmp_path, pretrainer):

@@ -1,7 +1,8 @@
-"""The `config.json` of a Hugging Face folder with an ALBERT or a BERT.
+"""Hugging Face's ALBERT and BERT: their `config.json`, and an ordered table from our names to theirs.
 
-The keys are those of https://github.com/huggingface/transformers (models/albert and models/bert); most
-are also the original's. In our terms a BERT is an encoder with sharing `none` and E == H.
+Keys and names are those of https://github.com/huggingface/transformers (models/albert and models/bert).
+Most keys are also the original's. Their kernels of dense layers are the transpose of ours. In our terms a
+BERT is an encoder with sharing `none` and E == H.
 """
 
 import dataclasses
@@ -9,11 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
-from albert_tf.conversion.names import in_groups
+from albert_tf.checkpoints.names import (
+    ATTENTION,
+    FEED_FORWARD,
+    MODEL,
+    in_groups,
+    make_layout,
+    row,
+)
+from albert_tf.checkpoints.tensor_files import Layout
+from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.layers.primitives import LAYER_NORM_EPSILON
 
+CONFIG_FILE = "config.json"
 ModelType = Literal["albert", "bert"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
@@ -242,3 +251,100 @@ def _activation(theirs: Any) -> str:
     if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
         raise InputError(f"hidden_act {theirs!r} is not one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[theirs]
+
+
+# Prefix of an ALBERT's projection E -> H, which they also have for E == H.
+PROJECTION = "encoder.embedding_hidden_mapping_in."
+
+# What a row of the table stands for: ends of our patterns and of their names, and whether to transpose.
+_TENSOR = (("", "", False),)
+_DENSE = (("/kernel", ".weight", True), ("/bias", ".bias", False))
+_LAYER_NORM = (("/gamma", ".weight", False), ("/beta", ".bias", False))
+
+_GROUP = r"encoder.albert_layer_groups.\1.albert_layers.\2."
+_LAYER = r"encoder.layer.\1."
+# Our pattern and their names, an ALBERT's and a BERT's, or one name for both. The encoder's have a prefix
+# in models with heads.
+_ENCODER = (
+    (_TENSOR, MODEL + "embedding/word_embeddings", "embeddings.word_embeddings.weight"),
+    (_TENSOR, MODEL + "embedding/position_embeddings", "embeddings.position_embeddings.weight"),
+    (_TENSOR, MODEL + "embedding/segment_embeddings", "embeddings.token_type_embeddings.weight"),
+    (_LAYER_NORM, MODEL + "embedding/layer_norm", "embeddings.LayerNorm"),
+    (_DENSE, MODEL + "embedding/projection", PROJECTION.rstrip(".")),
+    (
+        _DENSE,
+        ATTENTION + "(query|key|value)",
+        _GROUP + r"attention.\3",
+        _LAYER + r"attention.self.\3",
+    ),
+    (_DENSE, ATTENTION + "output", _GROUP + "attention.dense", _LAYER + "attention.output.dense"),
+    (
+        _LAYER_NORM,
+        ATTENTION + "layer_norm",
+        _GROUP + "attention.LayerNorm",
+        _LAYER + "attention.output.LayerNorm",
+    ),
+    (_DENSE, FEED_FORWARD + "intermediate", _GROUP + "ffn", _LAYER + "intermediate.dense"),
+    (_DENSE, FEED_FORWARD + "output", _GROUP + "ffn_output", _LAYER + "output.dense"),
+    (
+        _LAYER_NORM,
+        FEED_FORWARD + "layer_norm",
+        _GROUP + "full_layer_layer_norm",
+        _LAYER + "output.LayerNorm",
+    ),
+    (_DENSE, MODEL + "pooler/dense", "pooler", "pooler.dense"),
+)
+_HEADS = (
+    (_TENSOR, MODEL + "masked_lm_head/output_bias", "predictions.bias", "cls.predictions.bias"),
+    (
+        _DENSE,
+        MODEL + "masked_lm_head/transform",
+        "predictions.dense",
+        "cls.predictions.transform.dense",
+    ),
+    (
+        _LAYER_NORM,
+        MODEL + "masked_lm_head/layer_norm",
+        "predictions.LayerNorm",
+        "cls.predictions.transform.LayerNorm",
+    ),
+    (
+        _DENSE,
+        MODEL + "sentence_order_head/dense",
+        "sop_classifier.classifier",
+        "cls.seq_relationship",
+    ),
+    (_DENSE, MODEL + "(?:token_)?head/dense", "classifier"),
+    (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
+    # Hugging Face has no such heads; these names serve the report of missing keys.
+    (_TENSOR, MODEL + r"((?:conditional_span_head|embedding_head|exit_head_\d+)/.+)", r"\1"),
+)
+
+
+def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
+    """Returns how the folders of a model store our variables.
+
+    Args:
+        model_type: which of their models.
+        bare: whether it is an `AlbertModel` or a `BertModel`, whose names have no prefix. We also write
+            bare encoders with the prefix: `transformers` reads both forms, KerasHub only this one.
+    """
+    column = {"albert": 0, "bert": -1}[model_type]
+    prefix = "" if bare else encoder_prefix(model_type)
+    rows = [
+        row(ours + our_end, start + theirs[column] + their_end, transposed=transposed)
+        for start, table in ((prefix, _ENCODER), ("", _HEADS))
+        for parts, ours, *theirs in table
+        for our_end, their_end, transposed in parts
+    ]
+    return make_layout(rows, "Hugging Face's")
+
+
+def is_pooler(path: str) -> bool:
+    """Returns whether our variable belongs to the pooler, which some of their models lack."""
+    return "/pooler/" in path
+
+
+def encoder_prefix(model_type: ModelType) -> str:
+    """Returns the prefix of the encoder's tensors in models with heads."""
+    return f"{model_type}."

@@ -2,12 +2,23 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints import keras_hub
+from albert_tf.checkpoints.formats import CheckpointFormat, FormatName, open_checkpoint
+from albert_tf.checkpoints.hugging_face import (
+    CONFIG_FILE,
+    HuggingFaceConfig,
+    ProblemType,
+    generic_labels,
+    is_hugging_face,
+)
+from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
 from albert_tf.checkpoints.tensor_files import (
     Stored,
     TensorReader,
@@ -15,16 +26,8 @@ from albert_tf.checkpoints.tensor_files import (
     plain_name,
     variables_by_path,
 )
+from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import keras_hub
-from albert_tf.conversion.formats import CheckpointFormat, FormatName, open_checkpoint
-from albert_tf.conversion.hugging_face_config import (
-    HuggingFaceConfig,
-    ProblemType,
-    generic_labels,
-    is_hugging_face,
-)
-from albert_tf.conversion.hugging_face_reader import CONFIG_FILE, FolderReader, is_folder
 from albert_tf.errors import InputError, name_place
 
 
@@ -78,6 +81,12 @@ class LoadReport:
             )
 
 
+def find_config(folder: str) -> str | None:
+    """Returns the config file beside a folder's checkpoint, for `read_config`; None if there is none."""
+    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE)]
+    return next(filter(tf.io.gfile.exists, paths), None)
+
+
 def read_config(path: str) -> AlbertConfig:
     """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
@@ -120,25 +129,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
             a part of a head is missing or has another shape. The model is unchanged.
     """
     reader, found = open_checkpoint(path)
-    return _load(model, reader, found, _find_missing(model, reader, found))
-
-
-def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
-    """Makes the model that a checkpoint holds, with its heads, and loads it.
-
-    Args:
-        config: config of the encoder; brightmart's as it was published, with an E of its own.
-        path: as for `load_checkpoint`.
-
-    Returns:
-        One of the models of `albert_tf.models`, and the report.
-
-    Raises:
-        InputError: as for `load_checkpoint`, and if anything of the model is missing.
-    """
-    reader, found = open_checkpoint(path)
-    model = found.make_model(found.config_here(config), reader, found.layout)
-    return model, _load(model, reader, found, missing=[])
+    return load_reader(model, reader, found, _find_missing(model, reader, found))
 
 
 def stored_labels(path: str) -> tuple[str, ...]:
@@ -193,9 +184,20 @@ def _find_missing(model: keras.Model, reader: TensorReader, found: CheckpointFor
     ]
 
 
-def _load(
-    model: keras.Model, reader: TensorReader, found: CheckpointFormat, missing: list[str]
+def load_reader(
+    model: keras.Model, reader: TensorReader, found: CheckpointFormat, missing: Sequence[str] = ()
 ) -> LoadReport:
+    """Loads the weights of a model from an open checkpoint.
+
+    Args:
+        model: an encoder, or a model with one.
+        reader: the checkpoint.
+        found: its format.
+        missing: paths of the weights that it lacks.
+
+    Raises:
+        InputError: as for `load_checkpoint`.
+    """
     encoder = getattr(model, "encoder", model)
     with name_place(f"{reader.prefix} ({found.description})"):
         found.check(encoder.config, reader)
@@ -214,7 +216,7 @@ def _load(
 
 
 def _report(
-    reader: TensorReader, found: CheckpointFormat, read: dict[str, Stored], missing: list[str]
+    reader: TensorReader, found: CheckpointFormat, read: dict[str, Stored], missing: Sequence[str]
 ) -> LoadReport:
     taken = {name for stored in read.values() for name in stored.names}
     rest = sorted(name for name in reader.shapes if name not in taken)

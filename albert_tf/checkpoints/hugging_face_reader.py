@@ -17,15 +17,19 @@ import safetensors
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.tensor_files import TensorReader
-from albert_tf.conversion.hugging_face_config import (
+from albert_tf.checkpoints.hugging_face import (
+    CONFIG_FILE,
+    PROJECTION,
     HuggingFaceConfig,
     ModelType,
+    config_there,
+    encoder_prefix,
     is_hugging_face,
 )
+from albert_tf.checkpoints.tensor_files import TensorReader
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _PICKLE_FILE = "pytorch_model.bin"
@@ -36,8 +40,6 @@ _UNPICKLE = (
     """{'format': 'pt'})\""""
 )
 
-# Prefix of an ALBERT's projection E -> H, which they also have for E == H.
-PROJECTION = "encoder.embedding_hidden_mapping_in."
 # Copies -> the tensors that they repeat.
 _COPIES = {
     "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
@@ -197,14 +199,26 @@ def _is_no_weight(name: str) -> bool:
     return name.endswith(".position_ids")
 
 
-def encoder_prefix(model_type: ModelType) -> str:
-    """Returns the prefix of the encoder's tensors in models with heads."""
-    return f"{model_type}."
-
-
 def holds_model(reader: TensorReader, model_type: ModelType, bare: bool) -> bool:
     """Returns whether a reader reads a folder with a type of model, bare or with heads."""
     if not isinstance(reader, FolderReader) or reader.config.model_type != model_type:
         return False
     prefix = encoder_prefix(model_type)
     return bare != any(name.startswith(prefix) for name in reader.shapes)
+
+
+def check_config(config: AlbertConfig, reader: FolderReader) -> None:
+    """Raises an `InputError` if a config describes another model than the reader.config.
+
+    Dropout rates and initial values may differ. So may the two forms of gelu: Hugging Face's old files
+    leave the choice to the user (docs/fidelity.md), who made it with the config.
+    """
+    ours = config_there(config, reader.config.model_type).to_dict()
+    theirs = reader.config.encoder.to_dict()
+    if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
+        del theirs["hidden_act"]
+    for name, value in theirs.items():
+        if not name.endswith("_prob") and name != "initializer_range" and ours[name] != value:
+            raise InputError(
+                f"{CONFIG_FILE} has {name} {value!r}; the model's config has {ours[name]!r}"
+            )

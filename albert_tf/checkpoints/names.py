@@ -1,28 +1,79 @@
-r"""TensorFlow 1 checkpoints of the original: an ordered table from our names to theirs.
+"""Tables from our names to those of others, and the tables of TensorFlow 1 checkpoints.
 
-The original is https://github.com/google-research/albert. Before it was published,
-https://github.com/brightmart/albert_zh trained Chinese models with other code. Some of its names differ,
-and so does its embedding: it multiplies `word_embeddings` (V, E) by `word_embeddings_2` (E, H), without
-bias, and only then, at width H, adds positions and segments and normalises the sum. In our terms E equals
-H and the word table is the product (V, H). That is exact, also for the masked-LM head, whose logits are
-t (W P)^T = (t P^T) W^T.
+A row of a table has a pattern of our variable paths, the names that others give to the same weights, and
+how their tensor's axes differ. Reading and writing use the first row that matches. The first component of
+our paths is the name of the model, which its user chooses.
+
+The checkpoints are those of the original, https://github.com/google-research/albert, and of
+https://github.com/brightmart/albert_zh, which trained Chinese models with other code before the original
+was published. Some of its names differ, and so does its embedding: it multiplies `word_embeddings` (V, E)
+by `word_embeddings_2` (E, H), without bias, and only then, at width H, adds positions and segments and
+normalises the sum. In our terms E equals H and the word table is the product (V, H). That is exact, also
+for the masked-LM head, whose logits are t (W P)^T = (t P^T) W^T.
 """
 
 import dataclasses
+import re
+from collections.abc import Sequence
 
-import keras
-import numpy as np
-
-from albert_tf.checkpoints.tensor_files import (
-    TensorReader,
-    tensors_of,
-    variables_by_path,
-    write_checkpoint,
-)
+from albert_tf.checkpoints.tensor_files import Layout, Stored, TensorReader
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.names import ATTENTION, FEED_FORWARD, MODEL, in_groups, make_layout, row
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertEarlyExitClassifier, AlbertEmbedder, AlbertTokenClassifier
+
+MODEL = r"[^/]+/"
+ATTENTION = rf"{MODEL}block_\d+/attention_(\d+)_(\d+)/"
+FEED_FORWARD = rf"{MODEL}block_\d+/ffn_(\d+)_(\d+)/"
+
+# A pattern of our paths, and how matching variables are stored; names may refer to the pattern's groups.
+Row = tuple[str, Stored]
+
+
+def row(pattern: str, *names: str, transposed: bool = False, merged_axis: int | None = None) -> Row:
+    """Returns a row; for the arguments see `Stored`."""
+    return pattern, Stored(names, transposed, merged_axis)
+
+
+def make_layout(rows: Sequence[Row], whose: str) -> Layout:
+    """Returns a function from a variable's path to how others store it, given their table.
+
+    The function raises an `InputError` if no row matches; `whose` says who the others are.
+    """
+
+    def layout(path: str) -> Stored:
+        for pattern, stored in rows:
+            if match := re.fullmatch(pattern, path):
+                names = tuple(match.expand(name) for name in stored.names)
+                return dataclasses.replace(stored, names=names)
+        raise InputError(f"'{path}': {whose} checkpoints have no name for such a variable")
+
+    return layout
+
+
+def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
+    """Returns the config under which others have the same layers with the same weights.
+
+    The original and its successors share whole blocks only. Without sharing they have L groups.
+
+    Args:
+        config: ours.
+        whose: who the others are, for the message.
+
+    Raises:
+        InputError: they have no such model.
+    """
+    if config.sharing == "all":
+        return config
+    layers = list(range(config.num_hidden_layers))
+    there = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
+    own = config.sharing == "none" or [config.group_of_layer(layer) for layer in layers] == layers
+    if not own or [there.group_of_layer(layer) for layer in layers] != layers:
+        raise InputError(
+            f"sharing '{config.sharing}' with {config.num_hidden_layers} layers in "
+            f"{config.num_hidden_groups} groups: {whose} checkpoints hold whole blocks only, shared "
+            "by all layers of a group"
+        )
+    return there
+
 
 _INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
 _CONDITIONAL = MODEL + r"conditional_span_head/"
@@ -108,12 +159,7 @@ def is_no_weight(name: str) -> bool:
     return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
 
 
-def check_config(config: AlbertConfig) -> None:
-    """Raises an `InputError` if the original has no such model."""
-    in_groups(config, "the original's")
-
-
-def config_there(config: AlbertConfig) -> AlbertConfig:
+def config_in_original(config: AlbertConfig) -> AlbertConfig:
     """Returns the config under which the original has the same model.
 
     Raises:
@@ -142,23 +188,3 @@ def check_brightmart_config(config: AlbertConfig) -> None:
             f"the config has {groups} groups of {config.inner_group_num} blocks; expected one block "
             "for all layers, as in brightmart's models"
         )
-
-
-def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
-    """Writes a model's weights as a TensorFlow 1 checkpoint of the original.
-
-    Like the published ones it has a `global_step` of 0 and no slots of an optimizer.
-
-    Args:
-        model: an encoder, or a model with one.
-        prefix: prefix of the names of the two files, such as `converted/model.ckpt-best`.
-
-    Raises:
-        InputError: the original has no such model.
-        StoppedError: the file system refuses.
-    """
-    if isinstance(model, AlbertEarlyExitClassifier | AlbertEmbedder | AlbertTokenClassifier):
-        raise InputError(f"{type(model).__name__}: the original has no model with such heads")
-    config_there(getattr(model, "encoder", model).config)
-    tensors = tensors_of(variables_by_path(model.weights), stored_as_original)
-    write_checkpoint(prefix, {"global_step": np.zeros((), np.int64), **tensors})

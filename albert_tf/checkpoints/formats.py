@@ -11,6 +11,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints import hugging_face, keras_hub, names, tf_hub
+from albert_tf.checkpoints.hugging_face import ModelType, encoder_prefix
+from albert_tf.checkpoints.hugging_face_reader import (
+    FolderReader,
+    check_config,
+    holds_model,
+    is_folder,
+)
 from albert_tf.checkpoints.tensor_files import (
     VARIABLES,
     CheckpointReader,
@@ -22,64 +30,12 @@ from albert_tf.checkpoints.tensor_files import (
     variables_by_path,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import hugging_face, keras_hub, tf1, tf_hub
-from albert_tf.conversion.hugging_face_config import ModelType
-from albert_tf.conversion.hugging_face_reader import (
-    FolderReader,
-    encoder_prefix,
-    holds_model,
-    is_folder,
-)
 from albert_tf.errors import InputError
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertConditionalSpanLabeler,
-    AlbertEarlyExitClassifier,
-    AlbertEmbedder,
-    AlbertEncoder,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertSpanLabeler,
-    AlbertTokenClassifier,
-)
 
 FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub", "keras_hub"]
 
 # What Keras raises for damaged files.
 _KERAS_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
-
-
-def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
-    """Makes the model whose heads a checkpoint holds."""
-
-    def holds(path: str) -> bool:
-        return reader.holds(layout(path))
-
-    encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
-    if holds("albert_pretrainer/masked_lm_head/output_bias"):
-        sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
-        return AlbertPretrainer(encoder, sentence_head)
-    if holds("albert_classifier/head/dense/bias"):
-        (num_classes,) = reader.shape(layout("albert_classifier/head/dense/bias"))
-        if holds("albert_classifier/exit_head_1/dense/bias"):
-            # The patience is no weight. With this one no row exits, so the tolerance has no effect.
-            tolerance = 0.0 if num_classes == 1 else None
-            return AlbertEarlyExitClassifier(
-                encoder, num_classes, config.num_hidden_layers, tolerance
-            )
-        return AlbertClassifier(encoder, num_classes)
-    if holds("albert_token_classifier/token_head/dense/bias"):
-        (num_classes,) = reader.shape(layout("albert_token_classifier/token_head/dense/bias"))
-        return AlbertTokenClassifier(encoder, num_classes)
-    if holds("albert_embedder/embedding_head/layer_weights"):
-        return AlbertEmbedder(encoder, "weighted_layers")
-    if holds("albert_multiple_choice/head/dense/bias"):
-        return AlbertMultipleChoice(encoder)
-    if holds("albert_span_labeler/span_head/dense/bias"):
-        return AlbertSpanLabeler(encoder)
-    if holds("albert_conditional_span_labeler/conditional_span_head/start_logits/bias"):
-        return AlbertConditionalSpanLabeler(encoder)
-    return encoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +52,6 @@ class CheckpointFormat:
         is_no_weight: whether a name is the optimizer's, the step's or TensorFlow's own.
         encoder_prefixes: prefixes of the names of the encoder's weights.
         may_lack: whether a path belongs to a part of the encoder that a checkpoint may lack.
-        make_model: makes the model that a checkpoint holds.
     """
 
     name: FormatName
@@ -108,7 +63,6 @@ class CheckpointFormat:
     is_no_weight: Callable[[str], bool] = lambda name: False
     encoder_prefixes: tuple[str, ...] = ()
     may_lack: Callable[[str], bool] = lambda path: False
-    make_model: Callable[[AlbertConfig, TensorReader, Layout], keras.Model] = _make_model
 
 
 def _is_ours(reader: TensorReader) -> bool:
@@ -128,12 +82,11 @@ def _hugging_face_format(model_type: ModelType, bare: bool) -> CheckpointFormat:
         f"Hugging Face, {model_type.capitalize()}Model" if bare else f"Hugging Face{of_model}",
         functools.partial(holds_model, model_type=model_type, bare=bare),
         hugging_face.layout_of(model_type, bare),
-        check=hugging_face.check_config,
+        check=check_config,
         encoder_prefixes=(
             ("embeddings.", "encoder.", "pooler.") if bare else (encoder_prefix(model_type),)
         ),
         may_lack=hugging_face.is_pooler,
-        make_model=hugging_face.make_model,
     )
 
 
@@ -151,20 +104,20 @@ _FORMATS = (
     CheckpointFormat(
         "brightmart",
         "TensorFlow 1, brightmart's names",
-        tf1.is_brightmart,
-        tf1.stored_as_brightmart,
-        config_here=tf1.config_of_brightmart,
-        check=lambda config, reader: tf1.check_brightmart_config(config),
-        is_no_weight=tf1.is_no_weight,
+        names.is_brightmart,
+        names.stored_as_brightmart,
+        config_here=names.config_of_brightmart,
+        check=lambda config, reader: names.check_brightmart_config(config),
+        is_no_weight=names.is_no_weight,
         encoder_prefixes=("bert/",),
     ),
     CheckpointFormat(
         "tf1",
         "TensorFlow 1, the original's names",
-        tf1.is_original,
-        tf1.stored_as_original,
-        check=lambda config, reader: tf1.check_config(config),
-        is_no_weight=tf1.is_no_weight,
+        names.is_original,
+        names.stored_as_original,
+        check=lambda config, reader: names.in_groups(config, "the original's"),
+        is_no_weight=names.is_no_weight,
         encoder_prefixes=("bert/",),
     ),
     *(
@@ -212,6 +165,8 @@ def _open(path: str) -> TensorReader:
 
 class KerasReader(TensorReader):
     """Reads a `.keras` file, under the names that our checkpoints give its variables.
+
+    Keras needs the classes in the file: import `albert_tf.models` first.
 
     Args:
         path: the file.

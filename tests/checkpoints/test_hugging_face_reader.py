@@ -10,8 +10,8 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
+from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
 from albert_tf.checkpoints.tensor_files import Stored
-from albert_tf.conversion.hugging_face_reader import FolderReader, is_folder
 from albert_tf.errors import InputError
 from tests.conversion.hugging_face_folder import random_tensors, write_folder
 

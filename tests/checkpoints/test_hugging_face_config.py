@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from albert_tf.checkpoints.hugging_face import HuggingFaceConfig
+from albert_tf.checkpoints.loading import read_config
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.conversion import read_config
-from albert_tf.conversion.hugging_face_config import HuggingFaceConfig
 from albert_tf.errors import InputError
 from tests.conversion.hugging_face_folder import CONFIG
 from tests.helpers import tiny_config

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.checkpoints.names import stored_as_brightmart, stored_as_original
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_checkpoint, load_model, save_tf1_checkpoint
-from albert_tf.conversion.tf1 import stored_as_brightmart, stored_as_original
+from albert_tf.conversion import load_model, save_tf1_checkpoint
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from tests.helpers import random_inputs, shared_path, tiny_config

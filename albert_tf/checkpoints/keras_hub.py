@@ -21,10 +21,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files, gfile
+from albert_tf.checkpoints import names
+from albert_tf.checkpoints.names import in_groups
 from albert_tf.checkpoints.tensor_files import TensorReader
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import names
-from albert_tf.conversion.names import in_groups
 from albert_tf.errors import InputError, name_place
 
 CONFIG_FILE = "config.json"
