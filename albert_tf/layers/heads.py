@@ -1,0 +1,272 @@
+"""The pooler, and the heads of pre-training, classification and embeddings."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import keras
+from keras import ops
+
+from albert_tf.errors import ArgumentError
+from albert_tf.layers import primitives
+
+Pooling = Literal["mean", "cls", "weighted_layers"]
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Pooler(keras.layers.Layer):
+    """The hidden state of [CLS] through a tanh dense layer, H -> H.
+
+    Args:
+        hidden_size: H.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.dense = primitives.dense(
+            hidden_size, initializer_range, primitives.SeedStream(seed), "dense", self
+        )
+
+    def build(self, sequence_output_shape):
+        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
+        self.dense.build(sequence_output_shape)
+
+    def call(self, sequence_output):
+        """Maps `sequence_output` (B, S, H) to (B, H)."""
+        return ops.tanh(self.dense(sequence_output[:, 0]))
+
+    def compute_output_shape(self, sequence_output_shape):
+        """Returns (B, H)."""
+        return sequence_output_shape[0], self.hidden_size
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "hidden_size": self.hidden_size,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class ClassificationHead(keras.layers.Layer):
+    """Dropout and a dense layer, H -> logits, for pooled outputs or for each token.
+
+    Args:
+        num_classes: number of logits.
+        dropout: rate on the input.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation and the dropout.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.num_classes = num_classes
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        seeds = primitives.SeedStream(seed)
+        self.input_dropout = primitives.dropout(dropout, seeds, "input_dropout", self)
+        self.dense = primitives.dense(num_classes, initializer_range, seeds, "dense", self)
+
+    def build(self, hidden_states_shape):
+        """Creates the variables; `hidden_states_shape` is (..., H)."""
+        self.dense.build(hidden_states_shape)
+
+    def call(self, hidden_states, training=None):
+        """Maps `hidden_states` (..., H) to float32 logits (..., num_classes)."""
+        dropped = self.input_dropout(hidden_states, training=training)
+        return ops.cast(self.dense(dropped), "float32")
+
+    def compute_output_shape(self, hidden_states_shape):
+        """Returns (..., num_classes)."""
+        return *hidden_states_shape[:-1], self.num_classes
+
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class EmbeddingHead(keras.layers.Layer):
+    """Pools hidden states (B, S, H) of the layers into embeddings (B, H).
+
+    Args:
+        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
+            state of [CLS]. `weighted_layers` takes the mean over the tokens of each layer and returns
+            the weighted mean of the layers. The weights are the softmax of one variable per layer (Peters
+            et al. 2018, https://arxiv.org/abs/1802.05365, equation 1 without its scale) and equal before
+            training.
+        normalize: whether embeddings have the length 1, so that dot products are cosines.
+
+    Raises:
+        ArgumentError: there is no such pooling.
+    """
+
+    def __init__(self, pooling: Pooling = "mean", normalize: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        if pooling not in get_args(Pooling):
+            raise ArgumentError(
+                f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}"
+            )
+        self.pooling = pooling
+        self.normalize = normalize
+        self.layer_weights = None
+
+    def build(self, encoder_outputs_shape):
+        """Creates the variable; `encoder_outputs_shape` is a list of (B, S, H), one per layer."""
+        if self.pooling == "weighted_layers":
+            self.layer_weights = self.add_weight(
+                shape=(len(encoder_outputs_shape),), initializer="zeros", name="layer_weights"
+            )
+        self.built = True
+
+    def call(self, encoder_outputs: Sequence, input_mask):
+        """Pools the hidden states.
+
+        Args:
+            encoder_outputs: a list of (B, S, H), one per layer.
+            input_mask: int (B, S), 0 for padding.
+
+        Returns:
+            float32 (B, H).
+        """
+        if self.pooling == "cls":
+            embeddings = ops.cast(encoder_outputs[-1][:, 0], "float32")
+        else:
+            shares = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # (B, S, 1)
+            # A sequence of padding alone has the embedding 0.
+            shares = shares / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1.0)
+            layers = encoder_outputs if self.pooling == "weighted_layers" else encoder_outputs[-1:]
+            means = [ops.sum(ops.cast(x, "float32") * shares, axis=1) for x in layers]
+            embeddings = means[-1]
+            if self.pooling == "weighted_layers":
+                weights = ops.softmax(ops.cast(self.layer_weights, "float32"))  # (L,)
+                weights = ops.reshape(weights, (-1, 1, 1))
+                embeddings = ops.sum(ops.stack(means) * weights, axis=0)
+        return ops.normalize(embeddings) if self.normalize else embeddings
+
+    def compute_output_shape(self, encoder_outputs_shape, input_mask_shape=None):
+        """Returns (B, H)."""
+        batch_size, _, hidden_size = encoder_outputs_shape[-1]
+        return batch_size, hidden_size
+
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class MaskedLMHead(keras.layers.Layer):
+    """The masked-LM head: dense H -> E, activation, layer norm, the transposed word table, a bias.
+
+    The word table is given at each call and not owned: input and output embeddings are one variable.
+
+    Args:
+        vocab_size: V.
+        embedding_size: E.
+        activation: name of the activation, see `AlbertConfig.hidden_act`.
+        initializer_range: standard deviation of the initial kernel.
+        seed: seed of the initialisation.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        activation: str = "gelu",
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # Config
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.activation = activation
+        self.initializer_range = initializer_range
+        self.seed = seed
+
+        # Layers
+        seeds = primitives.SeedStream(seed)
+        self.transform = primitives.dense(
+            embedding_size, initializer_range, seeds, "transform", self
+        )
+        self.layer_norm = primitives.layer_norm(self)
+        self._activate = primitives.activation(activation)
+
+    def build(self, hidden_states_shape):
+        """Creates the variables; `hidden_states_shape` is (B, M, H)."""
+        self.transform.build(hidden_states_shape)
+        self.layer_norm.build((*hidden_states_shape[:-1], self.embedding_size))
+        self.output_bias = self.add_weight(
+            shape=(self.vocab_size,), initializer="zeros", name="output_bias"
+        )
+
+    def call(self, hidden_states, word_embeddings):
+        """Predicts the pieces at the masked positions.
+
+        Args:
+            hidden_states: float (B, M, H), those of the masked positions.
+            word_embeddings: float (V, E), the encoder's table.
+
+        Returns:
+            logits, float32 (B, M, V).
+        """
+        count = ops.shape(hidden_states)[1]
+        rows = primitives.as_rows(hidden_states)  # (B * M, H)
+        transformed = self.layer_norm(self._activate(self.transform(rows)))  # (B * M, E)
+        logits = ops.matmul(transformed, ops.transpose(word_embeddings))
+        logits = ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
+        return ops.reshape(logits, (-1, count, self.vocab_size))  # (B, M, V)
+
+    def compute_output_shape(self, hidden_states_shape):
+        """Returns (B, M, V)."""
+        return *hidden_states_shape[:2], self.vocab_size
+
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "embedding_size": self.embedding_size,
+            "activation": self.activation,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
