@@ -2,11 +2,11 @@
 
 from albert_tf.models.classifier import (
     AlbertClassifier,
+    AlbertEmbedder,
     AlbertMultipleChoice,
     AlbertTokenClassifier,
 )
 from albert_tf.models.early_exit import AlbertEarlyExitClassifier
-from albert_tf.models.embedder import AlbertEmbedder
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertSpanLabeler

@@ -1,29 +1,101 @@
-"""The encoder with a classification head, for texts, for choices between texts and for tokens."""
+"""The base class of models with heads on an encoder, and those that classify or embed texts."""
 
+import abc
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
 
-from albert_tf.layers import ClassificationHead
-from albert_tf.models.base_model import Input
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.layers import ClassificationHead, EmbeddingHead, Pooling
+from albert_tf.layers.primitives import SeedStream
+from albert_tf.models.base_model import BaseModel, Input
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertClassifier(EncoderWithHeads):
-    """Classifies a text, or a pair of texts, by its pooled output.
+class EncoderWithHeads(BaseModel):
+    """An encoder with heads, which a subclass creates.
+
+    Args:
+        encoder: the encoder.
+        seed: seed of the heads' initialisation and dropout.
+        name: name of the model.
+        **kwargs: arguments of `keras.Model`.
+
+    Raises:
+        InputError: `encoder` is something else, e.g. a config, which `from_encoder_config` takes.
+    """
+
+    INPUTS = AlbertEncoder.INPUTS
+
+    def __init__(self, encoder: AlbertEncoder, seed: int | None, name: str, **kwargs):
+        if not isinstance(encoder, AlbertEncoder):
+            raise InputError(
+                f"encoder: expected an AlbertEncoder, received {type(encoder).__name__}; "
+                f"`{type(self).__name__}.from_encoder_config` takes a config"
+            )
+        super().__init__(name=name, **kwargs)
+        self.seed = seed
+        self.encoder = encoder
+        self._seeds = SeedStream(seed)
+
+    @classmethod
+    def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
+        """Makes the model with a new encoder, of the same seed and precision."""
+        shared = {name: kwargs[name] for name in ("seed", "dtype") if name in kwargs}
+        return cls(AlbertEncoder(config, **shared), **kwargs)
+
+    @abc.abstractmethod
+    def _build_heads(self, hidden_size: int) -> None:
+        """Creates the heads' variables, for inputs of width H."""
+
+    def _head_arguments(self, name: str) -> dict[str, Any]:
+        """Returns what the layers of all heads are created with, each with a seed of its own."""
+        return {
+            "initializer_range": self.config.initializer_range,
+            "seed": self._seeds.next(),
+            "name": name,
+            "dtype": self.dtype_policy,
+        }
+
+    @property
+    def config(self) -> AlbertConfig:
+        """The encoder's config."""
+        return self.encoder.config
+
+    def _build_layers(self) -> None:
+        self._build_heads(self.config.hidden_size)
+
+    def get_config(self):
+        """Returns the arguments of the constructor; a subclass adds its own."""
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Creates the model and its encoder from `get_config`."""
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})
+
+
+class _Classifier(EncoderWithHeads):
+    """An encoder with a classification head.
 
     Args:
         encoder: the encoder.
         num_classes: number of classes.
-        dropout: rate on the pooled output; the original's 0.1 for all its classifiers.
+        dropout: rate on the head's input; the original's 0.1 for all its classifiers.
         seed: seed of the head's initialisation and dropout.
+        name: name of the model, by default the class's own.
     """
 
-    HEAD_BIAS = "albert_classifier/head/dense/bias"
+    NAME: ClassVar[str]
+    HEAD_NAME: ClassVar[str] = "head"
 
     def __init__(
         self,
@@ -31,27 +103,22 @@ class AlbertClassifier(EncoderWithHeads):
         num_classes: int,
         dropout: float = 0.1,
         seed: int | None = None,
-        name: str = "albert_classifier",
+        name: str | None = None,
         **kwargs,
     ):
-        super().__init__(encoder, seed, name, **kwargs)
+        super().__init__(encoder, seed, name or self.NAME, **kwargs)
         # Config
         self.num_classes = num_classes
         self.dropout = dropout
 
         # Layers
         self.head = ClassificationHead(
-            num_classes=num_classes, dropout=dropout, **self._head_arguments("head")
+            num_classes=num_classes, dropout=dropout, **self._head_arguments(self.HEAD_NAME)
         )
         self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
         self.head.build((None, hidden_size))
-
-    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, num_classes)."""
-        encoded = self.encoder(inputs, training=training)
-        return self.head(encoded["pooled_output"], training=training)
 
     def get_config(self):
         """Returns the arguments of the constructor."""
@@ -63,7 +130,48 @@ class AlbertClassifier(EncoderWithHeads):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertMultipleChoice(EncoderWithHeads):
+class AlbertClassifier(_Classifier):
+    """Classifies a text, or a pair of texts, by its pooled output.
+
+    Args:
+        encoder: the encoder.
+        num_classes: number of classes.
+        dropout: rate on the pooled output; the original's 0.1 for all its classifiers.
+        seed: seed of the head's initialisation and dropout.
+    """
+
+    NAME = "albert_classifier"
+    HEAD_BIAS = "albert_classifier/head/dense/bias"
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, num_classes)."""
+        encoded = self.encoder(inputs, training=training)
+        return self.head(encoded["pooled_output"], training=training)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertTokenClassifier(_Classifier):
+    """Classifies every token by its last hidden state (named entities, parts of speech).
+
+    Args:
+        encoder: the encoder; it needs no pooler.
+        num_classes: number of classes.
+        dropout: rate on the hidden states; 0.1 as for the original's classifiers.
+        seed: seed of the head's initialisation and dropout.
+    """
+
+    NAME = "albert_token_classifier"
+    HEAD_NAME = "token_head"
+    HEAD_BIAS = "albert_token_classifier/token_head/dense/bias"
+
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, S, num_classes)."""
+        encoded = self.encoder(inputs, training=training)
+        return self.head(encoded["sequence_output"], training=training)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertMultipleChoice(_Classifier):
     """Gives every choice a logit by its pooled output (RACE).
 
     Args:
@@ -72,6 +180,7 @@ class AlbertMultipleChoice(EncoderWithHeads):
         seed: seed of the head's initialisation and dropout.
     """
 
+    NAME = "albert_multiple_choice"
     INPUTS: ClassVar = {
         "input_ids": Input("BCS", required=True),
         "input_mask": Input("BCS"),
@@ -84,21 +193,10 @@ class AlbertMultipleChoice(EncoderWithHeads):
         encoder: AlbertEncoder,
         dropout: float = 0.1,
         seed: int | None = None,
-        name: str = "albert_multiple_choice",
+        name: str | None = None,
         **kwargs,
     ):
-        super().__init__(encoder, seed, name, **kwargs)
-        # Config
-        self.dropout = dropout
-
-        # Layers
-        self.head = ClassificationHead(
-            num_classes=1, dropout=dropout, **self._head_arguments("head")
-        )
-        self.build(self.input_shapes)
-
-    def _build_heads(self, hidden_size: int) -> None:
-        self.head.build((None, hidden_size))
+        super().__init__(encoder, 1, dropout, seed, name, **kwargs)
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Scores a batch.
@@ -125,57 +223,57 @@ class AlbertMultipleChoice(EncoderWithHeads):
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "dropout": self.dropout,
-        }
+        config = super().get_config()
+        del config["num_classes"]
+        return config
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertTokenClassifier(EncoderWithHeads):
-    """Classifies every token by its last hidden state (named entities, parts of speech).
+class AlbertEmbedder(EncoderWithHeads):
+    """Embeds texts, for search, clustering or similarity.
 
     Args:
         encoder: the encoder; it needs no pooler.
-        num_classes: number of classes.
-        dropout: rate on the hidden states; 0.1 as for the original's classifiers.
-        seed: seed of the head's initialisation and dropout.
-    """
+        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
+            state of [CLS], `weighted_layers` a learned mean over the layers of the means of each; see
+            `albert_tf.layers.EmbeddingHead`.
+        normalize: whether embeddings have the length 1, so that dot products are cosines.
 
-    HEAD_BIAS = "albert_token_classifier/token_head/dense/bias"
+    Raises:
+        ArgumentError: there is no such pooling.
+    """
 
     def __init__(
         self,
         encoder: AlbertEncoder,
-        num_classes: int,
-        dropout: float = 0.1,
+        pooling: Pooling = "mean",
+        normalize: bool = False,
         seed: int | None = None,
-        name: str = "albert_token_classifier",
+        name: str = "albert_embedder",
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
         # Config
-        self.num_classes = num_classes
-        self.dropout = dropout
+        self.pooling = pooling
+        self.normalize = normalize
 
         # Layers
-        self.token_head = ClassificationHead(
-            num_classes=num_classes, dropout=dropout, **self._head_arguments("token_head")
+        self.embedding_head = EmbeddingHead(
+            pooling, normalize, name="embedding_head", dtype=self.dtype_policy
         )
         self.build(self.input_shapes)
 
     def _build_heads(self, hidden_size: int) -> None:
-        self.token_head.build((None, None, hidden_size))
+        self.embedding_head.build([(None, None, hidden_size)] * len(self.encoder.block_order))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, S, num_classes)."""
+        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
         encoded = self.encoder(inputs, training=training)
-        return self.token_head(encoded["sequence_output"], training=training)
+        input_mask = inputs.get("input_mask")
+        if input_mask is None:
+            input_mask = ops.ones_like(inputs["input_ids"])
+        return self.embedding_head(encoded["encoder_outputs"], input_mask)
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "dropout": self.dropout,
-        }
+        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}

@@ -8,8 +8,8 @@ from keras import ops
 
 from albert_tf.layers import ClassificationHead, MaskedLMHead
 from albert_tf.models.base_model import Input
+from albert_tf.models.classifier import EncoderWithHeads
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.encoder_with_heads import EncoderWithHeads
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
