@@ -28,7 +28,8 @@ class EncoderWithHeads(BaseModel):
         InputError: `encoder` is something else, e.g. a config, which `from_encoder_config` takes.
     """
 
-    INPUTS = AlbertEncoder.INPUTS
+    # The heads decide which positions they read.
+    INPUTS: ClassVar = {k: v for k, v in AlbertEncoder.INPUTS.items() if k != "output_positions"}
 
     def __init__(self, encoder: AlbertEncoder, seed: int | None, name: str, **kwargs):
         if not isinstance(encoder, AlbertEncoder):

@@ -227,9 +227,11 @@ class AlbertEncoder(BaseModel):
         if not training:
             # Converters to other runtimes inline all calls; graphs without padding need TensorFlow.
             blocks = once_in_graph(blocks, inline=unpadding is None)
-        *order, last = self.block_order
-        yield from (blocks[index] for index in order)
-        yield functools.partial(blocks[last], output_positions=output_positions)
+        *applications, last = (blocks[index] for index in self.block_order)
+        if output_positions is not None:
+            last = functools.partial(last, output_positions=output_positions)
+        yield from applications
+        yield last
 
     def embed(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Computes what the blocks start from.

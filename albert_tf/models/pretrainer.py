@@ -23,7 +23,7 @@ class AlbertPretrainer(EncoderWithHeads):
     """
 
     INPUTS: ClassVar = {
-        **{k: v for k, v in AlbertEncoder.INPUTS.items() if k != "output_positions"},
+        **EncoderWithHeads.INPUTS,
         "masked_lm_positions": Input("BM", required=True),
     }
 

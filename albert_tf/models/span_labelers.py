@@ -72,7 +72,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
     """
 
     INPUTS: ClassVar = {
-        **AlbertEncoder.INPUTS,
+        **EncoderWithHeads.INPUTS,
         "segment_ids": Input("BS", required=True),
         "start_positions": Input("B", exported=False),
     }
