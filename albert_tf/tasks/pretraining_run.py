@@ -26,6 +26,7 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.flags import check_addresses
+from albert_tf.tasks.learning_check import LearningCheck
 from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
@@ -235,7 +236,9 @@ def _train(
     ):
         if trainer.is_chief:
             records.save_index(options)
-        train(trainer, plan, batches_from, evaluate, order.names)
+        first_batches = batches_from(0).as_numpy_iterator()
+        check = LearningCheck(first_batches, options.warmup_steps)
+        train(trainer, plan, batches_from, evaluate, order.names, check)
     if not trainer.is_chief:
         return
     if path := draw_learning_curve(options.output_dir, "accuracy", "perplexity"):

@@ -14,7 +14,7 @@ the run resumes. TensorBoard, which can only append, shows them twice.
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -26,6 +26,9 @@ from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.reports import Interval, Reports
 from albert_tf.training.trainer import Trainer
+
+# Receives a number of updates and the metrics reported after them, such as `train_loss`.
+Callback = Callable[[int, Mapping[str, float]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,6 +120,7 @@ def train(
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
     name_records: NameRecords | None = None,
+    callback: Callback | None = None,
 ) -> None:
     """Trains from the trainer's step to the end of the plan.
 
@@ -126,13 +130,14 @@ def train(
         batches_from: returns the batches from a number on, counted from 0; reproducible.
         evaluate: returns the metrics of held-out data; None for no evaluation.
         name_records: finds the records of bad batches; None if records have no names.
+        callback: called by the chief after each report.
 
     Raises:
         InputError: too many consecutive steps were skipped, or a metric of an evaluation is not finite.
         StoppedError: a file cannot be written.
         Preempted: SIGTERM or Ctrl-C was received. The current step has been saved.
     """
-    _Run(trainer, plan, batches_from, evaluate, name_records).run()
+    _Run(trainer, plan, batches_from, evaluate, name_records, callback).run()
 
 
 class _Run:
@@ -145,6 +150,7 @@ class _Run:
         batches_from: Callable[[int], tf.data.Dataset],
         evaluate: Callable[[], dict[str, float]] | None,
         name_records: NameRecords | None,
+        callback: Callback | None,
     ):
         self._trainer = trainer
         self._plan = plan
@@ -163,6 +169,7 @@ class _Run:
             plan.num_train_steps,
             trainer.step,
             trainer.is_chief,
+            callback,
         )
         self._preemption = Preemption(trainer.is_alone)
         self._bad_steps = BadSteps(options.max_bad_steps, options.output_dir, name_records)

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -98,13 +98,21 @@ class Reports:
         num_train_steps: total number of steps.
         step: number of steps done. Reports of later ones, which a killed run wrote, are discarded.
         is_chief: whether this worker reports.
+        callback: called after each report with the step and the metrics, e.g. `train_loss`.
     """
 
     def __init__(
-        self, output_dir: str, description: str, num_train_steps: int, step: int, is_chief: bool
+        self,
+        output_dir: str,
+        description: str,
+        num_train_steps: int,
+        step: int,
+        is_chief: bool,
+        callback: Callable[[int, Mapping[str, float]], None] | None = None,
     ):
         self._output_dir = output_dir
         self._is_chief = is_chief
+        self._callback = callback
         self._progress = Progress(description, "steps", num_train_steps, done=step)
         self._lines = [line for line in read_reports(output_dir) if line["step"] <= step]
         self._exit_stack = contextlib.ExitStack()
@@ -179,3 +187,5 @@ class Reports:
                 tf.summary.scalar(name, value, step=step)
         self._lines.append({"step": step, "split": split, **metrics})
         files.write_json_lines(_path(self._output_dir), self._lines)
+        if self._callback is not None:
+            self._callback(step, named)
