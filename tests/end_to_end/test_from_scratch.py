@@ -1,0 +1,105 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.losses import PretrainingLoss, batch_loss
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from examples import from_scratch
+from tests.helpers import random_pretraining_batches
+
+SIZES = {"vocab_size": 97, "embedding_size": 16, "hidden_size": 48}
+
+
+def make_models():
+    """Returns the page's model and the package's, with the same weights."""
+    page = from_scratch.Albert(**SIZES, num_layers=3, num_heads=4, max_length=64)
+    config = AlbertConfig(
+        **SIZES,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=4 * 48,
+        max_position_embeddings=64,
+    )
+    package = AlbertPretrainer(AlbertEncoder(config))
+    (batch,) = random_pretraining_batches(1)
+    page(batch)
+    rng = np.random.default_rng(0)
+    for variable in page.trainable_variables:
+        variable.assign(rng.normal(0.0, 0.2, variable.shape))
+    return page, package, batch
+
+
+def pairs_of(page, package):
+    """Returns pairs of variables: the page's and the package's."""
+    encoder, block = package.encoder, package.encoder.blocks[0]
+    attention, feed_forward = block.attention, block.feed_forward
+    layers = [
+        (page.embedding.norm, encoder.embedding.layer_norm),
+        (page.embedding.projection, encoder.embedding.projection),
+        (page.block.query, attention.query),
+        (page.block.key, attention.key),
+        (page.block.value, attention.value),
+        (page.block.attention_output, attention.output_dense),
+        (page.block.attention_norm, attention.layer_norm),
+        (page.block.intermediate, feed_forward.intermediate),
+        (page.block.output_dense, feed_forward.output_dense),
+        (page.block.output_norm, feed_forward.layer_norm),
+        (page.transform, package.masked_lm_head.transform),
+        (page.transform_norm, package.masked_lm_head.layer_norm),
+        (page.pooler, encoder.pooler.dense),
+        (page.order, package.sentence_order_head.dense),
+    ]
+    tables = page.embedding.tables
+    yield page.output_bias, package.masked_lm_head.output_bias
+    yield tables["words"], encoder.embedding.word_embeddings
+    yield tables["positions"], encoder.embedding.position_embeddings
+    yield tables["segments"], encoder.embedding.segment_embeddings
+    for ours, theirs in layers:
+        yield from zip(ours.weights, theirs.weights, strict=True)
+
+
+def test_page_has_the_packages_losses_and_gradients():
+    page, package, batch = make_models()
+    pairs = list(pairs_of(page, package))
+    assert len(pairs) == len(page.weights) == len(package.weights)
+    for ours, theirs in pairs:
+        theirs.assign(ours)
+    (masked_lm, order), gradients = from_scratch.loss_and_gradients(page, batch)
+    with tf.GradientTape() as tape:
+        expected = batch_loss(PretrainingLoss(), batch, package(batch, training=True))
+    expected_gradients = tape.gradient(expected, [theirs for _, theirs in pairs])
+    np.testing.assert_allclose(masked_lm + order, expected, rtol=1e-6)
+    number = {id(v): index for index, v in enumerate(page.trainable_variables)}
+    for (ours, _), gradient in zip(pairs, expected_gradients, strict=True):
+        np.testing.assert_allclose(
+            gradients[number[id(ours)]],
+            tf.convert_to_tensor(gradient),
+            rtol=1e-4,
+            atol=1e-6,
+            err_msg=ours.path,
+        )
+
+
+def test_page_learns_from_records(tmp_path, capsys):
+    page, _, batch = make_models()
+    keras.utils.set_random_seed(1)
+    path = str(tmp_path / "train.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for row in range(8):
+            features = {}
+            for name, tensor in batch.items():
+                values = tensor[row].numpy().ravel()
+                if values.dtype == np.float32:
+                    feature = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+                else:
+                    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+                features[name] = feature
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    batches = from_scratch.read_records([path], batch_size=8)
+    before = [float(loss) for loss in from_scratch.losses(page, next(iter(batches)))]
+    from_scratch.train(page, batches, num_steps=100, learning_rate=0.02)
+    after = [float(loss) for loss in from_scratch.losses(page, next(iter(batches)))]
+    assert after[0] < before[0] - 1.0
+    assert len(capsys.readouterr().out.splitlines()) == 2
