@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all test-parity test-hub test-beam test-backends lint docs format clean
+.PHONY: quickstart test test-all test-parity test-beam test-backends lint docs format clean
 
 quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
@@ -21,9 +21,6 @@ test-parity: .venv-parity/installed
 		tests/evaluation/test_masked_lm.py tests/models/test_base_model.py \
 		tests/export/test_openvino.py tests/export/test_onnx.py tests/tasks/test_other_runtimes.py tests/tasks/test_embedding.py \
 		tests/benchmarks/test_serving.py tests/benchmarks/test_real_scores.py
-
-test-hub: .venv-hub/installed
-	.venv-hub/bin/python -m pytest tests/conversion/test_tf_hub.py tests/export/test_tensorflow_hub.py
 
 test-beam: .venv-beam/installed
 	.venv-beam/bin/python -m pytest tests/data/pretraining/test_beam.py
@@ -66,13 +63,6 @@ format: .venv/installed-dev
 	.venv-parity/bin/pip install --quiet -r requirements-parity.txt
 	touch $@
 
-.venv-hub/installed: pyproject.toml requirements-hub.txt
-	$(PYTHON) -m venv .venv-hub
-	.venv-hub/bin/pip install --quiet -r requirements-hub.txt
-	.venv-hub/bin/pip install --quiet --no-deps tf-models-official==2.20.0 tf-keras==2.20.1 \
-		tensorflow-hub==0.16.1
-	touch $@
-
 .venv-beam/installed: requirements.txt requirements-dev.txt requirements-beam.txt
 	$(PYTHON) -m venv .venv-beam
 	.venv-beam/bin/pip install --quiet -r requirements-beam.txt
@@ -89,4 +79,4 @@ format: .venv/installed-dev
 	touch $@
 
 clean:
-	rm -rf .venv .venv-parity .venv-hub .venv-beam .venv-docs .venv-backends build quickstart_output
+	rm -rf .venv .venv-parity .venv-beam .venv-docs .venv-backends build quickstart_output

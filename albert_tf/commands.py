@@ -81,8 +81,8 @@ def embed() -> None:
 def convert() -> None:
     r"""Converts a checkpoint to TensorFlow 1's format, Hugging Face's or ours, or to a SavedModel.
 
-    The input may have any of these formats, or brightmart's or TF Hub's. Its format is detected; --from
-    only checks it.
+    The input may have any of these formats, or brightmart's or KerasHub's. Its format is detected;
+    --from only checks it.
 
     Usage:
         {command} --init_checkpoint=albert_base/model.ckpt-best \

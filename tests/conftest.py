@@ -15,7 +15,6 @@ with command_line.quiet_start():
 _COMMANDS = {
     "KERAS_BACKEND": "make test-backends",
     "apache.beam": "make test-beam",
-    "official|tensorflow.hub|tf.keras": "make test-hub",
     "hf-parity|keras.hub|onnx|openvino|tokenizers|torch|transformers": "make test-parity",
     r"g\+\+": "install g++ and make",
     "could not import|needs": "pip install -r requirements-dev.txt",

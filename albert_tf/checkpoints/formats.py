@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import zipfile
 from collections.abc import Callable
 from typing import Literal, get_args
@@ -11,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints import hugging_face, keras_hub, names, tf_hub
+from albert_tf.checkpoints import hugging_face, keras_hub, names
 from albert_tf.checkpoints.hugging_face import ModelType, encoder_prefix
 from albert_tf.checkpoints.hugging_face_reader import (
     FolderReader,
@@ -32,7 +31,7 @@ from albert_tf.checkpoints.tensor_files import (
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "tf_hub", "keras_hub"]
+FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
 
 # What Keras raises for damaged files.
 _KERAS_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
@@ -95,13 +94,6 @@ _FORMATS = (
         "albert_tf", "albert_tf", _is_ours, stored_by_path, is_no_weight=_is_no_weight_of_ours
     ),
     CheckpointFormat(
-        "tf_hub",
-        "TF Hub",
-        tf_hub.is_hub_encoder,
-        tf_hub.stored_in_hub,
-        check=tf_hub.check_hub_config,
-    ),
-    CheckpointFormat(
         "brightmart",
         "TensorFlow 1, brightmart's names",
         names.is_brightmart,
@@ -158,8 +150,6 @@ def _open(path: str) -> TensorReader:
         return reader
     if path.endswith((keras_hub.KERAS_MODEL, keras_hub.KERAS_WEIGHTS)):
         return KerasReader(path)
-    if tf.saved_model.contains_saved_model(path):
-        return CheckpointReader(os.path.join(path, "variables", "variables"), tf_hub.NamedVariables)
     return FolderReader(path) if is_folder(path) else CheckpointReader(find_checkpoint(path))
 
 

@@ -118,8 +118,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         model: an encoder, or a model with one.
         path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
             (`.../ckpt-1000`, `.../model.ckpt-best`); a folder with such checkpoints, for its latest or
-            only one; a Hugging Face folder with safetensors; the folder of a SavedModel of TF Hub; a
-            `.keras` file; or a preset's folder, a `.keras` or a `.weights.h5` file of KerasHub.
+            only one; a Hugging Face folder with safetensors; a `.keras` file; or a preset's folder, a
+            `.keras` or a `.weights.h5` file of KerasHub.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.

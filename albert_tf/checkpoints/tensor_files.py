@@ -11,7 +11,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -167,16 +166,14 @@ class CheckpointReader(TensorReader):
 
     Args:
         prefix: prefix of the names of its files.
-        open_tensors: returns an object with `get_variable_to_shape_map` and `get_tensor`, as TensorFlow's
-            own readers have.
 
     Raises:
         InputError: there is no such checkpoint, or it is damaged.
     """
 
-    def __init__(self, prefix: str, open_tensors: Callable[[str], Any] = tf.train.load_checkpoint):
+    def __init__(self, prefix: str):
         try:
-            self._reader = open_tensors(prefix)
+            self._reader = tf.train.load_checkpoint(prefix)
             shapes = self._reader.get_variable_to_shape_map()
         except tf.errors.NotFoundError as error:
             raise UnreadableCheckpointError(f"{prefix}: there is no such checkpoint") from error

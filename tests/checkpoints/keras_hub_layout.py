@@ -5,12 +5,14 @@ import json
 import zipfile
 
 import h5py
+import numpy as np
 
-from tests.conversion.hub_layout import HEAD
+# The masked-LM head's variables.
+HEAD = "masked_lm_head"
 
 BACKBONE = "layers/albert_backbone/"
 
-# Names of TF Hub's library, whose tensors have the same shapes -> names in KerasHub's files.
+# Names in words -> names in KerasHub's files.
 _KERAS_HUB = {
     "word_embeddings/embeddings": "layers/reversible_embedding/vars/0",
     "position_embedding/embeddings": "layers/position_embedding/vars/0",
@@ -34,11 +36,96 @@ _KERAS_HUB = {
 _ENDS = {"kernel": "vars/0", "bias": "vars/1", "gamma": "vars/0", "beta": "vars/1"}
 
 
-def keras_hub_name(hub_name, block=0):
-    """Returns the name in KerasHub's files for a name of `hub_tensors`."""
-    name = _KERAS_HUB.get(hub_name)
+def model_tensors():
+    """Returns random tensors of a masked-language model by the names in `_KERAS_HUB`."""
+    shapes = {
+        "word_embeddings/embeddings": (97, 16),
+        "position_embedding/embeddings": (64, 16),
+        "type_embeddings/embeddings": (2, 16),
+        "embeddings/layer_norm/gamma": (16,),
+        "embeddings/layer_norm/beta": (16,),
+        "embedding_projection/kernel": (16, 48),
+        "embedding_projection/bias": (48,),
+        "transformer/self_attention/query/kernel": (48, 4, 12),
+        "transformer/self_attention/query/bias": (4, 12),
+        "transformer/self_attention/key/kernel": (48, 4, 12),
+        "transformer/self_attention/key/bias": (4, 12),
+        "transformer/self_attention/value/kernel": (48, 4, 12),
+        "transformer/self_attention/value/bias": (4, 12),
+        "transformer/self_attention/attention_output/kernel": (4, 12, 48),
+        "transformer/self_attention/attention_output/bias": (48,),
+        "transformer/self_attention_layer_norm/gamma": (48,),
+        "transformer/self_attention_layer_norm/beta": (48,),
+        "transformer/intermediate/kernel": (48, 80),
+        "transformer/intermediate/bias": (80,),
+        "transformer/output/kernel": (80, 48),
+        "transformer/output/bias": (48,),
+        "transformer/output_layer_norm/gamma": (48,),
+        "transformer/output_layer_norm/beta": (48,),
+        "pooler_transform/kernel": (48, 48),
+        "pooler_transform/bias": (48,),
+        f"{HEAD}/output_bias/bias": (97,),
+        f"{HEAD}/transform/dense/kernel": (48, 16),
+        f"{HEAD}/transform/dense/bias": (16,),
+        f"{HEAD}/transform/LayerNorm/gamma": (16,),
+        f"{HEAD}/transform/LayerNorm/beta": (16,),
+    }
+    rng = np.random.default_rng(16)
+    return {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def model_outputs(tensors, inputs, positions, layers):
+    """Returns what such a model computes, in float64 NumPy, each head along an axis of its own."""
+    weights = {name: value.astype(np.float64) for name, value in tensors.items()}
+
+    def dense(x, name, axes="bsx,xy->bsy"):
+        return np.einsum(axes, x, weights[f"{name}/kernel"]) + weights[f"{name}/bias"]
+
+    def norm(x, name):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
+        return scaled * weights[f"{name}/gamma"] + weights[f"{name}/beta"]
+
+    def gelu(x):
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    hidden = (
+        weights["word_embeddings/embeddings"][inputs["input_ids"]]
+        + weights["position_embedding/embeddings"][: inputs["input_ids"].shape[1]]
+        + weights["type_embeddings/embeddings"][inputs["segment_ids"]]
+    )
+    hidden = norm(hidden, "embeddings/layer_norm")
+    hidden = dense(hidden, "embedding_projection")
+    for _ in range(layers):
+        query, key, value = (
+            dense(hidden, f"transformer/self_attention/{name}", "bsh,hnd->bsnd")
+            for name in ("query", "key", "value")
+        )
+        scores = np.einsum("bqnd,bknd->bnqk", query, key) / np.sqrt(query.shape[-1])
+        scores += (1 - inputs["input_mask"])[:, None, None, :] * -1e9
+        exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        context = np.einsum(
+            "bnqk,bknd->bqnd", exponentials / exponentials.sum(axis=-1, keepdims=True), value
+        )
+        attended = dense(context, "transformer/self_attention/attention_output", "bsnd,ndh->bsh")
+        hidden = norm(hidden + attended, "transformer/self_attention_layer_norm")
+        output = dense(gelu(dense(hidden, "transformer/intermediate")), "transformer/output")
+        hidden = norm(hidden + output, "transformer/output_layer_norm")
+    masked = np.take_along_axis(hidden, positions[:, :, None], axis=1)
+    masked = norm(gelu(dense(masked, f"{HEAD}/transform/dense")), f"{HEAD}/transform/LayerNorm")
+    return {
+        "sequence_output": hidden,
+        "pooled_output": np.tanh(dense(hidden[:, :1], "pooler_transform")[:, 0]),
+        "mlm_logits": masked @ weights["word_embeddings/embeddings"].T
+        + weights[f"{HEAD}/output_bias/bias"],
+    }
+
+
+def keras_hub_name(plain_name, block=0):
+    """Returns the name in KerasHub's files for a name of `model_tensors`."""
+    name = _KERAS_HUB.get(plain_name)
     if name is None:
-        layer, end = hub_name.rsplit("/", 1)
+        layer, end = plain_name.rsplit("/", 1)
         name = f"{_KERAS_HUB[layer]}/{_ENDS[end]}"
     return name.format(block="layers/transformer_encoder" + (f"_{block}" if block else ""))
 

@@ -12,21 +12,23 @@ from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import ConversionOptions, run
 from tests.checkpoints.keras_hub_layout import (
+    HEAD,
     backbone_config,
     h5_bytes,
     in_task,
     keras_hub_name,
+    model_outputs,
+    model_tensors,
     task_config,
     write_archive,
     write_preset,
 )
-from tests.conversion.hub_layout import HEAD, hub_outputs, hub_tensors
 from tests.helpers import random_inputs, tiny_config
 
 # Masked positions, (B, M).
 POSITIONS = np.array([[0, 3], [5, 2], [1, 4]], np.int32)
 CONFIG = tiny_config(num_hidden_layers=2)
-TENSORS = hub_tensors()
+TENSORS = model_tensors()
 BACKBONE = {keras_hub_name(name): t for name, t in TENSORS.items() if HEAD not in name}
 MASKED_LM = {keras_hub_name(name): t for name, t in TENSORS.items() if HEAD in name}
 RNG = np.random.default_rng(5)
@@ -43,7 +45,7 @@ NO_WEIGHTS = {
 
 @pytest.fixture(scope="module")
 def expected():
-    return hub_outputs(TENSORS, random_inputs(), POSITIONS, CONFIG.num_hidden_layers)
+    return model_outputs(TENSORS, random_inputs(), POSITIONS, CONFIG.num_hidden_layers)
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_groups_and_inner_layers(tmp_path):
     config = tiny_config(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
     rng = np.random.default_rng(0)
     expected, tensors = {}, {}
-    for name, tensor in hub_tensors().items():
+    for name, tensor in model_tensors().items():
         blocks = range(4) if name.startswith("transformer/") else range(1)
         for block in blocks if HEAD not in name else ():
             value = rng.normal(size=tensor.shape).astype(np.float32)
@@ -212,6 +214,9 @@ def test_missing_and_damaged_weights_are_named(tmp_path):
         load({**BACKBONE, **block})
     with pytest.raises(InputError, match=r"h5: 'dense/0' is of type int8; a quantized"):
         load({**BACKBONE, "layers/dense/vars/0": np.zeros((16, 48), np.int8)})
+    key = keras_hub_name("transformer/self_attention/key/kernel")
+    with pytest.raises(InputError, match=r"has shape \(48, 4, 11\); the model's .* \(48, 48\)"):
+        load({**BACKBONE, key: np.zeros((48, 4, 11), np.float32)})
     content = h5_bytes(BACKBONE)
     for damaged in (content[:3000], b"", content[: len(content) // 2]):
         with pytest.raises(InputError, match=r"weights\.h5: the file is damaged: ") as error:

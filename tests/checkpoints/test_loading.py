@@ -160,7 +160,7 @@ def test_damaged_checkpoint_is_refused(tmp_path, pretrainer):
 def test_checkpoint_of_others_is_refused(tmp_path, pretrainer):
     prefix = tf.train.Checkpoint(step=tf.Variable(1)).write(str(tmp_path / "other"))
     with pytest.raises(
-        InputError, match=r"expected .* formats: albert_tf; TF Hub; TensorFlow 1.*; Hugging Face; "
+        InputError, match=r"expected .* formats: albert_tf; TensorFlow 1.*; Hugging Face; "
     ):
         load_checkpoint(pretrainer, prefix)
 
