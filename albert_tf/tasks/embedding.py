@@ -3,18 +3,16 @@
 import contextlib
 import dataclasses
 import itertools
-import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from albert_tf import files, gfile
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.export import ExportDetails, export_embedder
-from albert_tf.export.runtimes.runtime import check_packages
 from albert_tf.export.version_folders import json_asset
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder
@@ -31,8 +29,7 @@ from albert_tf.tokenization import Tokenizer
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
 _TEXTS_AT_ONCE = 8192
 
-# Adds texts and their embeddings to a file.
-_Add = Callable[[Sequence[str], np.ndarray], None]
+_NPY = ".npy"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,9 +51,7 @@ class EmbeddingOptions(ExportOptions):
         "Text file with one text per line; - is standard input. An empty line is a text, too.", None
     )
     output_file: str | None = option(
-        "File for the embeddings in the order of the lines: .npy, float32 (lines, H); or .parquet, with "
-        "the columns text and embedding, which needs the extra parquet.",
-        None,
+        "File for the embeddings in the order of the lines: .npy, float32 (lines, H).", None
     )
     pooling: Pooling | None = option(
         "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: mean "
@@ -79,26 +74,13 @@ class EmbeddingOptions(ExportOptions):
             raise FlagError("expected --output_file or --export_dir; received neither")
         if (self.input_file is None) != (self.output_file is None):
             raise FlagError("expected --input_file and --output_file, or neither; received one")
-        if self.output_file:
-            if self._ending not in _WRITERS:
-                raise FlagError(
-                    f"--output_file={self.output_file}: expected a name that ends in "
-                    f"{' or '.join(_WRITERS)}"
-                )
-            with name_place(f"--output_file={self.output_file}"):
-                check_packages(self._ending.removeprefix("."))
+        if self.output_file and not self.output_file.endswith(_NPY):
+            raise FlagError(
+                f"--output_file={self.output_file}: expected a name that ends in {_NPY}"
+            )
         self.check_export()
         if self.calibrates:
             raise FlagError("--export_weights=int8: embedders have no such form for OpenVINO")
-
-    @property
-    def _ending(self) -> str:
-        return os.path.splitext(self.output_file)[1]
-
-    @property
-    def writer(self) -> Callable[[str, int, int], contextlib.AbstractContextManager[_Add]]:
-        """What opens the output file: a function of path, number of texts and width."""
-        return _WRITERS[self._ending]
 
     def load_tokenizer(self) -> Tokenizer | None:
         """Loads the vocabulary that the flags name, if any."""
@@ -141,11 +123,14 @@ def _embed_file(options: EmbeddingOptions, embedder: TextEmbedder) -> None:
         lines = read_lines()
         with (
             files.write_atomically(path) as incomplete,
-            options.writer(incomplete, count, width) as add,
+            gfile.GFile(incomplete, "wb") as file,
             Progress("embedding", "texts", count) as progress,
         ):
+            header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+            np.lib.format.write_array_header_1_0(file, header)
             while texts := list(itertools.islice(lines, _TEXTS_AT_ONCE)):
-                add(texts, embedder.embed(texts, progress.update))
+                rows = embedder.embed(texts, progress.update)
+                file.write(rows.astype("<f4").tobytes())
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 
 
@@ -168,33 +153,6 @@ def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
             return (line for _, line in lines)
 
         yield read_lines
-
-
-@contextlib.contextmanager
-def _write_npy(path: str, count: int, width: int) -> Iterator[_Add]:
-    header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
-    with gfile.GFile(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        yield lambda texts, rows: file.write(rows.astype("<f4").tobytes())
-
-
-@contextlib.contextmanager
-def _write_parquet(path: str, count: int, width: int) -> Iterator[_Add]:
-    import pyarrow
-    import pyarrow.parquet
-
-    vector = pyarrow.list_(pyarrow.float32(), width)
-    schema = pyarrow.schema([("text", pyarrow.string()), ("embedding", vector)])
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-
-        def add(texts: Sequence[str], rows: np.ndarray) -> None:
-            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.ravel()), width)
-            writer.write_table(pyarrow.table([pyarrow.array(texts), vectors], schema=schema))
-
-        yield add
-
-
-_WRITERS = {".npy": _write_npy, ".parquet": _write_parquet}
 
 
 def _export(

@@ -114,17 +114,6 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
         run(EmbeddingOptions(model=f"{export_dir}/ids/1", export_dir=export_dir))
 
 
-def test_parquet_has_texts_and_embeddings(model, embed, monkeypatch):
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra parquet")
-    monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 4)
-    file = parquet.ParquetFile(embed(LINES, ".parquet"))
-    assert file.num_row_groups == 3
-    table = file.read()
-    assert table["text"].to_pylist() == TEXTS
-    received = np.array(table["embedding"].to_pylist(), np.float32)
-    np.testing.assert_allclose(received, model.embed(TEXTS), rtol=0, atol=1e-6)
-
-
 def test_any_number_of_lines_and_standard_input(model, embed, monkeypatch, capsys):
     monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 3)
     lines = io.BytesIO(b"\r\n".join(LINES * 3))
@@ -158,7 +147,7 @@ def test_nothing_is_written_before_everything_is_embedded(embed, tmp_path, monke
         ([b"a"], {"model": "gone"}, r"^--model: load\('gone'\): no such folder$"),
         ([b"a"], {"max_seq_length": 25}, "^--max_seq_length=25: expected at most 24, the model's"),
         ([b"a"], {"max_seq_length": 2}, "^--max_seq_length=2: expected at least 5$"),
-        ([b"a"], {"ending": ".csv"}, r"\.csv: expected a name that ends in \.npy or \.parquet$"),
+        ([b"a"], {"ending": ".csv"}, r"\.csv: expected a name that ends in \.npy$"),
         ([b"a"], {"export_weights": "int8"}, "^--export_weights=int8: expected --export_dir$"),
     ],
 )
@@ -177,13 +166,6 @@ def test_flags_that_do_not_go_together():
         FlagError, match=r"^expected --input_file and --output_file, or neither; rec"
     ):
         EmbeddingOptions(model="x", output_file="x.npy")
-
-
-def test_parquet_without_its_library(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    message = r"^--output_file=x\.parquet: needs pyarrow, .*pip install 'albert-tf\[parquet\]'$"
-    with pytest.raises(InputError, match=message):
-        EmbeddingOptions(model="x", input_file="-", output_file="x.parquet")
 
 
 def write_modules(folder, encoder, data, modules, pooling):

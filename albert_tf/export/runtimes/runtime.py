@@ -11,11 +11,9 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models.ids_model import INPUTS
 
-# Modules that write a form of models, or of embeddings. The extra of this package that installs them has
-# the name of the form.
+# Modules that write a form. The extra of this package that installs them has the name of the form.
 _MODULES = {
     "onnx": ("onnx", "onnxruntime", "tf2onnx"),
-    "parquet": ("pyarrow",),
     "openvino": ("nncf", "openvino", "openvino_tokenizers"),
 }
 
