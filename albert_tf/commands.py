@@ -58,8 +58,6 @@ def answer_questions() -> None:
             --init_checkpoint=pretrained/best --output_dir=squad --do_train --do_eval \
             --export_dir=exported
         {command} --output_dir=squad --predict_file=questions.json --do_predict
-        {command} --output_dir=scores --predict_file=dev-v2.0.json \
-            --do_eval_predictions --predictions_file=predictions.json
     """
     with command_line.quiet_start():
         from albert_tf.tasks.fine_tuning import question_answering as task

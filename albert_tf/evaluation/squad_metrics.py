@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from albert_tf.evaluation.squad_thresholds import (
     apply_threshold,
+    average_precision,
     official_best_threshold,
-    precision_recall_curves,
 )
 
 GoldAnswers = Mapping[str, Sequence[str]]
@@ -125,7 +125,7 @@ def evaluate_v2(
     """Evaluates predictions as `evaluate-v2.0.py` does.
 
     If a question has null odds but no prediction, the script stops with an error. Here the question has
-    score 0 in the precision-recall figures and is excluded otherwise.
+    score 0 in the average precisions and is excluded otherwise.
 
     Args:
         golds: right answers to the questions.
@@ -154,8 +154,11 @@ def evaluate_v2(
     for kind, values in (("exact", scores.exact), ("f1", scores.f1)):
         best, threshold = official_best_threshold(values, predictions, null_odds, has_answer)
         results |= {f"best_{kind}": best, f"best_{kind}_thresh": threshold}
-    curves = precision_recall_curves(scores.exact, scores.f1, null_odds, has_answer)
-    return results | {f"pr_{kind}_ap": curve.average for kind, curve in curves.items()}
+    if any(has_answer.values()):
+        perfect = dict.fromkeys(has_answer, 1.0)
+        for kind, values in (("exact", scores.exact), ("f1", scores.f1), ("oracle", perfect)):
+            results[f"pr_{kind}_ap"] = average_precision(values, null_odds, has_answer)
+    return results
 
 
 def _means_by_kind(scores: AnswerScores, has_answer: Mapping[str, bool]) -> dict[str, float]:

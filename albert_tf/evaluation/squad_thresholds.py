@@ -8,30 +8,12 @@ and its threshold for answering nothing is 0. So its threshold does not always g
 `search_threshold` tries only possible thresholds, so the written file has the score that it found.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
 import numpy as np
 
 Scores = Mapping[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class PrecisionRecallCurve:
-    """Precision and recall as more and more questions are answered, the most confident first.
-
-    scikit-learn's `precision_recall_curve` takes labels of 0 and 1, but an answer's F1 is between.
-
-    Attributes:
-        precisions: float64 (p,), starting with 1 for no answer.
-        recalls: float64 (p,), ascending from 0.
-        average: average precision, in percent: precisions weighted with the increments of the recalls.
-    """
-
-    precisions: np.ndarray
-    recalls: np.ndarray
-    average: float
 
 
 def apply_threshold(
@@ -108,33 +90,24 @@ def with_margin(threshold: float, null_odds: Scores) -> float:
     return middle if middle < higher else threshold
 
 
-def precision_recall_curves(
-    exact: Scores, f1: Scores, null_odds: Scores, has_answer: Mapping[str, bool]
-) -> dict[str, PrecisionRecallCurve]:
-    """Returns the curves `exact`, `f1` and `oracle`; empty if no question has an answer.
+def average_precision(scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool]) -> float:
+    """Returns the average precision as more and more questions are answered, in percent.
+
+    Questions are answered in the order of their null odds. Each precision is weighted with the increment
+    of the recall. scikit-learn's takes labels of 0 and 1, but an answer's F1 is between.
 
     Args:
-        exact: question id -> exact match of the prediction; missing ones count as 0.
-        f1: question id -> F1 of the prediction; missing ones count as 0.
+        scores: question id -> score of the prediction; missing ones count as 0.
         null_odds: question id -> null odds.
-        has_answer: question id -> whether the passage holds an answer, for all questions.
+        has_answer: question id -> whether the passage holds an answer, for all questions, at least one
+            of which has one.
     """
-    if not any(has_answer.values()):
-        return {}
-    kinds = {"exact": exact, "f1": f1, "oracle": dict.fromkeys(has_answer, 1.0)}
-    return {kind: _curve(scores, null_odds, has_answer) for kind, scores in kinds.items()}
-
-
-def _curve(
-    scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool]
-) -> PrecisionRecallCurve:
     names, odds = _rank(null_odds, has_answer)
     right = np.cumsum([scores.get(name, 0.0) * has_answer[name] for name in names])
     ends = _last_of_equals(odds)
-    precisions = np.concatenate([[1.0], right[ends] / (ends + 1)])
+    precisions = right[ends] / (ends + 1)
     recalls = np.concatenate([[0.0], right[ends] / sum(has_answer.values())])
-    average = 100.0 * float(np.sum(precisions[1:] * np.diff(recalls)))
-    return PrecisionRecallCurve(precisions, recalls, average)
+    return 100.0 * float(np.sum(precisions * np.diff(recalls)))
 
 
 def _rank(null_odds: Scores, questions: Mapping[str, object]) -> tuple[list[str], np.ndarray]:

@@ -8,13 +8,13 @@ from albert_tf.data.squad.questions import read_squad
 from albert_tf.data.squad.windows import WindowMaker
 from albert_tf.evaluation.squad_answers import evaluate_answers, find_null_threshold, rank_answers
 from albert_tf.evaluation.squad_metrics import score_answers_v1
-from albert_tf.evaluation.squad_score import gold_answers
 from albert_tf.evaluation.squad_spans import (
     PassageWindows,
     concatenate_spans,
     conditional_spans,
     simple_spans,
 )
+from albert_tf.tasks.fine_tuning.question_answering import gold_answers
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import shared_path, slow_except
 

@@ -79,16 +79,6 @@ def test_learns_evaluates_and_answers(data, tmp_path, version, head):
     asked = questions_of(data / f"dev-{version}.json")
     assert answer_alone(type(options), out, asked, tmp_path / "asked.json") == predictions
     assert_loaded_model_answers(out, out, asked)
-    # Score the file without a model.
-    scores = run(
-        type(options)(
-            output_dir=str(tmp_path / "scores"),
-            predict_file=str(data / f"dev-{version}.json"),
-            predictions_file=str(out / "predictions.json"),
-            do_eval_predictions=True,
-        )
-    )
-    assert scores["f1"] == pytest.approx(metrics["f1"])
 
 
 @pytest.mark.slow
@@ -158,8 +148,6 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
         ({"predict_file": None}, r"^--do_eval: expected --predict_file; received none"),
         ({"albert_config_file": None}, r"^--do_train: expected --albert_config_file"),
         ({"data_source": "tfds"}, r"^--train_file: expected --data_source=files; received tfds"),
-        ({"predictions_file": "p.json"}, r"^--predictions_file: expected --do_eval_predictions"),
-        ({"do_eval_predictions": True}, r"^--do_eval_predictions: expected --predictions_file"),
         ({"n_best_size": 0}, r"^--n_best_size=0: expected at least 1"),
         ({"doc_stride": 0}, r"^--doc_stride=0: expected at least 1"),
         (

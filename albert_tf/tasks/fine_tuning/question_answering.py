@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -28,8 +28,6 @@ from albert_tf.evaluation.squad_answers import (
     rank_answers,
     write_answers,
 )
-from albert_tf.evaluation.squad_plots import draw_squad_plots
-from albert_tf.evaluation.squad_score import gold_answers, score_predictions_file
 from albert_tf.evaluation.squad_spans import (
     ScoredSpans,
     concatenate_spans,
@@ -41,7 +39,7 @@ from albert_tf.export import ExportDetails, export_question_answering
 from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
-from albert_tf.tasks.common import start_devices, write_results
+from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tasks.fine_tuning.question_data import (
     make_shards,
@@ -66,33 +64,22 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     """Trains, evaluates, answers questions and exports, as the options say.
 
     Returns:
-        The metrics of the best checkpoint on `--predict_file`, with `--num_trials` their medians; with
-        `--do_eval_predictions` those of `--predictions_file`; otherwise empty.
+        The metrics of the best checkpoint on `--predict_file`, with `--num_trials` their medians;
+        without evaluation, empty.
 
     Raises:
         InputError: a file, a question or a checkpoint contradicts the options.
     """
     check_addresses(options)
-    if options.do_eval_predictions:
-        return _score_predictions(options)
     start_devices(options)
     training_set, has_impossible = read_training_set(options) if options.do_train else ([], False)
     options = options.complete(has_impossible)
     return run_task(options, functools.partial(_read_task, training_set=training_set))
 
 
-def _score_predictions(options: QuestionAnsweringOptions) -> dict[str, float]:
-    files.make_directory(options.output_dir)
-    results = score_predictions_file(
-        options.predict_file,
-        options.predictions_file,
-        options.null_odds_file,
-        options.na_prob_thresh,
-        options.version_2_with_negative,
-        plots_dir=options.output_dir,
-    )
-    write_results(options, results)
-    return results
+def gold_answers(examples: Iterable[SquadExample]) -> dict[str, list[str]]:
+    """Returns the texts of the right answers by question id; empty if there is no answer."""
+    return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
 def _read_task(
@@ -169,13 +156,9 @@ class QuestionAnsweringTask(FineTuningTask):
         return evaluate_answers(golds, answers, threshold), answers
 
     def write_evaluation(self, metrics: Mapping[str, float], predictions: Answers) -> None:
-        """Writes answers, threshold and plots."""
-        output_dir, threshold = self.options.output_dir, metrics.get(_THRESHOLD)
-        write_answers(output_dir, predictions, threshold)
+        """Writes answers and threshold."""
+        write_answers(self.options.output_dir, predictions, metrics.get(_THRESHOLD))
         self.finish_training(metrics)
-        if threshold is not None:
-            golds = gold_answers(self.questions)
-            draw_squad_plots(output_dir, golds, predictions.predictions(), predictions.null_odds)
 
     def finish_training(self, best_metrics: Mapping[str, float]) -> None:
         """Writes the threshold that an evaluation found, if any, next to the checkpoints."""

@@ -27,7 +27,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
     )
     OF_WEIGHTS: ClassVar = (*FineTuningOptions.OF_WEIGHTS, *_OF_HEAD)
     OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "doc_stride", "max_query_length")
-    WANTED: ClassVar = (*FineTuningOptions.WANTED, "do_eval_predictions")
 
     train_file: str | None = option("SQuAD JSON file to train on.", None)
     predict_file: str | None = option(
@@ -45,14 +44,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
     )
     do_predict: bool = option(
         "Answer the questions of --predict_file with the best checkpoint.", False
-    )
-    do_eval_predictions: bool = option("Score --predictions_file, without a model.", False)
-    predictions_file: str | None = option("JSON file to score: question ID -> answer.", None)
-    null_odds_file: str | None = option(
-        "JSON file of the null odds of --predictions_file: question ID -> number.", None
-    )
-    na_prob_thresh: float = option(
-        "With --null_odds_file, discard answers whose null odds exceed this threshold.", 1.0
     )
     version_2_with_negative: bool | None = option(
         "Questions may have no answer. Default: as in --train_file.", None
@@ -154,14 +145,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
         return dataclasses.replace(filled, features_dir=features_dir)
 
     def _check_sources(self) -> None:
-        if self.do_eval_predictions:
-            for name in ("predict_file", "predictions_file"):
-                if not getattr(self, name):
-                    raise FlagError(f"--do_eval_predictions: expected --{name}; received none")
-            return
-        for name in ("predictions_file", "null_odds_file"):
-            if getattr(self, name):
-                raise FlagError(f"--{name}: expected --do_eval_predictions, which scores it")
         if self.data_source == "tfds":
             for name in ("train_file", "predict_file"):
                 if getattr(self, name):
