@@ -17,7 +17,6 @@ from albert_tf.export.saved_models.ids_model import (
     IdsModel,
     Outputs,
     UncheckedModel,
-    examples_signature,
     input_specs,
 )
 from albert_tf.export.version_folders import (
@@ -136,10 +135,6 @@ class Exportable:
             with write_version(paths) as incomplete:
                 for name, module in modules.items():
                     signatures = {"serving_default": module.signature}
-                    if name == "ids":
-                        signatures["serving_examples"] = examples_signature(
-                            ids_model, self.num_choices
-                        )
                     if isinstance(self.model, AlbertEarlyExitClassifier):
                         signatures["serving_patience"] = module.patience_signature
                     with files.explain_refusal(paths[name]):

@@ -2,23 +2,17 @@
 //
 //   client SAVED_MODEL [OPERATOR_LIBRARY...] < lines > answers
 //
-// or measures how long they take when several threads share the model:
-//
-//   client --clients=N --rate=R SAVED_MODEL [OPERATOR_LIBRARY...] < lines
-//
 // The model is loaded as TensorFlow Serving loads it, in a process without
 // Python: LoadSavedModel with the tag "serve". So what this program answers is
 // what a server answers. Each answer is one line of JSON.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,8 +24,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "tensorflow/cc/saved_model/loader.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/env.h"
@@ -242,50 +234,7 @@ absl::Status PrintAnswers(const Model& model, const Rows& rows) {
   return absl::OkStatus();
 }
 
-struct Load {
-  int clients = 0;  // threads; 0 for answers instead of measurements
-  double rate = 0;  // requests of each thread per second
-};
-
-// Sends each line alone, at its time whether earlier ones are answered or not,
-// as far as a thread is free. What a line waits counts as its latency.
-absl::Status PrintLatencies(const Model& model, const Rows& rows,
-                            const Load& load) {
-  using Clock = std::chrono::steady_clock;
-  using Milliseconds = std::chrono::duration<double, std::milli>;
-  if (rows.empty()) return absl::InvalidArgumentError("received no lines");
-  TF_RETURN_IF_ERROR(model.Answer({rows[0]}).status());  // the first is slow
-  std::vector<double> latencies(rows.size());
-  std::vector<absl::Status> statuses(load.clients);
-  std::vector<std::thread> threads;
-  const Clock::time_point start = Clock::now();
-  for (int client = 0; client < load.clients; ++client) {
-    threads.emplace_back([&, client] {
-      for (size_t row = client; row < rows.size(); row += load.clients) {
-        const std::chrono::duration<double> after(row /
-                                                  (load.clients * load.rate));
-        const auto due = start + std::chrono::duration_cast<Clock::duration>(after);
-        std::this_thread::sleep_until(due);
-        statuses[client].Update(model.Answer({rows[row]}).status());
-        latencies[row] = Milliseconds(Clock::now() - due).count();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& status : statuses) TF_RETURN_IF_ERROR(status);
-  const double seconds = Milliseconds(Clock::now() - start).count() / 1000;
-  std::sort(latencies.begin(), latencies.end());
-  const auto percentile = [&](double percent) {
-    const auto rank = std::ceil(percent / 100 * latencies.size());
-    return latencies[static_cast<size_t>(rank) - 1];
-  };
-  std::cout << "{\"answers_per_second\": " << rows.size() / seconds
-            << ", \"p50_ms\": " << percentile(50)
-            << ", \"p99_ms\": " << percentile(99) << "}" << std::endl;
-  return absl::OkStatus();
-}
-
-absl::Status Run(const Load& load, const std::string& saved_model,
+absl::Status Run(const std::string& saved_model,
                  const std::vector<std::string>& libraries) {
   for (const auto& library : libraries) {
     void* handle;
@@ -297,39 +246,24 @@ absl::Status Run(const Load& load, const std::string& saved_model,
   Rows rows;
   for (std::string line; std::getline(std::cin, line);) {
     rows.push_back(absl::StrSplit(line, '\t'));
-    if (load.clients == 0 && rows.size() == kBatchSize) {
+    if (rows.size() == kBatchSize) {
       TF_RETURN_IF_ERROR(PrintAnswers(model, rows));
       rows.clear();
     }
   }
-  if (load.clients > 0) return PrintLatencies(model, rows, load);
   return rows.empty() ? absl::OkStatus() : PrintAnswers(model, rows);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Load load;
-  std::vector<std::string> paths;
-  bool is_valid = true;
-  for (absl::string_view argument : std::vector<absl::string_view>(argv + 1, argv + argc)) {
-    if (absl::ConsumePrefix(&argument, "--clients=")) {
-      is_valid &= absl::SimpleAtoi(argument, &load.clients) && load.clients > 0;
-    } else if (absl::ConsumePrefix(&argument, "--rate=")) {
-      is_valid &= absl::SimpleAtod(argument, &load.rate) && load.rate > 0;
-    } else {
-      paths.emplace_back(argument);
-    }
-  }
-  if (!is_valid || paths.empty() || (load.clients > 0) != (load.rate > 0)) {
-    std::cerr << "usage: client [--clients=N --rate=REQUESTS_PER_SECOND] "
-                 "SAVED_MODEL [OPERATOR_LIBRARY...] < lines\n";
+  if (argc < 2) {
+    std::cerr << "usage: client SAVED_MODEL [OPERATOR_LIBRARY...] < lines\n";
     return 2;
   }
   // TensorFlow's errors come back as a status.
   absl::SetMinLogLevel(absl::LogSeverityAtLeast::kFatal);
-  const absl::Status status =
-      Run(load, paths[0], {paths.begin() + 1, paths.end()});
+  const absl::Status status = Run(argv[1], {argv + 2, argv + argc});
   if (status.ok()) return 0;
   // What follows the first line is where in the graph it happened.
   const std::vector<std::string> lines = absl::StrSplit(status.message(), '\n');

@@ -1,12 +1,14 @@
 """The C++ client of the examples, built."""
 
 import json
+import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from benchmarks.concurrent_load import build_client
+_CLIENT = pathlib.Path(__file__).parents[2] / "examples/cpp_client"
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"
@@ -18,12 +20,17 @@ class Client:
 
     def __init__(self, folder):
         self.folder = folder
-        self.operators = build_client(str(folder))
+        for name in ("main.cc", "Makefile"):
+            shutil.copy(_CLIENT / name, folder)
+        make = ["make", "-s", "-C", folder, f"PYTHON={sys.executable}"]
+        subprocess.run([*make, "client"], check=True, capture_output=True)
+        operators = subprocess.run([*make, "operators"], check=True, capture_output=True, text=True)
+        self.operators = operators.stdout.split()
 
-    def run(self, model, lines, operators, *flags):
+    def run(self, model, lines, operators):
         """Returns what the program did with lines of bytes."""
         return subprocess.run(
-            [self.folder / "client", *flags, model, *operators],
+            [self.folder / "client", model, *operators],
             input=b"".join(line + b"\n" for line in lines),
             capture_output=True,
         )

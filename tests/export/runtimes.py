@@ -25,23 +25,3 @@ def run_in_session(path, inputs):
         signature = meta_graph.signature_def["serving_default"]
         feed = {signature.inputs[name].name: np.array(value) for name, value in inputs.items()}
         return session.run({name: out.name for name, out in signature.outputs.items()}, feed)
-
-
-def serialize(inputs, lengths):
-    """One example a row, without the padding after its length."""
-    rows = []
-    for row, length in enumerate(lengths):
-        features = {
-            name: tf.train.Feature(
-                int64_list=tf.train.Int64List(value=values[row, ..., :length].ravel())
-            )
-            for name, values in inputs.items()
-        }
-        example = tf.train.Example(features=tf.train.Features(feature=features))
-        rows.append(example.SerializeToString())
-    return tf.constant(rows)
-
-
-def run_examples(path, examples):
-    signature = load(path).signatures["serving_examples"]
-    return {name: value.numpy() for name, value in signature(examples=examples).items()}

@@ -76,11 +76,8 @@ def test_refuses_ids_of_another_rank(answer, names, shape):
 
 
 @pytest.mark.parametrize("shape", [(), (1, 1)])
-@pytest.mark.parametrize(
-    ("form", "signature"), [("text", "serving_default"), ("ids", "serving_examples")]
-)
-def test_refuses_strings_of_another_rank(loaded, form, signature, shape):
-    predict = loaded[form].signatures[signature]
+def test_refuses_texts_of_another_rank(loaded, shape):
+    predict = loaded["text"].signatures["serving_default"]
     _, inputs = predict.structured_input_signature
     received = " ".join(map(str, shape))
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
@@ -88,6 +85,13 @@ def test_refuses_strings_of_another_rank(loaded, form, signature, shape):
     assert re.search(
         rf"expected \w+ of shape \[\?\]; received:\] \[{received}\]", info.value.message
     )
+
+
+def test_refuses_an_empty_batch(loaded):
+    predict = loaded["text"].signatures["serving_default"]
+    _, inputs = predict.structured_input_signature
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected one row or more"):
+        predict(**{name: tf.constant([], tf.string) for name in inputs})
 
 
 @pytest.mark.parametrize("name", INPUTS)

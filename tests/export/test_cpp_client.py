@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.concurrent_load import measure
 from tests.export.cpp_client import lines_of_ids, needs_compiler
 from tests.export.runtimes import load
 from tests.export.samples import LABELS, TEXTS, VOCAB_SIZE, expected_of_texts
@@ -67,32 +66,6 @@ def test_mistakes_are_one_line(client, exported):
     received = "INVALID_ARGUMENT: received 'cat'; expected a token id"
     assert client.error(exported["ids"], [b"2 cat"]) == received
     assert client.error("/nowhere", [b"2"]).startswith("NOT_FOUND: Could not find SavedModel")
-
-
-def test_load_of_several_clients_is_measured(client, exported):
-    texts = ["the old man\tthe sea"] * 30
-    program = str(client.folder / "client")
-    # Of 30 requests, 50 per second from each of 3 clients, the last is due after 0.19 s.
-    measured = measure(program, client.operators, exported["text"], texts, clients=3, rate=50.0)
-    assert list(measured) == ["answers_per_second", "p50_ms", "p99_ms"]
-    assert 0 < measured["p50_ms"] <= measured["p99_ms"]
-    assert 0 < measured["answers_per_second"] < 30 / 0.19
-
-
-def test_a_mistake_under_load_ends_the_measurement(client, exported):
-    lines = [b"a\tb", b"a\tb", b"a\tb\tc"]
-    result = client.run(exported["text"], lines, client.operators, "--clients=2", "--rate=50")
-    assert result.returncode == 1
-    assert (
-        result.stderr.decode().splitlines()[-1].startswith("INVALID_ARGUMENT: received 3 columns")
-    )
-
-
-def test_load_needs_clients_and_rate(client, exported):
-    for flags in (["--clients=2"], ["--rate=1"], ["--clients=0", "--rate=1"], ["--rate=x"]):
-        result = client.run(exported["text"], [], client.operators, *flags)
-        assert result.returncode == 2
-        assert result.stderr.decode().splitlines()[-1].startswith("usage: client")
 
 
 def test_model_without_the_signature(client, tmp_path):

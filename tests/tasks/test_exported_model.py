@@ -88,7 +88,6 @@ def test_model_card_has_the_metrics_of_the_best_checkpoint(trained, exported):
     assert re.search(r"\| step \| \d+ \|", card)
     for part in (
         "serving_default",
-        "serving_examples",
         "| output | `label` | string (?,) |",
         "Matrices are stored in float32.",
         "with this folder as `--exported_model`",

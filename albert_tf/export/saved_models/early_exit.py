@@ -80,7 +80,7 @@ class EarlyExitIdsModel(tf.Module):
         )
         self.predict_unchecked = trace(predict_unchecked, **specs)
         self.patience_signature = trace(predict_with_patience, **with_patience)
-        self.predict = self.predict_without_padding = self.signature = trace(predict, **specs)
+        self.predict = self.signature = trace(predict, **specs)
 
 
 def _check_patience(input_ids: tf.Tensor, patience: tf.Tensor, layers: int) -> tf.Tensor:

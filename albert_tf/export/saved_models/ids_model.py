@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from albert_tf.export.saved_models.checks import check_ids, check_rows
+from albert_tf.export.saved_models.checks import check_ids
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
 
 # Maps what the model returns, such as logits, to what the exported model returns.
@@ -116,13 +116,10 @@ class IdsModel(tf.Module):
         self.assets = [tf.saved_model.Asset(path) for path in asset_files]
 
         # The closures keep the Keras model out of what the module tracks.
-        def check(*inputs):
-            named = dict(zip(INPUTS, inputs, strict=True))
-            return dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
-
         def predict(input_ids, input_mask, segment_ids):
             """Maps int32 (B, S) each, or (B, C, S) with choices, to predictions."""
-            inputs = check(input_ids, input_mask, segment_ids)
+            named = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            inputs = dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
             with reading(model, self.weights):
                 return outputs(model(inputs, training=False))
 
@@ -130,23 +127,19 @@ class IdsModel(tf.Module):
             return model(model.without_padding(inputs), training=False)
 
         def predict_unchecked(**inputs):
-            """Like `predict_without_padding`, for ids that the caller's graph makes."""
+            """Like `predict`, for ids that the caller's graph makes.
+
+            Layers compute tokens only, so outputs at padding positions are undefined. `predict` computes
+            all positions: XLA and other runtimes need shapes that do not depend on the mask, and some
+            callers want the original's outputs at all positions.
+            """
             with reading(model, self.weights):
                 return outputs(map_slices(compute_tokens, inputs))
-
-        def predict_without_padding(input_ids, input_mask, segment_ids):
-            """Like `predict`, but layers compute tokens only; outputs at padding positions are undefined.
-
-            XLA and other runtimes need shapes that do not depend on the mask, and some callers want the
-            original's outputs at all positions; these use `predict`.
-            """
-            return self.predict_unchecked(**check(input_ids, input_mask, segment_ids))
 
         shape = (None, None) if num_choices is None else (None, num_choices, None)
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.predict = self.signature = trace(predict, **specs)
         self.predict_unchecked = trace(predict_unchecked, **specs)
-        self.predict_without_padding = trace(predict_without_padding, **specs)
 
 
 class UncheckedModel(tf.Module):
@@ -220,51 +213,3 @@ def map_slices(
         lambda index, _: index < count, add_slice, (0, arrays), parallel_iterations=1
     )
     return tf.nest.map_structure(lambda array: array.concat(), arrays)
-
-
-def examples_signature(
-    ids_model: tf.Module, num_choices: int | None
-) -> tf.types.experimental.ConcreteFunction:
-    """Returns the signature `serving_examples`, from serialized `tf.train.Example` to predictions.
-
-    The original's exports took these. An example has the int64 features `input_ids`, `input_mask` and
-    `segment_ids` of equal length; with choices, all tokens of the first choice come before those of the
-    next. Shorter examples are padded to the longest of the batch.
-    """
-    features = {name: tf.io.RaggedFeature(tf.int64) for name in INPUTS}
-    choices = num_choices or 1
-
-    def predict(examples):
-        (examples,) = check_rows(examples=examples)
-        parsed = tf.io.parse_example(examples, features)
-        lengths = parsed["input_ids"].row_lengths()
-        with tf.control_dependencies(_example_assertions(parsed, choices)):
-            lengths = tf.identity(lengths)
-        of_choices = tf.repeat(lengths // choices, choices)
-        inputs = {}
-        for name, ids in parsed.items():
-            # A mere cast would turn an id that is too large into another one.
-            values = tf.cast(tf.clip_by_value(ids.values, -1, tf.int32.max), tf.int32)
-            padded = tf.RaggedTensor.from_row_lengths(values, of_choices).to_tensor()
-            if num_choices is not None:
-                padded = tf.reshape(padded, [-1, num_choices, tf.shape(padded)[1]])
-            inputs[name] = padded
-        return ids_model.predict_without_padding(**inputs)
-
-    return trace(predict, examples=tf.TensorSpec((None,), tf.string, "examples"))
-
-
-def _example_assertions(parsed: dict[str, tf.RaggedTensor], num_choices: int) -> list[tf.Operation]:
-    lengths = {name: ids.row_lengths() for name, ids in parsed.items()}
-    first = lengths[INPUTS[0]]
-    assertions = [
-        tf.debugging.assert_equal(
-            lengths[name], first, f"expected as many {name} as {INPUTS[0]} in each example"
-        )
-        for name in INPUTS[1:]
-    ]
-    is_complete = (first > 0) & (first % num_choices == 0)
-    message = f"expected {INPUTS[0]} in each example"
-    if num_choices > 1:
-        message += f", as many for each of {num_choices} choices"
-    return [*assertions, tf.debugging.Assert(tf.reduce_all(is_complete), [message, first])]

@@ -50,7 +50,7 @@ class TextModel(tf.Module):
             )
 
     def predict(self, text_a, text_b=None):
-        """Maps strings (B,) to the outputs of `IdsModel.predict_without_padding`."""
+        """Maps strings (B,) to the outputs of `IdsModel.predict_unchecked`."""
         return self.predict_unchecked(**self._pack(text_a, text_b))
 
     def predict_with_patience(self, early_exit_patience, text_a, text_b=None):
@@ -98,7 +98,7 @@ class ChoiceTextModel(tf.Module):
         )
 
     def predict(self, article, question, options):
-        """Maps strings (B,), (B,) and (B, C) to the outputs of `IdsModel.predict_without_padding`."""
+        """Maps strings (B,), (B,) and (B, C) to the outputs of `IdsModel.predict_unchecked`."""
         article, question, options = check_rows(article=article, question=question, options=options)
         choices = tf.shape(options)[1]
         rows = tf.repeat(tf.range(tf.shape(article)[0]), choices)  # (B * C,)
