@@ -4,7 +4,6 @@
 encoder's config and the vocabulary they are all that evaluation, prediction and export need.
 """
 
-import contextlib
 import dataclasses
 import os
 import re
@@ -28,11 +27,6 @@ VOCABULARY_SHA256 = "vocabulary_sha256"
 # Another one: version of this package.
 _VERSION = "albert_tf_version"
 LABEL_METADATA_FILE = "task.json"
-
-# The former name of the run options, which is also that of a file in Hugging Face folders.
-_OLD_OPTIONS_FILE = "config.json"
-# An option of every run, which Hugging Face's file does not have.
-_ANY_OPTION = "output_dir"
 
 _MODEL_FILES = {
     "albert_config_file": CONFIG_FILE,
@@ -103,10 +97,8 @@ def folder_of(checkpoint: str) -> str:
 
 
 def options_path(folder: str) -> str:
-    """Returns the path of a folder's run options: under their former name if only that one exists."""
-    path, old_path = (os.path.join(folder, name) for name in (OPTIONS_FILE, _OLD_OPTIONS_FILE))
-    exists = tf.io.gfile.exists
-    return old_path if not exists(path) and exists(old_path) else path
+    """Returns the path of a folder's run options."""
+    return os.path.join(folder, OPTIONS_FILE)
 
 
 def read_options(path: str) -> Mapping[str, Any]:
@@ -139,12 +131,8 @@ def with_version(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_options(folder: str, options: Mapping[str, Any]) -> None:
-    """Writes the options of a run, and removes a file of the former name that holds run options."""
-    files.write_json(os.path.join(folder, OPTIONS_FILE), with_version(options))
-    old_path = os.path.join(folder, _OLD_OPTIONS_FILE)
-    with contextlib.suppress(InputError):
-        if tf.io.gfile.exists(old_path) and _ANY_OPTION in read_options(old_path):
-            files.remove(old_path)
+    """Writes the options of a run."""
+    files.write_json(options_path(folder), with_version(options))
 
 
 def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
@@ -167,14 +155,14 @@ def read_folder(model_dir: str, names: Iterable[str]) -> dict[str, Any]:
         values[name] = model_file if tf.io.gfile.exists(model_file) else None
     for name in ("spm_model_file", "vocab_file"):
         if values[name]:
-            _check_vocabulary(values[name], saved.get(VOCABULARY_SHA256), os.path.basename(path))
+            _check_vocabulary(values[name], saved.get(VOCABULARY_SHA256))
     return values
 
 
-def _check_vocabulary(path: str, expected: str | None, options_file: str) -> None:
+def _check_vocabulary(path: str, expected: str | None) -> None:
     received = files.sha256(path)
     if expected not in (None, received):
         raise InputError(
-            f"{path}: has the SHA-256 {received}; {options_file} next to it says {expected}: the file "
+            f"{path}: has the SHA-256 {received}; {OPTIONS_FILE} next to it says {expected}: the file "
             "is damaged or another vocabulary; copy the vocabulary of the training there"
         )

@@ -37,9 +37,7 @@ def classifier(trained, tmp_path):
 
 @pytest.fixture(scope="session")
 def exported(trained, tmp_path_factory):
-    """Folder of the exported models of pairs, from run options under their former name."""
-    folder = shutil.copytree(trained, tmp_path_factory.mktemp("old") / "out")
-    (folder / "run_options.json").rename(folder / "config.json")
+    """Folder of the exported models of pairs."""
     export_dir = tmp_path_factory.mktemp("exported")
-    run(ClassificationOptions(output_dir=str(folder), export_dir=str(export_dir)))
+    run(ClassificationOptions(output_dir=str(trained), export_dir=str(export_dir)))
     return export_dir

@@ -108,14 +108,6 @@ def test_assets_say_what_the_model_is(exported):
         assert (assets / "vocabulary.model").stat().st_size > 0
 
 
-def test_assets_under_the_former_name_of_the_run_options(exported, tmp_path, monkeypatch, capsys):
-    folder = shutil.copytree(exported / "ids" / "1", tmp_path / "copy")
-    (folder / "assets" / "run_options.json").rename(folder / "assets" / "config.json")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the old cat\n")))
-    run(ClassificationOptions(exported_model=str(folder), predict_file="-"))
-    assert capsys.readouterr().out.split("\t")[0] in ("animal", "plant")
-
-
 def test_damaged_vocabulary_is_refused(exported, tmp_path):
     folder = shutil.copytree(exported / "ids" / "1", tmp_path / "copy")
     vocabulary = folder / "assets" / "vocabulary.model"

@@ -278,20 +278,6 @@ def test_damaged_vocabulary_is_refused(data, classifier, tmp_path):
             run(options)
 
 
-def test_folder_of_an_earlier_version_predicts(data, classifier, tmp_path):
-    values = json.loads((classifier / "run_options.json").read_text())
-    del values["vocabulary_sha256"]
-    (classifier / "run_options.json").unlink()
-    (classifier / "config.json").write_text(json.dumps(values))  # the former name
-    lines = tmp_path / "lines.txt"
-    lines.write_text("the old cat\n")
-    options = ClassificationOptions(output_dir=str(classifier), predict_file=str(lines))
-    run(options)
-    write_vocabulary(tmp_path / "other.model", seed=1)
-    with pytest.raises(InputError, match=r"with another vocabulary than .*other\.model"):
-        run(dataclasses.replace(options, spm_model_file=str(tmp_path / "other.model")))
-
-
 def write_theirs(folder, labels):
     encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=2), seed=99)
     save_hugging_face(AlbertClassifier(encoder, num_classes=2, seed=99), str(folder), labels)
@@ -352,7 +338,6 @@ def test_resumed_training_restores_the_files_of_the_folder(data, classifier, cap
     removed = {name: (classifier / name).read_bytes() for name in ("task.json", CONFIG_FILE)}
     for name in removed:
         (classifier / name).unlink()
-    (classifier / "run_options.json").rename(classifier / "config.json")
     (classifier / "vocabulary.model").write_bytes(b"damaged")
     options = make_options(
         data,
@@ -373,7 +358,6 @@ def test_resumed_training_restores_the_files_of_the_folder(data, classifier, cap
         assert (classifier / name).read_bytes() == content
     assert (classifier / "vocabulary.model").read_bytes() == (data / "words.model").read_bytes()
     assert json.loads((classifier / "run_options.json").read_text())["num_train_steps"] == 31
-    assert not (classifier / "config.json").exists()
 
 
 def test_second_training_in_a_folder_is_refused(data, classifier):

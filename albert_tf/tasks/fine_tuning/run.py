@@ -150,13 +150,11 @@ def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: T
 def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str | None:
     """Returns the SHA-256 of the vocabulary that the folder's model was trained with."""
     path = options_path(options.model_dir)
-    noted = read_options(path).get(VOCABULARY_SHA256) if tf.io.gfile.exists(path) else None
+    if tf.io.gfile.exists(path):
+        return read_options(path).get(VOCABULARY_SHA256)
+    # Models exported in Python have no run options, and users may have removed a damaged file.
     copy = os.path.join(options.model_dir, tokenizer.file_name)
-    if noted or not tf.io.gfile.exists(copy):
-        return noted
-    # Earlier versions recorded no checksum, models exported in Python have no run options, and users may
-    # have removed a damaged file.
-    return files.sha256(copy)
+    return files.sha256(copy) if tf.io.gfile.exists(copy) else None
 
 
 class _Run:
