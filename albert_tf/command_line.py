@@ -7,8 +7,6 @@ and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a command w
 
 # Slow imports come below, where signals are handled.
 import contextlib
-import ctypes
-import glob
 import os
 import platform
 import signal
@@ -56,17 +54,16 @@ _TURNED_ON_ONEDNN = _turn_on_onednn()
 def quiet_start() -> Iterator[None]:
     """Keeps the start of a command quiet. Import TensorFlow and other slow modules in this context.
 
-    TensorFlow's start-up messages are discarded, including those that no setting suppresses. Ctrl-C and
-    SIGTERM end the process with one line, as there is nothing to save yet, and so does an unsupported
-    Keras backend.
+    TensorFlow's log level hides its information and warnings, except for those that it logs before the
+    level is read. Ctrl-C and SIGTERM end the process with one line, as there is nothing to save yet, and
+    so does an unsupported Keras backend.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    stderr = os.dup(2)
 
     def end(number: int, frame: object) -> None:
         is_interrupt = number == signal.SIGINT
         line = f"{_command_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
-        os.write(stderr, line.encode())
+        os.write(2, line.encode())
         # An exception could be caught by a module that is being imported.
         os._exit(_INTERRUPTED_CODE if is_interrupt else 0)
 
@@ -75,56 +72,13 @@ def quiet_start() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM)
         if signal.getsignal(number) != signal.SIG_IGN  # in background jobs of a shell script
     }
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    refused = None
     try:
         yield
-        if not has_nvidia_gpu():
-            _list_devices()
-        _warn_of_data_types()
     except ReportedError as error:
-        refused = error
+        _fail(error)
     finally:
-        os.dup2(stderr, 2)
         for number, handler in before.items():
             signal.signal(number, handler)
-        os.close(stderr)
-    if refused is not None:
-        _fail(refused)
-
-
-def has_nvidia_gpu() -> bool:
-    """Returns whether there is an NVIDIA GPU, even without a driver or hidden from a container."""
-    if glob.glob("/dev/nvidia*") or os.path.exists("/dev/dxg"):  # the second on Windows (WSL)
-        return True
-    for path in glob.glob("/sys/bus/pci/devices/*/vendor"):
-        with contextlib.suppress(OSError), open(path) as file:
-            if file.read().strip() == "0x10de":
-                return True
-    return False
-
-
-def _list_devices() -> None:
-    """Makes TensorFlow look for GPUs, as it complains once if there is none."""
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None and tensorflow.test.is_built_with_cuda():
-        tensorflow.config.list_physical_devices()
-
-
-def _warn_of_data_types() -> None:
-    """Makes TensorFlow warn of a data type without support in oneDNN, as it warns once in a process.
-
-    Otherwise the first operation on integers prints this error, although another kernel computes it.
-    """
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is None:
-        return
-    # Declared in tensorflow/core/util/util.h. An operation would fix the number of threads.
-    name = "_ZN10tensorflow26DataTypeUnsupportedWarningERKNS_8DataTypeE"
-    path = os.path.join(tensorflow.sysconfig.get_lib(), "libtensorflow_framework.so.2")
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(path)[name](ctypes.byref(ctypes.c_int(tensorflow.int64.as_datatype_enum)))
 
 
 with quiet_start():

@@ -69,9 +69,6 @@ def finish(process):
     """Returns exit code, standard output and the last line of standard error."""
     out, err = process.communicate(timeout=240)
     assert "Traceback" not in err, err
-    assert "oneDNN supports" not in err
-    if not command_line.has_nvidia_gpu():
-        assert "failed call to cuInit" not in err
     return process.returncode, out, (err.splitlines() or [""])[-1]
 
 
@@ -201,7 +198,10 @@ def test_signal_in_the_imports_is_one_line(number, code, line):
     process = start("run_pretraining.py")
     wait_for(lambda: "libtensorflow" in read_text(f"/proc/{process.pid}/maps"), process)
     process.send_signal(number)
-    assert process.communicate(timeout=60) == ("", f"run_pretraining.py: {line}\n")
+    out, error = process.communicate(timeout=60)
+    assert out == ""
+    assert "Traceback" not in error
+    assert error.splitlines()[-1] == f"run_pretraining.py: {line}"
     assert process.returncode == code
 
 
@@ -253,25 +253,23 @@ def wait_for(is_reached, process):
         time.sleep(0.05)
 
 
-# As on a machine with a GPU, and a processor with AVX2 alone.
+# As on a processor with AVX2 alone.
 _OTHER_MACHINE = """
-import builtins, dataclasses, glob, io, os, sys
-find, open_ = glob.glob, builtins.open
-glob.glob = lambda path: ["/dev/nvidia0"] if path == "/dev/nvidia*" else find(path)
+import builtins, dataclasses, io, os, sys
+open_ = builtins.open
 builtins.open = lambda path, *arguments, **options: (
     io.StringIO("flags : fma avx2") if path == "/proc/cpuinfo" else open_(path, *arguments, **options)
 )
 from albert_tf import command_line
 with command_line.quiet_start():
-    import tensorflow as tf
+    import tensorflow
 
 @dataclasses.dataclass(frozen=True)
 class Options:
     pass
 
 def task(options):
-    gpus = tf.config.list_physical_devices("GPU")
-    print(len(gpus), tf.test.is_built_with_cuda(), os.environ["TF_ENABLE_ONEDNN_OPTS"])
+    print(os.environ["TF_ENABLE_ONEDNN_OPTS"])
 
 sys.argv = ["script.py"]
 command_line.run(Options, task)
@@ -279,21 +277,16 @@ command_line.run(Options, task)
 
 
 @pytest.mark.parametrize("chosen", slow_except([None, "0"], None))
-def test_onednn_is_turned_on_unless_the_user_chose_and_gpu_that_fails_is_not_hidden(
-    chosen, monkeypatch
-):
+def test_onednn_is_turned_on_unless_the_user_chose(chosen, monkeypatch):
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     process = start_python(
         "-c", _OTHER_MACHINE, **({"TF_ENABLE_ONEDNN_OPTS": chosen} if chosen else {})
     )
     out, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
-    num_gpus, has_cuda, setting = out.split()
-    assert setting == (chosen or "1")
+    assert out == f"{chosen or '1'}\n"
     line = "script.py: using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off\n"
     assert (line in error) == (chosen is None)
-    if has_cuda == "True" and num_gpus == "0":
-        assert "failed call to cuInit" in error
 
 
 @pytest.mark.slow
