@@ -97,14 +97,11 @@ class Features:
 
 
 class PairFeatures(Features):
-    """Pairs of texts, each of which is a row of its own in a batch: 2 B rows, a pair after the other.
-
-    `num_choices` is 2, or 1 for texts that are both sides of their pairs.
-    """
+    """Pairs of texts, each of which is a row of its own in a batch: 2 B rows, a pair after the other."""
 
     def texts_of(self, examples: np.ndarray) -> np.ndarray:
         """Returns the texts of some pairs, int (B,): int (2 B,)."""
-        return np.broadcast_to(super().texts_of(examples), (len(examples), 2)).ravel()
+        return super().texts_of(examples).ravel()
 
     def batch_shape(self, batch_size: int | None) -> tuple[int | None, ...]:
         """Returns the shape of `texts_of` B pairs."""
@@ -187,7 +184,7 @@ def encode_pairs(
     """Converts both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`.
 
     Args:
-        examples: all of them have a second text, or none; without one, a text is both sides of a pair.
+        examples: all of them have a second text.
         labels: as for `encode_examples`.
         tokenizer: maps text to ids.
         max_seq_length: maximum number of tokens of a text, special tokens included; of those that are
@@ -196,17 +193,14 @@ def encode_pairs(
     Raises:
         ArgumentError: `max_seq_length` leaves no room for a token of each text.
     """
-    pairs = [
-        (each.text_a,) if each.text_b is None else (each.text_a, each.text_b) for each in examples
-    ]
-    texts = [Example("", text) for pair in pairs for text in pair]
+    texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
     features = encode_examples(texts, (), tokenizer, max_seq_length)
     return PairFeatures(
         input_ids=features.input_ids,
         lengths=features.lengths,
         first_lengths=features.first_lengths,
         labels=_label_ids(examples, labels),
-        num_choices=len(pairs[0]),
+        num_choices=2,
     )
 
 

@@ -113,10 +113,10 @@ def read_own(table: Table, split: str, task: Task) -> list[Example]:
 
 
 def read_pairs(table: Table, split: str) -> list[Example]:
-    """Makes examples to train an embedder on, or pairs to evaluate it or to predict.
+    """Makes pairs of texts to train an embedder on, to evaluate it or to predict.
 
-    A training file has the column `text_a` and, if its rows are pairs of texts that belong together,
-    `text_b`. Other files have `text_a`, `text_b` and `label`, a score, which a test file may lack.
+    A training file has the columns `text_a` and `text_b` of pairs of texts that belong together. Other
+    files have `text_a`, `text_b` and `label`, a score, which a test file may lack.
 
     Args:
         table: the file.
@@ -128,15 +128,15 @@ def read_pairs(table: Table, split: str) -> list[Example]:
     """
     if split == "train" and "label" in table.header:
         raise InputError(
-            f"{table.path}: has the column 'label'; expected text_a alone, or text_a and text_b of pairs "
-            "that all belong together"
+            f"{table.path}: has the column 'label'; expected text_a and text_b of pairs that all belong "
+            "together"
         )
     label = None if split == "train" else "label"
-    optional = {"train": ("text_b",), "dev": (), "test": ("label",)}[split]
+    optional = ("label",) if split == "test" else ()
     columns = Columns(label=label, text_a="text_a", text_b="text_b", optional=optional)
     examples = make_examples(table, columns, split, Scores())
     for (number, _), example in zip(table.rows[1:], examples, strict=True):
-        if example.text_b is not None and not example.text_b.strip():
+        if not example.text_b.strip():
             raise InputError(f"{table.path}, line {number}: text_b is empty")
     return examples
 

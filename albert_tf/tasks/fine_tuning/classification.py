@@ -58,7 +58,7 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
     _check_early_exit(options, metadata.kind)
     _check_vocabulary(options, metadata.kind)
     if metadata.kind == "embedding" and options.do_train:
-        check_contrast(options, examples["train"][""])
+        check_contrast(options)
     task_class = LABELLED_TASKS[metadata.kind]
     labels = metadata.accepted_labels
     with name_flags():

@@ -1,12 +1,11 @@
-"""Contrastive training of embeddings: texts or pairs of texts, evaluated on pairs with scores."""
+"""Contrastive training of embeddings on pairs of texts, evaluated on pairs with scores."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import PairFeatures, encode_pairs
+from albert_tf.data.fine_tuning.features import PairFeatures, encode_examples, encode_pairs
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import FlagError, InputError
@@ -14,7 +13,7 @@ from albert_tf.export import export_embedder
 from albert_tf.export.saved_models.ids_model import read_embeddings
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
-from albert_tf.tasks.common import has_checkpoint, load_config
+from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.labelled_task import PredictBatch
 from albert_tf.tasks.fine_tuning.text_tasks import TextTask
@@ -79,8 +78,9 @@ class ContrastiveTask(TextTask):
 
     def answer(self, example: Example, predict: PredictBatch) -> str:
         """Returns the cosine of two texts, or the embedding of one, separated by tabs."""
-        features = self.encode([example], (), self.tokenizer, self.options)
-        embeddings = predict(make_batch(features, np.array([0])))  # (2, H)
+        encode = encode_examples if example.text_b is None else encode_pairs
+        features = encode([example], (), self.tokenizer, self.options.max_seq_length)
+        embeddings = predict(make_batch(features, np.array([0])))  # (1, H) or (2, H)
         values = embeddings[0] if example.text_b is None else self.outputs(embeddings)[0]
         return "\t".join(f"{value:.6f}" for value in values)
 
@@ -97,25 +97,10 @@ class ContrastiveTask(TextTask):
         return super()._predict(evaluator, texts)
 
 
-def check_contrast(options: ClassificationOptions, examples: Sequence[Example]) -> None:
-    """Checks that a training has something to learn.
-
-    Args:
-        options: options of the run.
-        examples: the training set.
-
-    Raises:
-        FlagError: there are no negatives, or both sides of all pairs are equal.
-    """
+def check_contrast(options: ClassificationOptions) -> None:
+    """Raises a `FlagError` if the micro-batches of a training are too small for negatives."""
     if options.train_batch_size < 2 * options.accumulate_steps:
         raise FlagError(
             f"--train_batch_size={options.train_batch_size}: expected two pairs or more for each "
             "micro-batch, as the other pairs are the negatives"
-        )
-    config = load_config(options)
-    rates = config.hidden_dropout_prob, config.attention_probs_dropout_prob
-    if examples[0].text_b is None and not any(rates):
-        raise FlagError(
-            "--dropout: expected a rate above 0, such as 0.1, to train on single texts: dropout alone "
-            "makes the two sides of a pair differ; received 0"
         )

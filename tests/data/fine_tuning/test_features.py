@@ -178,11 +178,9 @@ def test_text_of_a_hundred_thousand_characters(tokenizer):
     assert features.lengths.tolist() == [128]
 
 
-@pytest.mark.parametrize("paired", [True, False])
-def test_both_texts_of_a_pair_are_rows_of_a_batch(paired):
+def test_both_texts_of_a_pair_are_rows_of_a_batch():
     examples = [
-        Example("", number_text(count), number_text(8 - count, first=50) if paired else None)
-        for count in range(1, 8)
+        Example("", number_text(count), number_text(8 - count, first=50)) for count in range(1, 8)
     ]
     features = encode_pairs(examples, (), NumberTokenizer(), max_seq_length=7)
     assert len(features) == 7
@@ -192,10 +190,8 @@ def test_both_texts_of_a_pair_are_rows_of_a_batch(paired):
     for first, second in zip(rows[::2], rows[1::2], strict=True):
         count = len(first) - 2
         assert first == [2, *range(10, 10 + count), 3]
-        if not paired:
-            assert second == first
-        elif count < 5:
+        if count < 5:
             assert second == [2, *range(50, 50 + min(8 - count, 5)), 3]
     texts = features.texts
-    assert len(texts) == (14 if paired else 7)
+    assert len(texts) == 14
     assert make_batch(texts, np.array([0]))["input_ids"].tolist() == [[2, 10, 3]]
