@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from albert_tf.models import (
         AlbertClassifier,
         AlbertConditionalSpanLabeler,
-        AlbertEarlyExitClassifier,
         AlbertEmbedder,
         AlbertEncoder,
         AlbertMultipleChoice,
@@ -39,7 +38,6 @@ __all__ = [
     "AlbertClassifier",
     "AlbertConditionalSpanLabeler",
     "AlbertConfig",
-    "AlbertEarlyExitClassifier",
     "AlbertEmbedder",
     "AlbertEncoder",
     "AlbertMultipleChoice",

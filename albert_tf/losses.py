@@ -216,35 +216,6 @@ class TokenClassificationLoss(_MeanLoss):
         return {"loss": loss, "accuracy": accuracy}
 
 
-class EarlyExitLoss(_MeanLoss):
-    """Mean of the losses of the classifiers after each layer, weighted by the numbers of the layers.
-
-    sum of j * loss_j over sum of j, for j = 1..L (Zhou et al. 2020, https://arxiv.org/abs/2006.04152).
-
-    Args:
-        loss_of_layer: loss of one classifier.
-    """
-
-    def __init__(self, loss_of_layer: ClassificationLoss | RegressionLoss):
-        self._loss_of_layer = loss_of_layer
-
-    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss of the batch, and the other metrics of the last classifier.
-
-        Args:
-            batch: `label_ids` (B,).
-            outputs: outputs of all classifiers, float (B, L, classes).
-        """
-        of_layers = [
-            self._loss_of_layer.metrics(batch, layer) for layer in tf.unstack(outputs, axis=1)
-        ]
-        numbers = range(1, 1 + len(of_layers))
-        total = tf.add_n(
-            [number * of["loss"].total for number, of in zip(numbers, of_layers, strict=True)]
-        )
-        return {**of_layers[-1], "loss": Mean(total / sum(numbers), of_layers[-1]["loss"].weight)}
-
-
 class SpanLoss(_MeanLoss):
     """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`."""
 

@@ -5,7 +5,6 @@ import tensorflow as tf
 from albert_tf.losses import (
     ClassificationLoss,
     ContrastiveLoss,
-    EarlyExitLoss,
     MultiLabelLoss,
     PretrainingLoss,
     RegressionLoss,
@@ -130,26 +129,6 @@ def test_regression_loss_is_the_mean_of_squared_errors():
     scores = tf.constant([[1.5], [2.0], [1.0]])
     expected = (0.25 + 0.25 + 4.0) / 3
     np.testing.assert_allclose(batch_loss(RegressionLoss(), batch, scores), expected, rtol=1e-6)
-
-
-def test_early_exit_loss_is_the_weighted_mean_over_the_layers():
-    logits = np.random.default_rng(0).normal(size=(5, 4, 3)).astype(np.float32)  # (B, L, classes)
-    labels = np.array([0, 2, 1, 1, 0])
-    of_layers = [-log_softmax(logits[:, layer])[range(5), labels].mean() for layer in range(4)]
-    expected = sum(j * loss for j, loss in enumerate(of_layers, start=1)) / (1 + 2 + 3 + 4)
-    batch = {"label_ids": tf.constant(labels)}
-    loss = EarlyExitLoss(ClassificationLoss())
-    np.testing.assert_allclose(batch_loss(loss, batch, tf.constant(logits)), expected, rtol=1e-6)
-    total, weight = loss.metrics(batch, tf.constant(logits))["accuracy"]
-    assert total / weight == np.float32((logits[:, -1].argmax(axis=-1) == labels).mean())
-
-
-def test_early_exit_loss_of_scores():
-    scores = np.array([[[1.0], [2.0]], [[0.5], [-1.0]]], np.float32)  # (B, L, 1)
-    batch = {"label_ids": tf.constant([2.0, 0.0])}
-    expected = (1 * (1.0 + 0.25) / 2 + 2 * (0.0 + 1.0) / 2) / (1 + 2)
-    received = batch_loss(EarlyExitLoss(RegressionLoss()), batch, tf.constant(scores))
-    np.testing.assert_allclose(received, expected, rtol=1e-6)
 
 
 def test_contrastive_loss_is_that_of_finding_the_pair_in_the_batch():

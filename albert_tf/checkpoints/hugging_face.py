@@ -317,7 +317,7 @@ _HEADS = (
     (_DENSE, MODEL + "(?:token_)?head/dense", "classifier"),
     (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
     # Hugging Face has no such heads; these names serve the report of missing keys.
-    (_TENSOR, MODEL + r"((?:conditional_span_head|embedding_head|exit_head_\d+)/.+)", r"\1"),
+    (_TENSOR, MODEL + r"((?:conditional_span_head|embedding_head)/.+)", r"\1"),
 )
 
 

@@ -68,7 +68,7 @@ _AROUND_THE_BLOCKS = (
     (_LAYER_NORM, "masked_lm_head/layer_norm", "masked_lm_head/_intermediate_layer_norm"),
     (_DENSE, "head/dense", "dense"),
     # KerasHub has no such heads; these names serve the report of missing keys.
-    (_DENSE, r"(sentence_order_head|span_head|token_head|exit_head_\d+)/dense", r"\1"),
+    (_DENSE, r"(sentence_order_head|span_head|token_head)/dense", r"\1"),
     ((("", ""),), "((?:conditional_span_head|embedding_head)/.+)", r"\1"),
 )
 _BLOCKS = (

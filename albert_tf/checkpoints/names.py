@@ -98,7 +98,7 @@ _AROUND_THE_BLOCKS = [
     row(MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
     row(MODEL + r"head/dense/bias", r"output_bias"),
     # The original has no such heads; these names serve the report of missing keys.
-    row(MODEL + r"((?:embedding_head|exit_head_\d+|token_head)/.+)", r"\1"),
+    row(MODEL + r"((?:embedding_head|token_head)/.+)", r"\1"),
     row(MODEL + r"span_head/dense/kernel", r"cls/squad/output_weights", transposed=True),
     row(MODEL + r"span_head/dense/bias", r"cls/squad/output_bias"),
     row(_CONDITIONAL + r"start_logits/(.+)", r"start_logits/dense/\1"),

@@ -21,7 +21,6 @@ from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
-    AlbertEarlyExitClassifier,
     AlbertEmbedder,
     AlbertEncoder,
     AlbertMultipleChoice,
@@ -67,9 +66,7 @@ _ARCHITECTURES = {
         lambda encoder, config: AlbertClassifier(
             encoder, len(config.labels), dropout=config.classifier_dropout
         ),
-        lambda model: (
-            isinstance(model, AlbertClassifier) and not isinstance(model, AlbertEarlyExitClassifier)
-        ),
+        lambda model: isinstance(model, AlbertClassifier),
         has_pooler=True,
     ),
     "ForTokenClassification": _Architecture(
@@ -123,12 +120,6 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
         return AlbertPretrainer(encoder, sentence_head)
     if holds(AlbertClassifier.HEAD_BIAS):
         (num_classes,) = reader.shape(layout(AlbertClassifier.HEAD_BIAS))
-        if holds("albert_classifier/exit_head_1/dense/bias"):
-            # The patience is no weight. With this one no row exits, so the tolerance has no effect.
-            tolerance = 0.0 if num_classes == 1 else None
-            return AlbertEarlyExitClassifier(
-                encoder, num_classes, config.num_hidden_layers, tolerance
-            )
         return AlbertClassifier(encoder, num_classes)
     if holds(AlbertTokenClassifier.HEAD_BIAS):
         (num_classes,) = reader.shape(layout(AlbertTokenClassifier.HEAD_BIAS))

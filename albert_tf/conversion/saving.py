@@ -27,7 +27,6 @@ from albert_tf.conversion.model_loading import architecture_of
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
-    AlbertEarlyExitClassifier,
     AlbertEmbedder,
     AlbertMultipleChoice,
     AlbertTokenClassifier,
@@ -108,7 +107,7 @@ def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
         InputError: the original has no such model.
         StoppedError: the file system refuses.
     """
-    if isinstance(model, AlbertEarlyExitClassifier | AlbertEmbedder | AlbertTokenClassifier):
+    if isinstance(model, AlbertEmbedder | AlbertTokenClassifier):
         raise InputError(f"{type(model).__name__}: the original has no model with such heads")
     config_in_original(getattr(model, "encoder", model).config)
     tensors = tensors_of(variables_by_path(model.weights), stored_as_original)

@@ -12,7 +12,6 @@ from albert_tf import files
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import model_card, warmup
 from albert_tf.export.runtimes import onnx_model, openvino_model, runtime, tflite
-from albert_tf.export.saved_models.early_exit import EarlyExitIdsModel
 from albert_tf.export.saved_models.ids_model import (
     IdsModel,
     Outputs,
@@ -29,7 +28,6 @@ from albert_tf.export.version_folders import (
     write_assets,
     write_version,
 )
-from albert_tf.models import AlbertEarlyExitClassifier
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
 if TYPE_CHECKING:
@@ -103,9 +101,6 @@ class Exportable:
             assets[LABELS_FILE] = lines_asset(self.labels)
         with name_place(f"form='{details.form}'"):
             runtime.check_packages(details.form)
-            early_exit = isinstance(self.model, AlbertEarlyExitClassifier)
-            if early_exit and details.form != "saved_model":
-                raise InputError("early exit is exported as SavedModels only")
         write = {
             "saved_model": self._write_saved_models,
             "tflite": self._write_tflite,
@@ -122,33 +117,28 @@ class Exportable:
         stored_in = details.weights or self.model.compute_dtype
         with asset_files(assets) as paths_of_assets:
             is_int8 = details.weights == "int8"
-            if isinstance(self.model, AlbertEarlyExitClassifier):
-                ids_model = EarlyExitIdsModel(self.model, self.outputs, paths_of_assets, is_int8)
-            else:
-                ids_model = IdsModel(
-                    self.model, self.outputs, paths_of_assets, is_int8, self.num_choices
-                )
+            ids_model = IdsModel(
+                self.model, self.outputs, paths_of_assets, is_int8, self.num_choices
+            )
             modules = {"ids": ids_model}
             if can_write_text(export_dir, "text"):
                 modules["text"] = self.make_text_model(ids_model)
             paths = next_version(export_dir, modules)
             with write_version(paths) as incomplete:
                 for name, module in modules.items():
-                    signatures = {"serving_default": module.signature}
-                    if isinstance(self.model, AlbertEarlyExitClassifier):
-                        signatures["serving_patience"] = module.patience_signature
+                    signature = module.signature
                     with files.explain_refusal(paths[name]):
-                        tf.saved_model.save(module, incomplete[name], signatures=signatures)
-                    described = {
-                        f"Signature `{key}`": (input_specs(each), each.structured_outputs)
-                        for key, each in signatures.items()
-                    }
+                        tf.saved_model.save(
+                            module, incomplete[name], signatures={"serving_default": signature}
+                        )
+                    specs = input_specs(signature), signature.structured_outputs
+                    described = {"Signature `serving_default`": specs}
                     self._write_card(incomplete[name], tokenizer, details, described, stored_in)
                     if name == "text":
                         warmup.write_batching_parameters(incomplete[name])
                     if warmup.is_available():
-                        requests = warmup.sample_requests(module.signature)
-                        warmup.write_warmup_requests(incomplete[name], module.signature, requests)
+                        requests = warmup.sample_requests(signature)
+                        warmup.write_warmup_requests(incomplete[name], signature, requests)
         return paths
 
     def _write_tflite(

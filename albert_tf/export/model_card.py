@@ -6,14 +6,13 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertEarlyExitClassifier, AlbertEmbedder
+from albert_tf.models import AlbertEmbedder
 from albert_tf.tokenization import Tokenizer
 
 FILE_NAME = "README.md"
 
 # Title -> inputs by name, outputs by name.
 Specs = Mapping[str, tf.TensorSpec]
-_NO_SPEC = tf.TensorSpec(None)
 Signatures = Mapping[str, tuple[Specs, Specs]]
 
 
@@ -45,7 +44,6 @@ def model_card(
         f"{tokenizer.vocab_size:,} pieces, {case}; the SHA-256 of its file is "
         f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}.",
         _stored_in(stored_in),
-        *_early_exit(model),
         *_pooling(model),
         *(_signature(title, *specs) for title, specs in signatures.items()),
     ]
@@ -68,9 +66,6 @@ def _size(config: AlbertConfig) -> str:
 def _signature(title: str, inputs: Specs, outputs: Specs) -> str:
     rows = [f"| input | `{key}` | {_describe(spec)} |" for key, spec in inputs.items()]
     rows += [f"| output | `{key}` | {_describe(spec)} |" for key, spec in outputs.items()]
-    of_tokens = "start_logits" in outputs or outputs.get("logits", _NO_SPEC).shape.rank == 3
-    if "examples" in inputs and of_tokens:
-        rows += ["", "Outputs at padding positions are undefined."]
     return "\n".join([f"## {title}", "", "| | name | type |", "|---|---|---|", *rows])
 
 
@@ -84,15 +79,6 @@ def _stored_in(dtype: str) -> str:
     if dtype in ("float16", "int8"):
         sentence += " Metrics from training are those of the weights before this rounding."
     return sentence
-
-
-def _early_exit(model: keras.Model) -> list[str]:
-    if not isinstance(model, AlbertEarlyExitClassifier):
-        return []
-    sentence = f"Early exit with a patience of {model.early_exit_patience}"
-    if model.early_exit_tolerance is not None:
-        sentence += f" and a tolerance of {model.early_exit_tolerance}"
-    return [f"{sentence}; `serving_patience` takes the patience of each row."]
 
 
 def _pooling(model: keras.Model) -> list[str]:

@@ -6,7 +6,6 @@ from albert_tf.models.classifier import (
     AlbertMultipleChoice,
     AlbertTokenClassifier,
 )
-from albert_tf.models.early_exit import AlbertEarlyExitClassifier
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -14,7 +13,6 @@ from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertS
 __all__ = [
     "AlbertClassifier",
     "AlbertConditionalSpanLabeler",
-    "AlbertEarlyExitClassifier",
     "AlbertEmbedder",
     "AlbertEncoder",
     "AlbertMultipleChoice",

@@ -186,7 +186,7 @@ class AlbertEncoder(BaseModel):
             `encoder_outputs`, a list of (B, S, H), one for each application of a block;
             `embedding_output` (B, S, E).
         """
-        embedding_output, hidden_states, attention_bias = self.embed(inputs, training=training)
+        embedding_output, hidden_states, attention_bias = self._embed(inputs, training)
         shape = ops.shape(hidden_states)
         unpadding = None
         if "token_positions" in inputs:
@@ -233,12 +233,8 @@ class AlbertEncoder(BaseModel):
         yield from applications
         yield last
 
-    def embed(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+    def _embed(self, inputs: Mapping[str, keras.KerasTensor], training: bool | None):
         """Computes what the blocks start from.
-
-        Args:
-            inputs: those of `call`; `token_positions` are ignored.
-            training: whether dropout is active.
 
         Returns:
             The embedding output (B, S, E), the first hidden states (B, S, H), and the attention bias

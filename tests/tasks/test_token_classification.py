@@ -117,8 +117,6 @@ def test_every_road_finds_the_same_spans(data, tagger, tmp_path, monkeypatch, ca
         f"| f1 | {metrics['f1']:.4f}",
     ):
         assert part in card
-    card = (exported / "ids" / "1" / "README.md").read_text()
-    assert "Outputs at padding positions are undefined." in card
 
 
 def test_texts_without_a_word(tagger):
@@ -209,10 +207,6 @@ def test_wordpiece_vocabulary(data, tmp_path):
         ({"doc_stride": 0}, "--doc_stride=0: expected at least 1"),
         ({"task_name": "tsv"}, "--doc_stride=11: expected --task_name=token_classification"),
         ({"recipe": "paper"}, "--recipe=paper: has no row for --task_name=token_classification"),
-        (
-            {"early_exit_patience": 1},
-            "--early_exit_patience=1: expected a task with classes or scores; received token class",
-        ),
     ],
 )
 def test_contradictory_flags_are_refused(data, tmp_path, changes, message):

@@ -10,7 +10,6 @@ from albert_tf.data.fine_tuning.graph_packing import pack_choices
 from albert_tf.data.fine_tuning.packing import BLANK
 from albert_tf.data.fine_tuning.preprocessor import Preprocessor
 from albert_tf.export.saved_models.checks import check_rows
-from albert_tf.export.saved_models.early_exit import PATIENCE, EarlyExitIdsModel
 from albert_tf.export.saved_models.ids_model import IdsModel, trace
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
@@ -20,7 +19,7 @@ class TextModel(tf.Module):
     """Maps texts, or pairs of texts, to predictions.
 
     Args:
-        ids_model: made of an `AlbertClassifier`. With early exit there is a `patience_signature`, too.
+        ids_model: made of an `AlbertClassifier` or an `AlbertEmbedder`.
         tokenizer: the tokenizer that the model was trained with.
         max_seq_length: maximum number of tokens, special tokens included.
         pairs: whether there is a `text_b`; if it is empty, `text_a` stands alone.
@@ -28,7 +27,7 @@ class TextModel(tf.Module):
 
     def __init__(
         self,
-        ids_model: IdsModel | EarlyExitIdsModel,
+        ids_model: IdsModel,
         tokenizer: Tokenizer,
         max_seq_length: int,
         pairs: bool,
@@ -43,25 +42,11 @@ class TextModel(tf.Module):
         names = ("text_a", "text_b") if pairs else ("text_a",)
         specs = {name: tf.TensorSpec((None,), tf.string, name) for name in names}
         self.signature = trace(self.predict, **specs)
-        if isinstance(ids_model, EarlyExitIdsModel):
-            self._predict_with_patience = ids_model.predict_unchecked_with_patience
-            self.patience_signature = trace(
-                self.predict_with_patience, **specs, early_exit_patience=PATIENCE
-            )
 
     def predict(self, text_a, text_b=None):
         """Maps strings (B,) to the outputs of `IdsModel.predict_unchecked`."""
-        return self.predict_unchecked(**self._pack(text_a, text_b))
-
-    def predict_with_patience(self, early_exit_patience, text_a, text_b=None):
-        """Maps a patience, int32 (B,), and strings (B,) to those of an `EarlyExitIdsModel`."""
-        return self._predict_with_patience(
-            **self._pack(text_a, text_b), early_exit_patience=early_exit_patience
-        )
-
-    def _pack(self, text_a, text_b):
         texts = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
-        return self._preprocess(*check_rows(**texts))
+        return self.predict_unchecked(**self._preprocess(*check_rows(**texts)))
 
 
 class ChoiceTextModel(tf.Module):

@@ -55,7 +55,6 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
     row, metadata, examples = read_text_data(options)
     if options.export_format == "tflite" and metadata.kind == "multiple_choice":
         raise FlagError("--export_format=tflite: multiple choice cannot be exported for LiteRT")
-    _check_early_exit(options, metadata.kind)
     _check_vocabulary(options, metadata.kind)
     if metadata.kind == "embedding" and options.do_train:
         check_contrast(options)
@@ -96,28 +95,4 @@ def _check_vocabulary(options: ClassificationOptions, kind: TaskKind) -> None:
         raise FlagError(
             "--export_dir: expected --spm_model_file or another --export_format; a text model with a "
             "WordPiece vocabulary cannot find parts of texts"
-        )
-
-
-def _check_early_exit(options: ClassificationOptions, kind: TaskKind) -> None:
-    """Raises a `FlagError` if the task or another option excludes early exit."""
-    if options.early_exit_patience is None:
-        if options.early_exit_tolerance is not None:
-            raise FlagError(
-                f"--early_exit_tolerance={options.early_exit_tolerance}: expected "
-                "--early_exit_patience; received none"
-            )
-        return
-    flag = f"--early_exit_patience={options.early_exit_patience}"
-    if kind not in ("classification", "regression"):
-        raise FlagError(
-            f"{flag}: expected a task with classes or scores; received {kind.replace('_', ' ')}"
-        )
-    if options.export_format != "saved_model":
-        raise FlagError(
-            f"{flag}: expected --export_format=saved_model; received {options.export_format}"
-        )
-    if options.distribution_strategy == "tpu":
-        raise FlagError(
-            f"{flag}: expected another --distribution_strategy than tpu, which cannot shorten a batch"
         )

@@ -43,7 +43,6 @@ class ClassificationOptions(FineTuningOptions):
     OF_MODEL: ClassVar = (
         *FineTuningOptions.OF_MODEL,
         *("task_name", "max_qa_length", "doc_stride", "pooling"),
-        *("early_exit_patience", "early_exit_tolerance"),
     )
     OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
@@ -99,18 +98,6 @@ class ClassificationOptions(FineTuningOptions):
         _TEMPERATURE,
         least=1e-4,
     )
-    early_exit_patience: int | None = option(
-        "Train a classifier after each layer, and answer a text at the layer where the prediction has "
-        "stayed the same this many times in a row. Without --do_train it defaults to the model's.",
-        None,
-        least=1,
-    )
-    early_exit_tolerance: float | None = option(
-        "Difference below which two scores count as the same for --early_exit_patience. Required if the "
-        "labels are scores.",
-        None,
-        least=0,
-    )
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(
         "File whose lines are answered on standard output; - is standard input.", None
@@ -160,11 +147,6 @@ class ClassificationOptions(FineTuningOptions):
         Raises:
             FlagError: without training, the model's folder does not know the task either.
         """
-        if self.exported_model and self.early_exit_patience:
-            raise FlagError(
-                "--exported_model: expected no --early_exit_patience, which was set at the export; its "
-                "signature serving_patience takes another"
-            )
         options = _start_from_classifier(self) if self.init_classifier else self
         recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
         completed = options.fill(recipe, options._defaults())

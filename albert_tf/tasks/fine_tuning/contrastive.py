@@ -25,7 +25,7 @@ class ContrastiveTask(TextTask):
     """Embeds texts so that those that belong together have a high cosine, which is a pair's score."""
 
     # Only the order of cosines has a meaning.
-    answer_loss = None
+    reports_loss = False
 
     @property
     def loss(self) -> ContrastiveLoss:

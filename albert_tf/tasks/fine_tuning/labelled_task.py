@@ -19,7 +19,7 @@ from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.line_prediction import predict_lines
 from albert_tf.tasks.fine_tuning.task import FineTuningTask
-from albert_tf.tasks.fine_tuning.text_data import check_early_exit, check_label_metadata
+from albert_tf.tasks.fine_tuning.text_data import check_label_metadata
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -96,7 +96,6 @@ class LabelledTask(FineTuningTask):
         """
         options, labels = self.options, self.metadata.labels
         check_label_metadata(options, self.metadata)
-        check_early_exit(options)
         if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
             return
         noted = find_label_metadata(options.init_checkpoint)

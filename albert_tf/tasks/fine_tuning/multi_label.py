@@ -29,7 +29,7 @@ _DEFAULT_THRESHOLD = 0.5
 class MultiLabelTask(TextTask):
     """Texts with sets of labels. Each label has the threshold that suits the dev set best."""
 
-    answer_loss = MultiLabelLoss()
+    loss = MultiLabelLoss()
     label_scores_file = "label_scores"
 
     def make_model(self, encoder, seed) -> AlbertClassifier:

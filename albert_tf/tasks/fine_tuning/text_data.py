@@ -226,25 +226,6 @@ def check_label_metadata(options: ClassificationOptions, metadata: LabelMetadata
             )
 
 
-def check_early_exit(options: ClassificationOptions) -> None:
-    """Checks that the trained folder, if there is one, has the classifiers that the options ask for.
-
-    Raises:
-        InputError: it was trained with early exit and the options say without, or the reverse.
-    """
-    path = options_path(options.output_dir) if options.output_dir else ""
-    if options.exported_model or not has_checkpoint(options) or not tf.io.gfile.exists(path):
-        return
-    had_exits = read_options(path).get("early_exit_patience") is not None
-    if had_exits != (options.early_exit_patience is not None):
-        there, here = (
-            ("with", "no value") if had_exits else ("without", options.early_exit_patience)
-        )
-        raise InputError(
-            f"{options.model_flag}: was trained {there} --early_exit_patience; this run has {here}"
-        )
-
-
 def _is_removed(options: ClassificationOptions) -> bool:
     """Returns whether the user has removed the label metadata from a folder of this task."""
     path = os.path.join(options.output_dir, LABEL_METADATA_FILE)

@@ -10,17 +10,15 @@ from albert_tf.data.fine_tuning.features import Features, encode_choices, encode
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.data.pipeline import evaluation_batches, make_batch, restore_order
-from albert_tf.errors import name_flags
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export import (
     export_classifier,
     export_multiple_choice,
     export_regressor,
 )
-from albert_tf.losses import ClassificationLoss, EarlyExitLoss, RegressionLoss, batch_loss
+from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
 from albert_tf.models import (
     AlbertClassifier,
-    AlbertEarlyExitClassifier,
     AlbertEncoder,
     AlbertMultipleChoice,
 )
@@ -29,22 +27,16 @@ from albert_tf.tasks.fine_tuning.classification_options import ClassificationOpt
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask, PredictBatch
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Evaluator
-from albert_tf.training.evaluator import Loss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextTask(LabelledTask):
     """A task whose examples are texts or pairs of texts, each with one of several labels or a score."""
 
-    # The loss of the model's answers; None if answers have no loss.
-    answer_loss = ClassificationLoss()
+    loss = ClassificationLoss()
+    # Whether an evaluation reports the loss.
+    reports_loss = True
     label_scores_file = "confusion_matrix"
-
-    @property
-    def loss(self) -> Loss:
-        """The training loss: with early exit that of all classifiers."""
-        early_exit = self.options.early_exit_patience is not None
-        return EarlyExitLoss(self.answer_loss) if early_exit else self.answer_loss
 
     # Where the kinds of tasks differ.
 
@@ -103,9 +95,8 @@ class TextTask(LabelledTask):
             label_ids = dev_set.features.labels["label_ids"]
             outputs = self.outputs(of_set)
             values = self.measure(names, label_ids, outputs)
-            if self.answer_loss:
-                loss = batch_loss(self.answer_loss, {"label_ids": label_ids}, of_set)
-                values["loss"] = float(loss)
+            if self.reports_loss:
+                values["loss"] = float(batch_loss(self.loss, {"label_ids": label_ids}, of_set))
             values |= self._evaluate_subsets(dev_set, outputs)
             metrics |= {dev_set.prefix + name: value for name, value in values.items()}
         return metrics, logits
@@ -209,7 +200,7 @@ class _Classification(TextTask):
 
 
 class _Regression(TextTask):
-    answer_loss = RegressionLoss()
+    loss = RegressionLoss()
 
     def make_model(self, encoder, seed) -> AlbertClassifier:
         return make_classifier(encoder, 1, self.options, seed)
@@ -281,14 +272,9 @@ TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
 def make_classifier(
     encoder: AlbertEncoder, num_classes: int, options: ClassificationOptions, seed: int
 ) -> AlbertClassifier:
-    """Makes a classifier, with early exit if the options ask for it."""
-    head = {"dropout": options.classifier_dropout, "seed": seed, "dtype": options.mixed_precision}
-    if options.early_exit_patience is None:
-        return AlbertClassifier(encoder, num_classes, **head)
-    with name_flags():
-        return AlbertEarlyExitClassifier(
-            encoder, num_classes, options.early_exit_patience, options.early_exit_tolerance, **head
-        )
+    """Makes a classifier with the options' dropout and precision."""
+    dropout, dtype = options.classifier_dropout, options.mixed_precision
+    return AlbertClassifier(encoder, num_classes, dropout, seed, dtype=dtype)
 
 
 def _prefix(set_name: str) -> str:
