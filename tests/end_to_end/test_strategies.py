@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -45,22 +46,25 @@ def flags(tmp_path):
     }
 
 
-def start_workers(flags, count=2):
-    """Starts the script once for each worker of a cluster on this machine."""
-    listeners = [socket.create_server(("localhost", 0)) for _ in range(count)]
+def start_workers(flags, hosts=()):
+    """Starts the script for two workers of a cluster on this machine, or in two namespaces of it."""
+    listeners = [socket.create_server(("localhost", 0)) for _ in range(2)]
     addresses = [f"localhost:{listener.getsockname()[1]}" for listener in listeners]
+    if hosts:
+        addresses = [f"{address(index)}:2222" for index in range(2)]
     for listener in listeners:
         listener.close()
     workers = []
-    for index in range(count):
+    for index in range(2):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         arguments = [
             f"--{name}={','.join(value) if isinstance(value, tuple) else value}"
             for name, value in flags.items()
         ]
+        place = ["ip", "netns", "exec", hosts[index]] if hosts else []
         workers.append(
             subprocess.Popen(
-                [sys.executable, ROOT / "run_pretraining.py", *arguments],
+                [*place, sys.executable, ROOT / "run_pretraining.py", *arguments],
                 env={**os.environ, "TF_CONFIG": json.dumps(task), "CUDA_VISIBLE_DEVICES": ""},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -118,15 +122,16 @@ def test_curve_is_that_of_one_device(tmp_path, flags, changes, request):
         np.testing.assert_allclose(curve[key], values, rtol=1e-5, err_msg=key)
 
 
-def start_long_run(flags, output_dir):
+def start_long_run(flags, output_dir, hosts=(), num_train_steps=10000):
     return start_workers(
         {
             **flags,
             "distribution_strategy": "multi_worker_mirrored",
             "output_dir": str(output_dir),
-            "num_train_steps": 10000,
+            "num_train_steps": num_train_steps,
             "log_steps": 100,
-        }
+        },
+        hosts,
     )
 
 
@@ -149,17 +154,71 @@ def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):
         assert "stopped by SIGTERM; the same command resumes" in output.splitlines()[-1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
-def test_loss_of_one_worker_ends_the_other_with_one_line(tmp_path, flags, fault):
-    workers = start_long_run(flags, tmp_path / "out")
-    wait_for_checkpoint(tmp_path / "out", workers)
-    workers[1].send_signal(fault)
+def check_lost_worker(worker):
+    """Waits until a worker has ended, because another one was lost."""
     # TensorFlow asks every 30 seconds whether the others are there, and waits 3 x 10 seconds.
-    output, _ = workers[0].communicate(timeout=150)
-    workers[1].kill()
-    workers[1].communicate()
-    assert workers[0].returncode == 1, output
+    output, _ = worker.communicate(timeout=150)
+    assert worker.returncode == 1, output
     assert "Traceback" not in output
     assert "restart all workers" in output.splitlines()[-1]
     assert len(output.splitlines()[-1]) < 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lost", "fault"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)]
+)
+def test_loss_of_one_worker_ends_the_other_with_one_line(tmp_path, flags, lost, fault):
+    workers = start_long_run(flags, tmp_path / "out")
+    wait_for_checkpoint(tmp_path / "out", workers)
+    workers[lost].send_signal(fault)
+    check_lost_worker(workers[1 - lost])
+    workers[lost].kill()
+    workers[lost].communicate()
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def address(index):
+    return f"10.213.0.{1 + index}"
+
+
+@pytest.fixture
+def hosts():
+    """Two network namespaces with a link between them."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and `ip`, for network namespaces")
+    names = [f"albert-{os.getpid()}-{index}" for index in range(2)]
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        link = ("link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", names[1])
+        ip("-n", names[0], *link)
+        for index, name in enumerate(names):
+            ip("-n", name, "address", "add", f"{address(index)}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                ip("-n", name, "link", "set", device, "up")
+        yield names
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"cannot make network namespaces: {error.stderr.decode()}")
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cut_link_ends_both_workers_which_resume(tmp_path, flags, hosts):
+    workers = start_long_run(flags, tmp_path / "out", hosts)
+    wait_for_checkpoint(tmp_path / "out", workers)
+    ip("-n", hosts[1], "link", "set", "eth0", "down")
+    for worker in workers:
+        check_lost_worker(worker)
+    ip("-n", hosts[1], "link", "set", "eth0", "up")
+    saved = int(tf.train.latest_checkpoint(str(tmp_path / "out")).rpartition("-")[2])
+    for worker in start_long_run(flags, tmp_path / "out", hosts, saved + 10):
+        output, _ = worker.communicate(timeout=200)
+        assert worker.returncode == 0, output
+    assert tf.train.latest_checkpoint(str(tmp_path / "out")).endswith(f"-{saved + 10}")
