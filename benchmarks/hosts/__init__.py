@@ -1,1 +1,0 @@
-"""Training on several hosts, which are network namespaces of this machine, and what breaks it."""
