@@ -20,7 +20,7 @@ test-parity: .venv-parity/installed
 		tests/benchmarks/test_pretraining.py tests/benchmarks/test_pretraining_curves.py \
 		tests/evaluation/test_masked_lm.py tests/models/test_base_model.py \
 		tests/export/test_openvino.py tests/export/test_onnx.py tests/tasks/test_other_runtimes.py tests/tasks/test_embedding.py \
-		tests/benchmarks/test_serving.py tests/benchmarks/test_real_scores.py
+		tests/benchmarks/test_serving.py
 
 test-beam: .venv-beam/installed
 	.venv-beam/bin/python -m pytest tests/data/pretraining/test_beam.py

@@ -35,13 +35,7 @@ _BASELINES = {"RoBERTa-base": 69.5, "OPT-125M": 62.6, "T5-base": 58.8}
 
 
 class Pair(NamedTuple):
-    """A minimal pair.
-
-    Attributes:
-        field: of linguistics, e.g. `morphology`.
-        good: the acceptable sentence.
-        bad: the other one.
-    """
+    """A minimal pair: a field of linguistics, the acceptable sentence, and the other one."""
 
     field: str
     good: str
@@ -53,9 +47,7 @@ class BlimpOptions(CheckpointOptions):
     """The options of this benchmark."""
 
     blimp_file: tuple[str, ...] = option(
-        "BLiMP's JSON lines: files, glob patterns or folders, also compressed. Default: in a clone "
-        "of its repository.",
-        ("blimp/data/*.jsonl",),
+        "BLiMP's JSON lines, also compressed. Default: in a clone.", ("blimp/data/*.jsonl",)
     )
     pairs_per_paradigm: int | None = option(
         "Score only the first pairs of each paradigm. Default: all, mostly 1,000.", None, least=1
@@ -67,11 +59,7 @@ class BlimpOptions(CheckpointOptions):
 
 
 def read_pairs(patterns: Sequence[str], per_paradigm: int | None) -> list[Pair]:
-    """Returns the first pairs of each paradigm.
-
-    Args:
-        patterns: files, glob patterns or folders.
-        per_paradigm: number of pairs; None for all.
+    """Returns the first pairs of each paradigm, or all, from files, glob patterns or folders.
 
     Raises:
         InputError: there is no such file, or a line is not as in BLiMP.

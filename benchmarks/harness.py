@@ -21,36 +21,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-import psutil
-
-_ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[1]
 # A process that slept while others had their turns begins with all of its threads on one core, until the
 # kernel spreads them.
 _LEAST_SECONDS = 0.2
-_SECONDS_BETWEEN_SAMPLES = 0.2
-_MIB = 2**20
 
 # Names of the tables -> Keras's dtype policies.
 KERAS_POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16"}
 
 
 class Round(NamedTuple):
-    """Times of one round.
-
-    Attributes:
-        seconds: wall-clock time, the median of the round's steps.
-        cpu_seconds: CPU time of all threads, likewise.
-        peak_mib: the largest resident set of the process so far.
-    """
+    """Medians of a round's steps, of all threads, and the largest resident set of the process so far."""
 
     seconds: float
     cpu_seconds: float
     peak_mib: float
 
 
+# Does what is timed once, and waits until it is done.
+Step = Callable[[], object]
 # Candidate -> its rounds, in order.
 Rounds = Mapping[str, Sequence[Round]]
 
@@ -59,17 +51,13 @@ Rounds = Mapping[str, Sequence[Round]]
 class Candidate:
     """An implementation and one way to run it.
 
-    Attributes:
-        start: called in the candidate's process with `arguments` and those of the worker; returns a
-            function from a question to its answer, e.g. what `timed` makes of a step.
-        arguments: keyword arguments of `start`.
-        packages: packages that it needs in addition to `requirements.txt`.
-        environment: environment variables of its process.
+    `start` is called in the candidate's process with `arguments` and those of the worker; it returns a
+    function from a question to its answer, e.g. what `timed` makes of a step.
     """
 
     start: Callable[..., Callable[[Any], Any]]
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    packages: Sequence[str] = ()
+    packages: Sequence[str] = ()  # in addition to `requirements.txt`
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -77,11 +65,7 @@ TORCH = ("torch", "transformers")
 
 
 def check_choices(flag: str, received: Iterable[str], known: Collection[str]) -> None:
-    """Checks the values of a flag.
-
-    Raises:
-        FlagError: a value is not among the known ones.
-    """
+    """Raises `FlagError` if a value of a flag is not among the known ones."""
     from albert_tf.errors import FlagError
 
     for name in received:
@@ -90,12 +74,7 @@ def check_choices(flag: str, received: Iterable[str], known: Collection[str]) ->
 
 
 def check_candidates(known: Mapping[str, Candidate], names: Iterable[str]) -> None:
-    """Checks that candidates are known and their packages installed.
-
-    Raises:
-        FlagError: a candidate is unknown.
-        InputError: a package is missing.
-    """
+    """Raises `FlagError` if a candidate is unknown, `InputError` if a package is missing."""
     from albert_tf.errors import InputError
 
     check_choices("candidates", names, known)
@@ -109,28 +88,19 @@ def check_candidates(known: Mapping[str, Candidate], names: Iterable[str]) -> No
 
 
 def parse_shapes(shapes: Iterable[str]) -> list[tuple[int, int]]:
-    """Returns the batch size and length of each value of `--shapes`, e.g. `8x128`.
-
-    Raises:
-        FlagError: a value is not of this form.
-    """
+    """Returns the batch size and length of each value of `--shapes`, e.g. `8x128`."""
     from albert_tf.errors import FlagError
 
     for shape in shapes:
         if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
-            raise FlagError(
-                f"--shapes: received '{shape}'; expected batch size and length, as in 8x128"
-            )
+            raise FlagError(f"--shapes: received '{shape}'; expected e.g. 8x128, batch x length")
     return [tuple(map(int, shape.split("x"))) for shape in shapes]
 
 
 class Worker:
-    """A candidate in a process of its own, which ends with the `with` statement.
+    """A candidate of a module in a process of its own, which ends with the `with` statement.
 
-    Args:
-        module: the benchmark, whose `CANDIDATES` has the candidate.
-        name: the candidate.
-        arguments: keyword arguments for the candidate's `start`, JSON values.
+    The arguments are further ones of the candidate's `start`, JSON values.
     """
 
     def __init__(self, module: str, name: str, arguments: Mapping[str, Any]):
@@ -140,7 +110,7 @@ class Worker:
         settings = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.harness", module, name, json.dumps(arguments)],
-            cwd=_ROOT,
+            cwd=ROOT,
             env=os.environ | settings | candidate.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -149,11 +119,7 @@ class Worker:
         )
 
     def run(self, steps: int) -> Round:
-        """Runs a round of at least `steps` steps; the first round starts the process and compiles.
-
-        Raises:
-            StoppedError: the process ended.
-        """
+        """Runs a round of at least `steps` steps; the first round starts the process and compiles."""
         return Round(*self.ask(steps))
 
     def ask(self, question: Any) -> Any:
@@ -191,16 +157,9 @@ class Worker:
 def take_turns(
     module: str, arguments: Mapping[str, Mapping[str, Any]], rounds: int, steps: int
 ) -> dict[str, list[Round]]:
-    """Runs candidates in turn.
+    """Runs candidates of a module, with arguments for each, in turn, and returns the rounds of each.
 
-    Args:
-        module: the benchmark, whose `CANDIDATES` has the candidates.
-        arguments: candidate -> arguments of its `Worker`.
-        rounds: number of turns of each candidate.
-        steps: least number of steps of a turn.
-
-    Returns:
-        The rounds of each candidate.
+    A turn has at least `steps` steps.
     """
     from albert_tf.progress import Progress
 
@@ -220,14 +179,7 @@ def take_turns(
 
 
 def ratio(results: Rounds, name: str, other: str, of: str = "seconds") -> float:
-    """Returns how many times as long as `other` a candidate takes: the median over the rounds.
-
-    Args:
-        results: the rounds of both.
-        name: the candidate.
-        other: the candidate that it is compared with.
-        of: the attribute of `Round` to compare.
-    """
+    """Returns how many times as long as `other` a candidate takes: the median over the rounds."""
     pairs = zip(results[name], results[other], strict=True)
     return statistics.median(getattr(one, of) / getattr(two, of) for one, two in pairs)
 
@@ -237,28 +189,17 @@ def median(rounds: Sequence[Round], of: str = "seconds") -> float:
     return statistics.median(getattr(one, of) for one in rounds)
 
 
-def timing_cells(results: Rounds, name: str, reference: str) -> list[str]:
-    """Returns a candidate's milliseconds, ratio to a reference, CPU milliseconds and peak memory."""
-    milliseconds, cpu_milliseconds = (
-        1000 * median(results[name], of) for of in ("seconds", "cpu_seconds")
-    )
-    return [
-        f"{milliseconds:,.{0 if milliseconds >= 100 else 1}f}",
-        f"{ratio(results, name, reference):.2f}" if reference in results else "",
-        f"{cpu_milliseconds:,.{0 if milliseconds >= 100 else 1}f}",
-        f"{results[name][-1].peak_mib:,.0f}",
-    ]
+def find_slow(what: str, results: Rounds, ours: str, goals: Mapping[str, float]) -> Iterator[str]:
+    """Yields a sentence for each missed goal: how many times as fast as another ours has to be."""
+    for name, goal in goals.items():
+        if name in results and (times := ratio(results, name, ours)) < goal:
+            yield f"{what}: {ours} is {times:.2f} times as fast as {name}; the goal is {goal:.2f}"
 
 
-# Weight and step; the step waits for its own result.
-Timer = tuple[float, Callable[[], Any]]
-
-
-def timed(*timers: Timer | Callable[[], Any]) -> Callable[[int], Round]:
+def timed(*timers: tuple[float, Step] | Step) -> Callable[[int], Round]:
     """Makes a function that runs a number of steps and returns a `Round`, the weighted sum of all timers.
 
-    Args:
-        *timers: steps, which count once, or pairs of weight and step.
+    A step without a weight counts once.
     """
     weighted = [timer if isinstance(timer, tuple) else (1, timer) for timer in timers]
     for _, step in weighted:
@@ -274,7 +215,7 @@ def timed(*timers: Timer | Callable[[], Any]) -> Callable[[int], Round]:
     return run
 
 
-def _median_times(step: Callable[[], Any], steps: int) -> tuple[float, float]:
+def _median_times(step: Step, steps: int) -> tuple[float, float]:
     end = time.perf_counter() + _LEAST_SECONDS
     times = []
     while len(times) < steps or time.perf_counter() < end:
@@ -282,7 +223,7 @@ def _median_times(step: Callable[[], Any], steps: int) -> tuple[float, float]:
     return tuple(map(statistics.median, zip(*times, strict=True)))
 
 
-def time_step(step: Callable[[], Any]) -> tuple[float, float]:
+def time_step(step: Step) -> tuple[float, float]:
     """Returns the wall-clock and the CPU seconds of one step."""
     start, cpu_start = time.perf_counter(), time.process_time()
     step()
@@ -290,79 +231,10 @@ def time_step(step: Callable[[], Any]) -> tuple[float, float]:
 
 
 def memory_mib(kind: str) -> float:
-    """Returns the resident set of this process (Linux).
-
-    Args:
-        kind: `VmRSS`, the present one, or `VmHWM`, the largest so far.
-    """
+    """Returns the present (`VmRSS`) or largest (`VmHWM`) resident set of this process (Linux)."""
     status = pathlib.Path("/proc/self/status").read_text()
     (line,) = (line for line in status.split("\n") if line.startswith(f"{kind}:"))
     return int(line.split()[1]) / 1024
-
-
-@dataclasses.dataclass
-class Usage:
-    """Resources that a command and all of its descendants used, by samples.
-
-    Attributes:
-        seconds: wall-clock time.
-        cpu_seconds: process id -> user and system time.
-        peak_mib: the largest sum of all processes' memory, shared pages counted once.
-        worker_mib: the largest memory of a grandchild that it shares with no other process.
-    """
-
-    seconds: float = 0.0
-    cpu_seconds: dict[int, float] = dataclasses.field(default_factory=dict)
-    peak_mib: float = 0.0
-    worker_mib: float = 0.0
-
-    @property
-    def all_cpu_seconds(self) -> float:
-        """CPU time of all processes."""
-        return sum(self.cpu_seconds.values())
-
-    def sample(self, root: psutil.Process) -> None:
-        """Looks at a process and its descendants."""
-        total = 0.0
-        for process in (root, *root.children(recursive=True)):
-            # A process may end meanwhile.
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                times, memory = process.cpu_times(), process.memory_full_info()
-                self.cpu_seconds[process.pid] = times.user + times.system
-                total += memory.pss / _MIB
-                # The script starts a server, which the workers are forked from.
-                if process.pid != root.pid and process.ppid() != root.pid:
-                    self.worker_mib = max(self.worker_mib, memory.uss / _MIB)
-        self.peak_mib = max(self.peak_mib, total)
-
-
-def watch(command: Sequence[str], output: str = os.devnull, **popen: Any) -> Usage:
-    """Runs a command to its end and returns the resources that it used.
-
-    Args:
-        command: program and arguments.
-        output: file for its standard output.
-        **popen: more arguments of `subprocess.Popen`.
-
-    Raises:
-        StoppedError: its exit status is not 0.
-    """
-    usage = Usage()
-    start = time.monotonic()
-    with open(output, "w") as file, tempfile.TemporaryFile("w+") as log:
-        process = psutil.Popen(command, stdout=file, stderr=log, **popen)
-        while process.poll() is None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                usage.sample(process)
-            time.sleep(_SECONDS_BETWEEN_SAMPLES)
-        usage.seconds = time.monotonic() - start
-        if process.returncode:
-            from albert_tf.errors import StoppedError
-
-            log.seek(0)
-            lines = log.read().strip().split("\n")
-            raise StoppedError(f"{' '.join(command[:3])} ended: {lines[-1]}")
-    return usage
 
 
 def processor() -> str:
@@ -382,13 +254,7 @@ def processor() -> str:
 def markdown_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1
 ) -> str:
-    """Returns a table with columns of even width.
-
-    Args:
-        header: name of each column.
-        rows: cells of each row.
-        text_columns: number of columns, from the left, that hold text; the others are right-aligned.
-    """
+    """Returns a table with columns of even width; all but the first `text_columns` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     rule = [
         ":" + "-" * (width - 1) if index < text_columns else "-" * (width - 1) + ":"
@@ -408,23 +274,14 @@ def markdown_table(
 def hugging_face_config(config: Any, classifier_dropout: float, **others: Any) -> Any:
     """Returns the config of `transformers` for a model of the same shape and dropout.
 
-    Args:
-        config: an `albert_tf.AlbertConfig`. One that shares nothing is BERT's.
-        classifier_dropout: dropout rate before the head.
-        **others: more of its values.
+    An `albert_tf.AlbertConfig` that shares nothing is BERT's.
     """
     from transformers import AlbertConfig, BertConfig
 
     same = (
-        *(
-            "vocab_size",
-            "embedding_size",
-            "hidden_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-        ),
-        *("intermediate_size", "max_position_embeddings", "initializer_range"),
-        *("hidden_dropout_prob", "attention_probs_dropout_prob"),
+        *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers"),
+        *("num_attention_heads", "intermediate_size", "max_position_embeddings"),
+        *("initializer_range", "hidden_dropout_prob", "attention_probs_dropout_prob"),
     )
     make = BertConfig if config.sharing == "none" else AlbertConfig
     return make(
@@ -435,21 +292,16 @@ def hugging_face_config(config: Any, classifier_dropout: float, **others: Any) -
     )
 
 
-# Inputs of Hugging Face's models -> ours.
-HUGGING_FACE_INPUTS = {
-    "input_ids": "input_ids",
-    "attention_mask": "input_mask",
-    "token_type_ids": "segment_ids",
-}
-
-
 def torch_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the inputs of a batch of ours as int64 tensors under Hugging Face's names."""
     import torch
 
-    return {
-        theirs: torch.from_numpy(batch[ours]).long() for theirs, ours in HUGGING_FACE_INPUTS.items()
+    names = {
+        "input_ids": "input_ids",
+        "attention_mask": "input_mask",
+        "token_type_ids": "segment_ids",
     }
+    return {theirs: torch.from_numpy(batch[ours]).long() for theirs, ours in names.items()}
 
 
 def _serve(module: str, name: str, arguments: str) -> None:

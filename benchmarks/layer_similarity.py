@@ -11,7 +11,7 @@ that `--init_checkpoint` of the scripts has; each needs its config next to it.
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from albert_tf import command_line
@@ -34,12 +34,7 @@ _SPECIAL_PIECES = 2  # [CLS] and [SEP]
 
 
 class LayerChanges(NamedTuple):
-    """How much each layer changes the hidden states.
-
-    Attributes:
-        distances: L2 distance of a layer's input and output, float (L,), means over tokens.
-        degrees: the angle between them, likewise.
-    """
+    """L2 distance and angle of each layer's input and output, float (L,), means over tokens."""
 
     distances: np.ndarray
     degrees: np.ndarray
@@ -71,18 +66,22 @@ class LayerSimilarityOptions:
             )
 
 
-def sum_changes(
-    encoder: AlbertEncoder, inputs: Mapping[str, tf.Tensor], encoder_outputs: Sequence[tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    """Returns sums over the tokens of a batch: `tokens`, and `distance` and `angle` (L,).
+def measure(encoder: AlbertEncoder, batches: Iterable[Mapping[str, tf.Tensor]]) -> LayerChanges:
+    """Returns the changes of each layer for batches with `input_ids`, `input_mask`, `segment_ids`."""
+    sums = tf.function(_sums, autograph=False, reduce_retracing=True)
+    totals = collections.defaultdict(float)
+    for batch in batches:
+        inputs = {name: batch[name] for name in ("input_ids", "input_mask", "segment_ids")}
+        for name, value in sums(encoder, inputs).items():
+            totals[name] = totals[name] + value.numpy()
+    tokens = totals["tokens"]
+    return LayerChanges(totals["distance"] / tokens, np.degrees(totals["angle"] / tokens))
 
-    Args:
-        encoder: the encoder.
-        inputs: its inputs, with `input_mask` and `segment_ids`.
-        encoder_outputs: its `encoder_outputs` for them.
-    """
+
+def _sums(encoder: AlbertEncoder, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns sums over the tokens of a batch: `tokens`, and `distance` and `angle` (L,)."""
     _, hidden = encoder.embedding(inputs["input_ids"], inputs["segment_ids"])
-    states = tf.stack([hidden, *encoder_outputs])  # (L + 1, B, S, H)
+    states = tf.stack([hidden, *encoder(inputs)["encoder_outputs"]])  # (L + 1, B, S, H)
     directions = tf.math.l2_normalize(states, axis=-1)
     before, after = directions[:-1], directions[1:]
     # The arccosine of a cosine near 1 would be inexact.
@@ -95,39 +94,10 @@ def sum_changes(
     }
 
 
-def mean_changes(sums: Mapping[str, np.ndarray]) -> LayerChanges:
-    """Returns the means of what `sum_changes` returned, added up over the batches."""
-    tokens = sums["tokens"]
-    return LayerChanges(sums["distance"] / tokens, np.degrees(sums["angle"] / tokens))
-
-
-def measure(encoder: AlbertEncoder, input_ids: np.ndarray) -> LayerChanges:
-    """Returns the changes of each layer for sequences without padding, int32 (n, S)."""
-
-    @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32)], autograph=False)
-    def changes(input_ids):
-        inputs = {
-            "input_ids": input_ids,
-            "input_mask": tf.ones_like(input_ids),
-            "segment_ids": tf.zeros_like(input_ids),
-        }
-        return sum_changes(encoder, inputs, encoder(inputs)["encoder_outputs"])
-
-    sums = collections.defaultdict(float)
-    for start in range(0, len(input_ids), _BATCH_SIZE):
-        for name, value in changes(input_ids[start : start + _BATCH_SIZE]).items():
-            sums[name] = sums[name] + value.numpy()
-    return mean_changes(sums)
-
-
 def read_sequences(
     patterns: Sequence[str], tokenizer: Tokenizer, length: int, count: int
 ) -> np.ndarray:
-    """Returns at most `count` full sequences from the start of a text, int32 (n, S).
-
-    Raises:
-        InputError: the text cannot be read, or is too short for one sequence.
-    """
+    """Returns at most `count` full sequences from the start of a text, int32 (n, S)."""
     inner = length - _SPECIAL_PIECES
     ids: list[int] = []
     for _, _, line in read_lines(patterns):
@@ -188,8 +158,14 @@ def _main(options: LayerSimilarityOptions) -> None:
             input_ids = read_sequences(
                 options.input_file, tokenizer, options.max_seq_length, options.num_sequences
             )
+        full = {
+            "input_ids": input_ids,
+            "input_mask": np.ones_like(input_ids),
+            "segment_ids": np.zeros_like(input_ids),
+        }
+        batches = tf.data.Dataset.from_tensor_slices(full).batch(_BATCH_SIZE)
         with name_place(f"--max_seq_length={options.max_seq_length}, {checkpoint}"):
-            changes[label] = measure(getattr(model, "encoder", model), input_ids)
+            changes[label] = measure(getattr(model, "encoder", model), batches)
     draw(changes, options.output_file)
     print(f"{table(changes)}\n\nwrote {options.output_file}")
 

@@ -1,4 +1,4 @@
-"""Times what Google's original (github.com/google-research/albert) makes of text, under TensorFlow 2.
+"""Times what Google's original (github.com/google-research/albert) makes of text, in turns with ours.
 
     python -m benchmarks.original ../albert pretraining_data --input_file=text.txt --output_file=out ...
     python -m benchmarks.original ../albert squad dev-v2.0.json 30k-clean.model 1000
@@ -12,57 +12,150 @@ such things: they are replaced by objects that do nothing. It needs the package 
 """
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.util
 import json
+import math
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 from unittest import mock
 
-from albert_tf.errors import FlagError
-from benchmarks.harness import watch
+import psutil
 
-_GONE = (
-    "tensorflow_hub",
-    "tensorflow.contrib",
-    "tensorflow.contrib.layers",
-    "tensorflow.contrib.tpu",
-)
+from albert_tf.errors import FlagError, StoppedError
+
+NAME = "original"
+_SECONDS_BETWEEN_SAMPLES = 0.2
+_MIB = 2**20
+_CONTRIB = "tensorflow.contrib"
+_GONE = ("tensorflow_hub", _CONTRIB, f"{_CONTRIB}.layers", f"{_CONTRIB}.tpu")
 _SCRIPT = "create_pretraining_data.py"
 
 # Of `run_squad_v2.py`.
 _MAX_SEQ_LENGTH, _DOC_STRIDE, _MAX_QUERY_LENGTH = 384, 128, 64
 
 
-def check_original(original_dir: str) -> None:
-    """Checks that the original can be run.
+@dataclasses.dataclass
+class Usage:
+    """Resources that a command and all of its descendants used, by samples."""
+
+    seconds: float = 0.0
+    cpu_seconds: dict[int, float] = dataclasses.field(default_factory=dict)  # by process id
+    peak_mib: float = 0.0  # the largest sum of all processes, shared pages counted once
+    worker_mib: float = 0.0  # the largest memory that a grandchild shares with no other process
+
+    @property
+    def all_cpu_seconds(self) -> float:
+        """CPU time of all processes."""
+        return sum(self.cpu_seconds.values())
+
+    def sample(self, root: psutil.Process) -> None:
+        """Looks at a process and its descendants."""
+        total = 0.0
+        for process in (root, *root.children(recursive=True)):
+            # A process may end meanwhile.
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                times, memory = process.cpu_times(), process.memory_full_info()
+                self.cpu_seconds[process.pid] = times.user + times.system
+                total += memory.pss / _MIB
+                # The script starts a server, which the workers are forked from.
+                if process.pid != root.pid and process.ppid() != root.pid:
+                    self.worker_mib = max(self.worker_mib, memory.uss / _MIB)
+        self.peak_mib = max(self.peak_mib, total)
+
+
+def watch(command: Sequence[str], output: str = os.devnull) -> Usage:
+    """Runs a command, with `output` for its standard output, and returns the resources that it used.
 
     Raises:
-        FlagError: the folder is no clone, or `six` is not installed.
+        StoppedError: its exit status is not 0.
     """
+    usage = Usage()
+    start = time.monotonic()
+    with open(output, "w") as file, tempfile.TemporaryFile("w+") as log:
+        process = psutil.Popen(command, stdout=file, stderr=log)
+        while process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                usage.sample(process)
+            time.sleep(_SECONDS_BETWEEN_SAMPLES)
+        usage.seconds = time.monotonic() - start
+        if process.returncode:
+            log.seek(0)
+            lines = log.read().strip().split("\n")
+            raise StoppedError(f"{' '.join(command[:3])} ended: {lines[-1]}")
+    return usage
+
+
+class Took(NamedTuple):
+    """What a run made, tokens or windows, and the resources that it used."""
+
+    count: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
+    worker_mib: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """What it made in a second."""
+        return self.count / self.seconds
+
+
+def header(unit: str) -> list[str]:
+    """Returns the columns of `compare`."""
+    rates = [f"{unit}/s", "x original", "CPU s", f"{unit}/CPU s"]
+    return ["", unit, "seconds", *rates, "peak MiB", "worker MiB"]
+
+
+def compare(
+    work: Mapping[str, Callable[[], Took]], rounds: int
+) -> tuple[list[list[str]], dict[str, float]]:
+    """Runs implementations in turn; `NAME` names the original if it is among them.
+
+    Returns:
+        A row of medians for each, and how many times as fast as the original each is.
+    """
+    took: dict[str, list[Took]] = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, do in work.items():
+            took[name].append(do())
+            print(f"{name}: {took[name][-1]}, load={os.getloadavg()[0]:.1f}", flush=True)
+    rows, times = [], {}
+    for name, runs in took.items():
+        count, seconds, cpu_seconds, *memory = map(statistics.median, zip(*runs, strict=True))
+        pairs = zip(runs, took.get(NAME, ()), strict=False)
+        ratios = [one.rate / other.rate for one, other in pairs]
+        times[name] = statistics.median(ratios) if ratios else math.nan
+        cells = [f"{count:,.0f}", f"{seconds:.1f}", f"{count / seconds:,.0f}"]
+        cells += [f"{times[name]:.1f}" if ratios else "", f"{cpu_seconds:.1f}"]
+        cells += [f"{count / cpu_seconds:,.0f}", *(f"{mib:,.0f}" for mib in memory)]
+        rows.append([name, *cells])
+    return rows, times
+
+
+def check(original_dir: str) -> None:
+    """Raises `FlagError` if the folder is no clone, or `six` is not installed."""
     _find(original_dir)
     if importlib.util.find_spec("six") is None:
         raise FlagError("--original_dir: the original needs the package six: pip install six")
 
 
-def run_original(original_dir: str, part: str, *arguments: str) -> dict[str, Any]:
-    """Runs a part of the original in a process of its own.
-
-    Returns:
-        `seconds`, `cpu_seconds`, `peak_mib`, and `tokens` or `windows`.
-    """
+def run(original_dir: str, part: str, *arguments: str) -> Took:
+    """Runs a part of the original in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         output = f"{folder}/took.json"
         command = [sys.executable, "-m", __name__, original_dir, part, *arguments]
         usage = watch(command, output)
         *_, line = pathlib.Path(output).read_text().splitlines()
-    return json.loads(line) | {"peak_mib": usage.peak_mib}
+    return Took(**json.loads(line), peak_mib=usage.peak_mib)
 
 
 def _find(original_dir: str) -> pathlib.Path:
@@ -101,7 +194,7 @@ def _pretraining_data(folder: pathlib.Path, arguments: list[str]) -> dict[str, A
     tokens = sum(
         int(tf.reduce_sum(tf.io.parse_example(batch, mask)["input_mask"])) for batch in records
     )
-    return took | {"tokens": tokens}
+    return took | {"count": tokens}
 
 
 def _squad(folder: pathlib.Path, arguments: list[str]) -> dict[str, Any]:
@@ -125,7 +218,7 @@ def _squad(folder: pathlib.Path, arguments: list[str]) -> dict[str, Any]:
             )
         )
         writer.close()
-    return took | {"windows": writer.num_features}
+    return took | {"count": writer.num_features}
 
 
 def _time(work: Callable[[], Any]) -> dict[str, float]:

@@ -39,10 +39,8 @@ _VARIANTS = {
     "none": {64: 87, 128: 89, 256: 93, 768: 108},
 }
 _DEPARTURES = {
-    "xlarge": "the published weights are 58.7M, too, or 59.0M with the pre-training heads; the paper "
-    "does not say what else it counts for 60M",
-    "xxlarge": "the published weights are 222.6M, too (a file of 890.4 MB), or 223.2M with the "
-    "pre-training heads; the paper does not say what else it counts for 235M",
+    "xlarge": "the published weights are 58.7M, too; the paper does not say what else it counts",
+    "xxlarge": "the published weights are 222.6M, too; the paper does not say what else it counts",
 }
 _HEADER = (
     *("model", "embedding", "blocks", "pooler", "heads", "total"),
@@ -52,21 +50,13 @@ _HEADER = (
 
 @dataclasses.dataclass(frozen=True)
 class ParameterCount:
-    """Parameters of a model's parts, each shared one counted once.
+    """Parameters of a model's parts, each shared one counted once."""
 
-    Attributes:
-        embedding: of the tables, their layer norm and the projection.
-        blocks: of all distinct blocks.
-        pooler: of the dense layer on [CLS].
-        heads: of the masked-LM and the sentence-order head; the word table is not counted again.
-        shares: whether any two layers have weights in common.
-    """
-
-    embedding: int
+    embedding: int  # tables, their layer norm and the projection
     blocks: int
     pooler: int
-    heads: int
-    shares: bool
+    heads: int  # masked LM, without the word table, and sentence order
+    shares: bool  # whether any two layers have weights in common
 
     @property
     def total(self) -> int:
@@ -116,8 +106,7 @@ class _NoOptions:
     """The command has no flags."""
 
 
-def _main(options: _NoOptions) -> None:
-    del options
+def _main(_: _NoOptions) -> None:
     figures = {name: (_SIZES[_size(name)], AlbertConfig.from_preset(name)) for name in PRESETS}
     for sharing, figure_of in _VARIANTS.items():
         for size, figure in figure_of.items():

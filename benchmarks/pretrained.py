@@ -13,11 +13,7 @@ from albert_tf.tokenization import Tokenizer
 
 
 def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]:
-    """Loads a checkpoint of any format, with the heads that it has, and its tokenizer.
-
-    Raises:
-        InputError: the checkpoint, its config or its vocabulary is missing or damaged.
-    """
+    """Loads a checkpoint of any format, with the heads that it has, and its tokenizer."""
     found = find_companions(options)
     if found.tokenizer is None:
         raise FlagError(
@@ -30,10 +26,7 @@ def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]
 
 
 def read_lines(patterns: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Yields the lines of UTF-8 files with their file and number.
-
-    Args:
-        patterns: files, glob patterns or folders; files that end in `.gz` or `.zst` are decompressed.
+    """Yields the lines of UTF-8 files, also compressed, with their file and number.
 
     Raises:
         InputError: a pattern matches no file, a file cannot be read, or a line is not UTF-8.

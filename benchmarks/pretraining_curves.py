@@ -5,8 +5,8 @@ Usage:
     python -m benchmarks.pretraining_curves --text=books --output_dir=curves --minutes=20
 
 All programs start from the same weights and get the same batches in the same order, with the same
-optimizer and no dropout; a test holds them to the same losses after the same updates. So they differ in
-how many updates fit into the time. Each program's ways to run (XLA, torch.compile) are timed in turns;
+optimizer and no dropout; tests compare the optimizer, the schedule and the loss. So they differ in how
+many updates fit into the time. Each program's ways to run (XLA, torch.compile) are timed in turns;
 the fastest makes as many updates as fit into `--minutes` at its speed, so that every learning rate rises
 and falls over the same time. Minutes are updates at that speed: other load on the machine does not count.
 "transformers gathered" is PyTorch's strongest form: its head computes the masked positions only.
@@ -16,14 +16,12 @@ The command fails if the loss of another program ends as low as ours.
 
 import dataclasses
 import functools
-import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +29,9 @@ from albert_tf import command_line, files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.options import option
+from benchmarks.books import Records, make_records
 from benchmarks.harness import (
+    ROOT,
     check_candidates,
     check_choices,
     markdown_table,
@@ -40,8 +40,6 @@ from benchmarks.harness import (
     take_turns,
 )
 from benchmarks.pretraining.candidates import CANDIDATES, OURS, Workload
-
-_ROOT = pathlib.Path(__file__).parents[1]
 
 # Program -> candidates of `benchmarks.pretraining` that run it -> flags that run it so.
 PROGRAMS = {
@@ -60,9 +58,6 @@ _EVALUATIONS = 12
 _EVAL_BATCH_SIZE = 64
 _MAX_EVAL_STEPS = 32
 _VOCAB_SIZE = 8000
-# Every tenth book in alphabetical order is held out whole, the fourth being the first of them.
-_HELD_OUT = slice(3, None, 10)
-_NO_BOOKS = {"provenance", "readme", "license"}
 
 # Metric -> its column, format.
 _COLUMNS = {
@@ -75,23 +70,16 @@ _PANELS = ("masked_lm_loss", "masked_lm_accuracy", "sentence_order_accuracy")
 
 
 class Setting(NamedTuple):
-    """A model and its recipe.
-
-    Attributes:
-        config: the model.
-        train_batch_size: sequences per update.
-        learning_rate: peak of LAMB's learning rate.
-    """
+    """A model, the sequences of an update, and the peak of LAMB's learning rate."""
 
     config: AlbertConfig
     train_batch_size: int
     learning_rate: float
 
 
-def _setting(hidden_size: int, initializer_range: float, learning_rate: float) -> Setting:
-    config = AlbertConfig(
+def _config(hidden_size: int, initializer_range: float) -> AlbertConfig:
+    return AlbertConfig(
         vocab_size=_VOCAB_SIZE,
-        embedding_size=128,
         hidden_size=hidden_size,
         num_hidden_layers=4,
         num_attention_heads=4,
@@ -99,13 +87,12 @@ def _setting(hidden_size: int, initializer_range: float, learning_rate: float) -
         max_position_embeddings=128,
         initializer_range=initializer_range,
     )
-    return Setting(config, 32, learning_rate)
 
 
 SETTINGS = {
     # 0.02 is for a width of 768; the scale that keeps sums alike grows with 1 / sqrt(width).
-    "tiny": _setting(128, initializer_range=0.06, learning_rate=0.004),
-    "small": _setting(256, initializer_range=0.045, learning_rate=0.003),
+    "tiny": Setting(_config(128, initializer_range=0.06), 32, learning_rate=0.004),
+    "small": Setting(_config(256, initializer_range=0.045), 32, learning_rate=0.003),
 }
 
 
@@ -137,70 +124,10 @@ class PretrainingCurvesOptions:
             raise FlagError(f"--minutes={self.minutes}: expected more than 0")
 
 
-class Records(NamedTuple):
-    """The record files to train and to evaluate on."""
-
-    train: str
-    held_out: str
-
-
-def find_books(folder: str) -> tuple[list[str], list[str]]:
-    """Returns the books or other documents to train on and the held-out ones.
-
-    Args:
-        folder: holds a file .txt or .rst for each; files on provenance and licence are no books.
-
-    Raises:
-        InputError: the folder holds fewer than five books.
-    """
-    names = sorted(
-        name
-        for name in (os.listdir(folder) if os.path.isdir(folder) else [])
-        if name.endswith((".txt", ".rst")) and pathlib.Path(name).stem.lower() not in _NO_BOOKS
-    )
-    books = [os.path.join(folder, name) for name in names]
-    if len(books) < 5:
-        raise InputError(
-            f"--text={folder}: {len(books)} files .txt or .rst; expected at least 5 books"
-        )
-    held_out = books[_HELD_OUT]
-    return [book for book in books if book not in held_out], held_out
-
-
-def make_records(options: PretrainingCurvesOptions, folder: pathlib.Path) -> Records:
-    """Makes the records of both parts, and the vocabulary; keeps those of an earlier run."""
-    from albert_tf.tasks import pretraining_data
-
-    folder.mkdir(parents=True, exist_ok=True)
-    vocabulary = options.spm_model_file or str(folder / "vocabulary.model")
-    made = {}
-    books = dict(zip(("train", "held_out"), find_books(options.text), strict=True))
-    for part, of_part in books.items():
-        made[part] = pretraining_data.PretrainingDataOptions(
-            input_file=tuple(of_part),
-            input_format="text",
-            encoding_errors="replace",
-            output_file=str(folder / f"{part}-{options.max_seq_length}.tfrecord"),
-            spm_model_file=vocabulary,
-            train_vocab=not os.path.exists(vocabulary),
-            vocab_size=_VOCAB_SIZE,
-            max_seq_length=options.max_seq_length,
-            max_predictions_per_seq=options.max_predictions_per_seq,
-            dupe_factor=options.dupe_factor if part == "train" else 1,
-        )
-        if not os.path.exists(made[part].stats_file):
-            pretraining_data.run(made[part])
-    return Records(**{part: of_part.output_file for part, of_part in made.items()})
-
-
 def measure_speeds(setting: Setting, options: PretrainingCurvesOptions) -> dict[str, float]:
     """Returns the updates per second of every way to run the programs, timed in turns."""
     workload = Workload(
-        setting.config.to_dict()
-        | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        setting.train_batch_size,
-        options.max_seq_length,
-        "fp32",
+        setting.config.to_dict(), setting.train_batch_size, options.max_seq_length, "fp32"
     )
     given = {"workload": dataclasses.asdict(workload)}
     ways = [way for program in options.programs for way in PROGRAMS[program]]
@@ -211,33 +138,46 @@ def measure_speeds(setting: Setting, options: PretrainingCurvesOptions) -> dict[
 
 
 def train(
-    program: str,
-    way: str,
-    num_train_steps: int,
-    setting: Setting,
-    records: Records,
-    options: PretrainingCurvesOptions,
-    folder: pathlib.Path,
+    program: str, way: str, steps: int, flags: Mapping[str, Any], folder: pathlib.Path
 ) -> list[dict[str, float]]:
-    """Trains with one program and returns its held-out evaluations, each with its `step`.
-
-    Args:
-        program: of `PROGRAMS`.
-        way: how to run it.
-        num_train_steps: number of updates.
-        setting: the model and its recipe.
-        records: the data.
-        options: says how long its sequences are.
-        folder: holds what `prepare` wrote.
-
-    Raises:
-        StoppedError: the program failed.
-    """
+    """Trains with one program and returns its held-out evaluations, each with its `step`."""
     output_dir = folder / program.replace(" ", "_")
     output_dir.mkdir()
     flags = {
+        **flags,
         "init_checkpoint": folder / "initial",
         "output_dir": output_dir,
+        "num_train_steps": steps,
+        "warmup_steps": round(_WARMUP_SHARE * steps),
+        "save_checkpoints_steps": max(1, steps // _EVALUATIONS),
+    }
+    script = ["-m", "benchmarks.torch_pretraining"]
+    if program == OURS:
+        script = ["run_pretraining.py", "--do_train", "--optimizer=lamb", "--keep_checkpoint_max=1"]
+        flags["albert_config_file"] = folder / "albert_config.json"
+    command = [sys.executable, *script, *PROGRAMS[program][way]]
+    command += [f"--{name}={value}" for name, value in flags.items()]
+    if code := subprocess.run(command, cwd=ROOT, check=False).returncode:
+        raise StoppedError(f"{program} ended with exit status {code}")
+    lines = files.read_json_lines(str(output_dir / "metrics.jsonl"))
+    return [line for line in lines if line.pop("split") == "eval"]
+
+
+def run_contest(
+    name: str, records: Records, folder: pathlib.Path, options: PretrainingCurvesOptions
+) -> None:
+    """Trains one model with all programs and writes `results.json`: speeds, ways and curves."""
+    from albert_tf.conversion import save_hugging_face
+    from albert_tf.models import AlbertEncoder, AlbertPretrainer
+
+    setting = SETTINGS[name]
+    speeds = measure_speeds(setting, options)
+    print(f"{name}, updates per second: {speeds}", flush=True)
+    folder.mkdir(parents=True)
+    setting.config.to_json_file(str(folder / "albert_config.json"))
+    model = AlbertPretrainer(AlbertEncoder(setting.config, seed=_SEED), seed=_SEED + 1)
+    save_hugging_face(model, str(folder / "initial"))
+    flags = {
         "input_file": records.train,
         "eval_input_file": records.held_out,
         "max_seq_length": options.max_seq_length,
@@ -246,50 +186,15 @@ def train(
         "eval_batch_size": _EVAL_BATCH_SIZE,
         "max_eval_steps": _MAX_EVAL_STEPS,
         "learning_rate": setting.learning_rate,
-        "num_train_steps": num_train_steps,
-        "warmup_steps": round(_WARMUP_SHARE * num_train_steps),
-        "save_checkpoints_steps": max(1, num_train_steps // _EVALUATIONS),
         "shuffle_buffer": _SHUFFLE_BUFFER,
         "random_seed": _SEED,
     }
-    script = ["-m", "benchmarks.torch_pretraining"]
-    if program == OURS:
-        script = ["run_pretraining.py", "--do_train", "--optimizer=lamb", "--keep_checkpoint_max=1"]
-        flags["albert_config_file"] = folder / "albert_config.json"
-    command = [sys.executable, *script, *PROGRAMS[program][way]]
-    command += [f"--{name}={value}" for name, value in flags.items()]
-    if code := subprocess.run(command, cwd=_ROOT, check=False).returncode:
-        raise StoppedError(f"{program} ended with exit status {code}")
-    lines = (output_dir / "metrics.jsonl").read_text().splitlines()
-    return [line for line in map(json.loads, lines) if line.pop("split") == "eval"]
-
-
-def prepare(setting: Setting, folder: pathlib.Path) -> None:
-    """Writes what all programs start from: config and weights."""
-    from albert_tf.conversion import save_hugging_face
-    from albert_tf.models import AlbertEncoder, AlbertPretrainer
-
-    folder.mkdir(parents=True)
-    setting.config.to_json_file(str(folder / "albert_config.json"))
-    model = AlbertPretrainer(AlbertEncoder(setting.config, seed=_SEED), seed=_SEED + 1)
-    save_hugging_face(model, str(folder / "initial"))
-
-
-def run_contest(
-    name: str, records: Records, folder: pathlib.Path, options: PretrainingCurvesOptions
-) -> None:
-    """Trains one model with all programs and writes `results.json`: speeds, ways and curves."""
-    setting = SETTINGS[name]
-    speeds = measure_speeds(setting, options)
-    rows = [[name, way, f"{speed:.2f}"] for way, speed in speeds.items()]
-    print(markdown_table(["model", "way", "updates/s"], rows, 2), flush=True)
-    prepare(setting, folder)
     ways = {program: max(PROGRAMS[program], key=speeds.get) for program in options.programs}
     curves = {}
     for program, way in ways.items():
         steps = round(speeds[way] * 60 * options.minutes)
         print(f"{name}, {program}: {steps:,} updates", flush=True)
-        curves[program] = train(program, way, steps, setting, records, options, folder)
+        curves[program] = train(program, way, steps, flags, folder)
         for point in curves[program]:
             point["minutes"] = point["step"] / speeds[way] / 60
     results = {"processor": processor(), "speeds": speeds, "ways": ways, "curves": curves}
@@ -343,20 +248,26 @@ def draw(results: Mapping[str, Curves], path: pathlib.Path) -> None:
 
 def find_misses(results: Mapping[str, Curves]) -> list[str]:
     """Returns a sentence for each missed goal."""
-    misses = []
-    for model, curves in results.items():
-        last = {program: points[-1] for program, points in curves.items()}
-        for program, point in last.items():
-            if program != OURS and point["masked_lm_loss"] <= last[OURS]["masked_lm_loss"]:
-                misses.append(f"{model}: {program} has a loss as low as ours")
-    return misses
+    return [
+        f"{model}: {program} has a loss as low as ours"
+        for model, curves in results.items()
+        for program, points in curves.items()
+        if program != OURS and points[-1]["masked_lm_loss"] <= curves[OURS][-1]["masked_lm_loss"]
+    ]
 
 
 def _main(options: PretrainingCurvesOptions) -> None:
     ways = [way for program in options.programs for way in PROGRAMS[program]]
     check_candidates(CANDIDATES, ways)
     output_dir = pathlib.Path(options.output_dir).resolve()
-    records = make_records(options, output_dir / "records")
+    folder = output_dir / "records"
+    records = make_records(
+        *(options.text, folder, options.spm_model_file or str(folder / "vocabulary.model")),
+        *(str(options.max_seq_length), options.dupe_factor),
+        vocab_size=_VOCAB_SIZE,
+        max_seq_length=options.max_seq_length,
+        max_predictions_per_seq=options.max_predictions_per_seq,
+    )
     for name in options.models:
         if (output_dir / name).exists():
             raise InputError(f"--output_dir: {output_dir / name} exists; remove it to train again")

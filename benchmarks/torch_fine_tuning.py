@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,19 +48,6 @@ class TorchFineTuningOptions:
     num_train_steps: int = option("Number of updates.")
     warmup_steps: int = option("Updates until the learning rate is at its peak.")
     random_seed: int = option("Decides the head's initial weights, dropout and the data order.")
-
-
-class _Task(Protocol):
-    """A task: its rows, its model and what the model is worth."""
-
-    model: torch.nn.Module
-    train_rows: Sequence[Any]
-
-    def loss(self, rows: Sequence[Any]) -> torch.Tensor:
-        """Returns the mean loss of some rows."""
-
-    def evaluate(self) -> dict[str, float]:
-        """Returns the metrics on the dev set."""
 
 
 class _Classification:
@@ -114,16 +101,12 @@ class _Classification:
 
 @dataclasses.dataclass(frozen=True)
 class _Window:
-    """A question with a part of its passage.
-
-    Attributes:
-        inputs: ids, segments and mask, lists.
-        offsets: (S, 2), where each token begins and ends in the passage; -1 for all other tokens.
-        example: the question.
-    """
+    """A question with a part of its passage."""
 
     inputs: Mapping[str, Sequence[int]]
-    offsets: np.ndarray
+    offsets: (
+        np.ndarray
+    )  # (S, 2), where each token begins and ends in the passage; -1 for all others
     example: SquadExample
 
     @property
@@ -218,7 +201,7 @@ def _batches(rows: Sequence[Any], options: TorchFineTuningOptions) -> Iterator[l
 def train(options: TorchFineTuningOptions) -> None:
     """Trains, evaluates after the last update and writes the metrics."""
     torch.manual_seed(options.random_seed)
-    task: _Task = (_Classification if options.task_name else _QuestionAnswering)(options)
+    task = (_Classification if options.task_name else _QuestionAnswering)(options)
     model = task.model.train()
     optimizer = AdamWeightDecay(model.named_parameters())
     batches = _batches(task.train_rows, options)

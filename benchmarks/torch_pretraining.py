@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -26,8 +26,7 @@ from albert_tf.data.pretraining.record_order import IndexedOrder
 from albert_tf.data.record_files import RecordFiles
 from albert_tf.data.record_spec import pretraining_record
 from albert_tf.options import option
-from benchmarks.harness import torch_inputs
-from benchmarks.pretraining.candidates import NO_LABEL, gathered_loss
+from benchmarks.pretraining.candidates import NO_LABEL, inputs_as_it_comes, torch_forms
 
 _CLIP_NORM = 1.0
 # Variables without weight decay and trust ratio.
@@ -149,38 +148,13 @@ def learning_rate(step: int, peak: float, num_train_steps: int, num_warmup_steps
     return peak * (1 - step / num_train_steps)
 
 
-def _as_it_comes(batch: Batch) -> dict[str, torch.Tensor]:
-    """Returns the arguments of `AlbertForPreTraining`."""
-    labels = np.full_like(batch["input_ids"], NO_LABEL)
-    rows, columns = np.nonzero(batch["masked_lm_weights"] > 0)
-    positions = batch["masked_lm_positions"][rows, columns]
-    labels[rows, positions] = batch["masked_lm_ids"][rows, columns]
-    return torch_inputs(batch) | {
-        "labels": torch.from_numpy(labels).long(),
-        "sentence_order_label": torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
-    }
-
-
-def _loss(model, batch: Batch, forward: Callable, gathered: bool) -> torch.Tensor:
-    if not gathered:
-        return forward(**_as_it_comes(batch)).loss
-    return forward(
-        model,
-        torch_inputs(batch),
-        torch.from_numpy(batch["masked_lm_positions"]).long(),
-        torch.from_numpy(batch["masked_lm_ids"]).long(),
-        torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
-        torch.from_numpy(batch["masked_lm_weights"]),
-    )
-
-
 @torch.no_grad()
 def evaluate(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
     """Returns the means over all batches, under the names that ours have."""
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
     for batch in batches:
-        inputs = _as_it_comes(batch)
+        inputs = inputs_as_it_comes(model, batch)
         labels, order_labels = inputs.pop("labels"), inputs.pop("sentence_order_label")
         outputs, predicted = model(**inputs), labels != NO_LABEL
         for kind, logits, true in (
@@ -200,15 +174,13 @@ def train(options: TorchPretrainingOptions) -> None:
     model = transformers.AlbertForPreTraining.from_pretrained(
         options.init_checkpoint, classifier_dropout_prob=0.0
     ).train()
-    forward = gathered_loss if options.gathered else model
-    if options.compile:
-        forward = torch.compile(forward)
+    make_inputs, forward = torch_forms(options.compile, options.gathered)
     optimizer = Lamb(model.named_parameters())
     schedule = (options.learning_rate, options.num_train_steps, options.warmup_steps)
     report(model, options, step=0)
     for step, batch in zip(itertools.count(1), options.train_batches(), strict=False):
         model.zero_grad()
-        _loss(model, batch, forward, options.gathered).backward()
+        forward(model, **make_inputs(model, batch)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
         optimizer.step(learning_rate(step - 1, *schedule))
         if step == options.num_train_steps or step % options.save_checkpoints_steps == 0:

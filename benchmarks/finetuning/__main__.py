@@ -15,7 +15,7 @@ The command fails if a goal, one of the constants below, is missed.
 
 import dataclasses
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from albert_tf import command_line
 from albert_tf.config import AlbertConfig
@@ -28,10 +28,10 @@ from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import BATCHINGS, CANDIDATES, OURS, PADDED
 from benchmarks.harness import (
     KERAS_POLICIES,
-    Round,
     Rounds,
     check_candidates,
     check_choices,
+    find_slow,
     markdown_table,
     median,
     processor,
@@ -54,8 +54,6 @@ _TASKS = tuple(
     for task in GLUE_TASKS
     if task.kind == "classification" and list(task.sets.get("dev", ())) == [""]
 )
-
-Samples = Mapping[str, samples.Sample]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,89 +88,36 @@ def make_samples(
     """Returns the batches that each candidate is timed with."""
     sizes = {"training": options.train_batch_size, "prediction": options.eval_batch_size}
     of_batching = {}
-    chosen = {}
-    for name in options.candidates:
-        batching = BATCHINGS[name]
-        if batching not in of_batching:
-            batches = samples.epoch(
-                features, activity, batching, sizes[activity], options.max_seq_length
-            )
-            of_batching[batching] = samples.sample(batches, options.num_batches)
-        chosen[name] = of_batching[batching]
-    return chosen
+    for batching in {BATCHINGS[name] for name in options.candidates}:
+        sizing = (sizes[activity], options.max_seq_length)
+        batches = samples.epoch(features, activity, batching, *sizing)
+        of_batching[batching] = samples.sample(batches, options.num_batches)
+    return {name: of_batching[BATCHINGS[name]] for name in options.candidates}
 
 
-def measure(
-    config: AlbertConfig,
-    activity: samples.Activity,
-    precision: str,
-    sample_of: Samples,
-    rounds: int,
-) -> dict[str, list[Round]]:
-    """Runs all candidates in turn and returns the rounds of each, in seconds of a sequence.
-
-    Args:
-        config: of the encoder.
-        activity: what to time.
-        precision: of the layers; in training, variables are fp32.
-        sample_of: the batches of each candidate.
-        rounds: number of turns of each.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = {}
-        for number, (name, sample) in enumerate(sample_of.items()):
-            path = f"{folder}/{number}.pickle"
-            samples.save(path, sample.batches)
-            arguments[name] = {
-                "config": config.to_dict(),
-                "activity": activity,
-                "precision": precision,
-                "path": path,
-            }
-        return take_turns("benchmarks.finetuning.candidates", arguments, rounds, 1)
+def goals(task: str) -> dict[str, float]:
+    """Returns how many times as fast as the others ours has to be."""
+    over_others = {name: _GOAL for name in BATCHINGS if BATCHINGS[name] == "trainer"}
+    goal = _GOALS_OVER_PADDED.get(task.lower())
+    return over_others | ({PADDED: goal} if goal else {})
 
 
-def find_misses(what: str, task: str, results: Rounds) -> Iterator[str]:
-    """Yields a sentence for each goal that is missed.
-
-    Args:
-        what: name of the measurement.
-        task: its name.
-        results: of each candidate.
-    """
-    for name in results:
-        if goal := _goal(task, name):
-            times = ratio(results, name, OURS)
-            if times < goal:
-                yield f"{what}: {OURS} is {times:.2f} times as fast as {name}; the goal is {goal}"
-
-
-def _goal(task: str, name: str) -> float | None:
-    """Returns how many times as fast as a candidate ours has to be."""
-    if name == PADDED:
-        return _GOALS_OVER_PADDED.get(task.lower())
-    return _GOAL if BATCHINGS[name] == "trainer" else None
-
-
-def table(sample_of: Samples, results: Rounds) -> str:
+def table(sample_of: Mapping[str, samples.Sample], results: Rounds) -> str:
     """Returns the table of a workload."""
-    return markdown_table(_HEADER, [_cells(name, sample_of[name], results) for name in results])
-
-
-def _cells(name: str, sample: samples.Sample, results: Rounds) -> list[str]:
-    of_ours = [
-        f"{ratio(results, name, OURS, of):.2f}" if OURS in results else ""
-        for of in ("seconds", "cpu_seconds")
-    ]
-    return [
-        name,
-        f"{1 / median(results[name]):,.1f}",
-        *of_ours,
-        f"{1000 * median(results[name], 'cpu_seconds'):,.1f}",
-        f"{100 * sample.padding:.0f} %",
-        str(len(sample.batches)),
-        f"{results[name][-1].peak_mib:,.0f}",
-    ]
+    rows = []
+    for name, rounds in results.items():
+        kinds = ("seconds", "cpu_seconds") if OURS in results else ()
+        of_ours = [f"{ratio(results, name, OURS, kind):.2f}" for kind in kinds] or ["", ""]
+        sample = sample_of[name]
+        rows.append(
+            [
+                *(name, f"{1 / median(rounds):,.1f}", *of_ours),
+                f"{1000 * median(rounds, 'cpu_seconds'):,.1f}",
+                *(f"{100 * sample.padding:.0f} %", str(len(sample.batches))),
+                f"{rounds[-1].peak_mib:,.0f}",
+            ]
+        )
+    return markdown_table(_HEADER, rows)
 
 
 def _main(options: FinetuningBenchmarkOptions) -> None:
@@ -189,10 +134,17 @@ def _main(options: FinetuningBenchmarkOptions) -> None:
             sample_of = make_samples(features, activity, options)
             for precision in options.precisions:
                 what = f"{task}, {activity}, {precision}"
-                results = measure(config, activity, precision, sample_of, options.rounds)
+                given = {"config": config.to_dict(), "activity": activity, "precision": precision}
+                with tempfile.TemporaryDirectory() as folder:
+                    arguments = {
+                        name: given | {"path": samples.save(folder, name, sample.batches)}
+                        for name, sample in sample_of.items()
+                    }
+                    module = "benchmarks.finetuning.candidates"
+                    results = take_turns(module, arguments, options.rounds, steps=1)
                 print(f"{options.preset}, {what}\n\n{table(sample_of, results)}\n", flush=True)
                 if OURS in results:
-                    misses.extend(find_misses(what, task, results))
+                    misses.extend(find_slow(what, results, OURS, goals(task)))
     if misses:
         raise InputError("; ".join(misses))
 

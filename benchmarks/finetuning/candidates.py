@@ -3,24 +3,23 @@
 All models start from their configs. In training all have AdamW and clip gradients to a global norm of 1.
 """
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.finetuning.samples import Activity, Batch, Batching, count_sequences, load
+from benchmarks.finetuning.samples import Activity, Batch, Batching
 from benchmarks.harness import (
     KERAS_POLICIES,
     TORCH,
     Candidate,
     Round,
+    Step,
     hugging_face_config,
     timed,
     torch_inputs,
 )
-
-# Runs all batches once and waits until they are done.
-Pass = Callable[[], object]
 
 _LEARNING_RATE = 2e-5
 _NUM_CLASSES = 2
@@ -29,7 +28,7 @@ _CLIP_NORM = 1.0
 
 def albert_tf_pass(
     config: Any, activity: Activity, precision: str, batches: Sequence[Batch]
-) -> Pass:
+) -> Step:
     """Makes the pass of `run_classifier.py`: its trainer or evaluator, and its batches."""
     from albert_tf.losses import ClassificationLoss
     from albert_tf.models import AlbertClassifier, AlbertEncoder
@@ -74,7 +73,7 @@ def transformers_pass(
     precision: str,
     batches: Sequence[Batch],
     compiled: bool = False,
-) -> Pass:
+) -> Step:
     """Makes the usual pass of Hugging Face's `AlbertForSequenceClassification` in PyTorch.
 
     In bf16, training is under torch's autocast, and prediction has the weights themselves in bf16,
@@ -86,13 +85,22 @@ def transformers_pass(
     shape = hugging_face_config(config, classifier_dropout=0.1, num_labels=_NUM_CLASSES)
     model = AlbertForSequenceClassification(shape)
     forward = torch.compile(model, dynamic=True) if compiled else model
-    inputs = [_torch_batch(batch) for batch in batches]
+    inputs = [
+        torch_inputs(batch) | {"labels": torch.from_numpy(batch["label_ids"]).long()}
+        for batch in batches
+    ]
     in_bf16 = precision == "bf16"
+
+    def predict() -> list[np.ndarray]:
+        with torch.inference_mode():
+            outputs = [forward(**{**batch, "labels": None}) for batch in inputs]
+        return [output.logits.float().numpy() for output in outputs]
+
     if activity == "prediction":
         model.eval()
         if in_bf16:
             model.bfloat16()
-        return lambda: _predict(forward, inputs)
+        return predict
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE)
 
@@ -109,49 +117,19 @@ def transformers_pass(
     return train
 
 
-def _predict(forward: Callable, inputs: Sequence[Mapping]) -> list[np.ndarray]:
-    import torch
-
-    with torch.inference_mode():
-        outputs = [
-            forward(**{name: value for name, value in batch.items() if name != "labels"})
-            for batch in inputs
-        ]
-    return [output.logits.float().numpy() for output in outputs]
-
-
-def _torch_batch(batch: Batch) -> dict:
-    import torch
-
-    return torch_inputs(batch) | {"labels": torch.from_numpy(batch["label_ids"]).long()}
-
-
 def start(
-    make_pass: Callable[..., Pass],
-    config: Mapping[str, Any],
-    activity: Activity,
-    precision: str,
-    path: str,
-    **arguments: Any,
+    make_pass: Callable[..., Step], config: Mapping[str, Any], path: str, **arguments: Any
 ) -> Callable[[int], Round]:
-    """Returns a function that times a pass in a candidate's process, in seconds per sequence.
-
-    Args:
-        make_pass: makes the candidate's pass.
-        config: values of the encoder's config.
-        activity: what to time.
-        precision: of the layers; in training, variables are fp32.
-        path: the batches, as `samples.save` writes them.
-        **arguments: more of `make_pass`.
-    """
+    """Returns a function that times a pass over the batches of a file, in seconds per sequence."""
     from albert_tf.config import AlbertConfig
 
-    batches = load(path)
-    run = make_pass(AlbertConfig.from_dict(config), activity, precision, batches, **arguments)
-    return timed((1 / count_sequences(batches), run))
+    with open(path, "rb") as file:
+        batches = pickle.load(file)
+    run = make_pass(AlbertConfig.from_dict(config), batches=batches, **arguments)
+    return timed((1 / sum(len(batch["input_ids"]) for batch in batches), run))
 
 
-def _candidate(make_pass: Callable[..., Pass], packages: Sequence[str] = (), **arguments):
+def _candidate(make_pass: Callable[..., Step], packages: Sequence[str] = (), **arguments):
     return Candidate(start, {"make_pass": make_pass, **arguments}, packages)
 
 

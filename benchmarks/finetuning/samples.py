@@ -37,11 +37,7 @@ _SPLITS = {"training": "train", "prediction": "dev"}
 def read_features(
     data_dir: str, task_name: str, activity: Activity, tokenizer: "Tokenizer", max_seq_length: int
 ) -> "Features":
-    """Returns the rows of a classification task of GLUE: the training set, or dev to predict.
-
-    Raises:
-        InputError: the file is missing, or a row is not as it should be.
-    """
+    """Returns the rows of a classification task of GLUE: the training set, or dev to predict."""
     from albert_tf.data.fine_tuning.features import encode_examples
     from albert_tf.data.fine_tuning.task_table import find_task
 
@@ -53,14 +49,9 @@ def read_features(
 def epoch(
     features: "Features", activity: Activity, batching: Batching, batch_size: int, fixed_length: int
 ) -> list[Batch]:
-    """Returns the batches of one pass over the rows.
+    """Returns the batches of one pass over the rows; `fixed` pads to `fixed_length`.
 
-    Args:
-        features: the rows.
-        activity: training leaves out what fills no batch; prediction has a smaller last one.
-        batching: how they are made.
-        batch_size: B.
-        fixed_length: what `fixed` pads to.
+    Training leaves out what fills no batch; prediction has a smaller last one.
     """
     from albert_tf.data.pipeline import evaluation_batches, make_batch, training_batches
 
@@ -95,23 +86,16 @@ def _plan(
 
 
 class Sample(NamedTuple):
-    """What stands for the batches of an epoch.
-
-    Attributes:
-        batches: the timed ones.
-        padding: which part of all positions of the epoch is padding.
-    """
+    """Batches that stand for those of an epoch, and which part of all its positions is padding."""
 
     batches: list[Batch]
     padding: float
 
 
 def sample(batches: Sequence[Batch], count: int) -> Sample:
-    """Returns `count` batches whose lengths are spread as those of all; one where all have one length.
+    """Returns `count` batches of an epoch whose lengths are spread as those of all.
 
-    Args:
-        batches: those of an epoch.
-        count: how many to time; all of at most twice as many.
+    One is enough where all have one length; of at most twice as many, all are timed.
     """
     lengths = np.array([batch["input_ids"].shape[-1] for batch in batches])
     positions = sum(batch["input_mask"].size for batch in batches)
@@ -127,18 +111,9 @@ def sample(batches: Sequence[Batch], count: int) -> Sample:
     return Sample(chosen, padding)
 
 
-def count_sequences(batches: Sequence[Batch]) -> int:
-    """Returns how many rows the batches have."""
-    return sum(len(batch["input_ids"]) for batch in batches)
-
-
-def save(path: str, batches: Sequence[Batch]) -> None:
-    """Writes batches for a worker to read."""
+def save(folder: str, name: str, batches: Sequence[Batch]) -> str:
+    """Writes a candidate's batches for its worker to read, and returns the file."""
+    path = f"{folder}/{name}.pickle"
     with open(path, "wb") as file:
         pickle.dump(batches, file)
-
-
-def load(path: str) -> list[Batch]:
-    """Reads what `save` wrote."""
-    with open(path, "rb") as file:
-        return pickle.load(file)
+    return path

@@ -6,11 +6,9 @@ Usage:
 
 All candidates of a workload take turns, each in a process of its own; ratios are medians of the ratios
 within a round. The ceiling is the time of the matrix products alone, each timed at its own shape and
-precision and counted once forward and twice backward, in the fastest of TensorFlow with oneDNN,
-TensorFlow without it, and PyTorch. KerasHub learns masked LM only, the others both objectives.
-"transformers gathered" is PyTorch's strongest form: its head computes the masked positions only, and
-AdamW is one fused operator. CPU seconds are those of all threads. Peak memory is the resident set of the
-whole process, libraries and compilers included.
+precision, in the fastest of TensorFlow with oneDNN, TensorFlow without it, and PyTorch. KerasHub learns
+masked LM only, the others both objectives. "transformers gathered" is PyTorch's strongest form. Peak
+memory is the resident set of the whole process, libraries and compilers included.
 
 The command fails if the faster of our two ways, with and without XLA, is slower than another candidate,
 or takes more than 1.3 times the ceiling in fp32 or 2.5 times in bf16.
@@ -25,10 +23,10 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import (
     KERAS_POLICIES,
-    Round,
     Rounds,
     check_candidates,
     check_choices,
+    find_slow,
     markdown_table,
     median,
     parse_shapes,
@@ -53,13 +51,11 @@ _HEADER = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingBenchmarkOptions:
-    """The options of this benchmark."""
+class StepOptions:
+    """The options of benchmarks of a pre-training step."""
 
-    preset: str = option("Size of the model.", "base_v2")
     shapes: tuple[str, ...] = option("Batch sizes and lengths.", ("8x128", "2x512"))
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
-    candidates: tuple[str, ...] = option("Candidates to time.", tuple(CANDIDATES))
     rounds: int = option("Number of turns of each candidate.", 5, least=1)
     steps: int = option("Least number of steps of a turn.", 3, least=1)
 
@@ -68,23 +64,22 @@ class PretrainingBenchmarkOptions:
         check_ranges(self)
         parse_shapes(self.shapes)
 
-    def workloads(self) -> Iterator[Workload]:
+    def workloads(self, preset: str) -> Iterator[Workload]:
         """Yields a workload for each precision and shape."""
         config = AlbertConfig.from_preset(
-            self.preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+            preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )
         for precision in self.precisions:
             for batch_size, length in parse_shapes(self.shapes):
                 yield Workload(config.to_dict(), batch_size, length, precision)
 
 
-def measure(
-    workload: Workload, candidates: Sequence[str], rounds: int, steps: int
-) -> dict[str, list[Round]]:
-    """Runs candidates in turn and returns the rounds of each."""
-    given = {"workload": dataclasses.asdict(workload)}
-    arguments = dict.fromkeys(candidates, given)
-    return take_turns("benchmarks.pretraining.candidates", arguments, rounds, steps)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingBenchmarkOptions(StepOptions):
+    """The options of this benchmark."""
+
+    preset: str = option("Size of the model.", "base_v2")
+    candidates: tuple[str, ...] = option("Candidates to time.", tuple(CANDIDATES))
 
 
 def _fastest(results: Rounds, names: Sequence[str]) -> str:
@@ -93,37 +88,32 @@ def _fastest(results: Rounds, names: Sequence[str]) -> str:
 
 def find_misses(workload: Workload, results: Rounds) -> Iterator[str]:
     """Yields a sentence for each missed goal."""
-    ours = _fastest(results, (OURS, OURS_COMPILED))
-    for name in results:
-        if not name.startswith(OURS) and name not in PRODUCTS:
-            times = ratio(results, name, ours)
-            if times < 1.0:
-                yield f"{workload}: {name} takes {times:.2f} times as long as {ours}"
-    times, goal = ratio(results, ours, _fastest(results, PRODUCTS)), _GOALS[workload.precision]
-    if times > goal:
-        yield f"{workload}: {ours} takes {times:.2f} times as long as the products; the goal is {goal}"
+    others = [name for name in results if not name.startswith(OURS) and name not in PRODUCTS]
+    goals = dict.fromkeys(others, 1.0)
+    goals[_fastest(results, PRODUCTS)] = 1 / _GOALS[workload.precision]
+    yield from find_slow(str(workload), results, _fastest(results, (OURS, OURS_COMPILED)), goals)
 
 
 def table(workload: Workload, results: Rounds) -> str:
     """Returns the table of a workload."""
-    ceiling = _fastest(results, PRODUCTS)
-    return markdown_table(_HEADER, [_cells(workload, results, name, ceiling) for name in results])
-
-
-def _cells(workload: Workload, results: Rounds, name: str, ceiling: str) -> list[str]:
-    seconds = median(results[name])
-    sequences = workload.batch_size / seconds
-    return [
-        name,
-        f"{1000 * seconds:,.0f}",
-        f"{ratio(results, name, OURS):.2f}" if OURS in results else "",
-        f"{1000 * median(results[name], 'cpu_seconds'):,.0f}",
-        f"{sequences:.2f}",
-        f"{sequences * workload.length:,.0f}",
-        f"{workload.flops / seconds / 1e9:,.0f}",
-        f"{100 / ratio(results, name, ceiling):.0f} %",
-        "" if name in PRODUCTS else f"{results[name][-1].peak_mib:,.0f}",
-    ]
+    ceiling, rows = _fastest(results, PRODUCTS), []
+    for name, rounds in results.items():
+        seconds = median(rounds)
+        sequences = workload.batch_size / seconds
+        rows.append(
+            [
+                name,
+                f"{1000 * seconds:,.0f}",
+                f"{ratio(results, name, OURS):.2f}" if OURS in results else "",
+                f"{1000 * median(rounds, 'cpu_seconds'):,.0f}",
+                f"{sequences:.2f}",
+                f"{sequences * workload.length:,.0f}",
+                f"{workload.flops / seconds / 1e9:,.0f}",
+                f"{100 / ratio(results, name, ceiling):.0f} %",
+                "" if name in PRODUCTS else f"{rounds[-1].peak_mib:,.0f}",
+            ]
+        )
+    return markdown_table(_HEADER, rows)
 
 
 def _main(options: PretrainingBenchmarkOptions) -> None:
@@ -131,9 +121,11 @@ def _main(options: PretrainingBenchmarkOptions) -> None:
     check_candidates(CANDIDATES, options.candidates)
     if not set(options.candidates) & set(PRODUCTS):
         raise FlagError(f"--candidates: expected one of {', '.join(PRODUCTS)} among them")
-    misses = []
-    for workload in options.workloads():
-        results = measure(workload, options.candidates, options.rounds, options.steps)
+    module, misses = "benchmarks.pretraining.candidates", []
+    for workload in options.workloads(options.preset):
+        given = {"workload": dataclasses.asdict(workload)}
+        arguments = dict.fromkeys(options.candidates, given)
+        results = take_turns(module, arguments, options.rounds, options.steps)
         print(f"{options.preset}, {workload}, {workload.predictions} predictions\n")
         print(table(workload, results), end="\n\n", flush=True)
         if OURS in results or OURS_COMPILED in results:

@@ -5,7 +5,8 @@ their configs without dropout. PyTorch has no LAMB; its AdamW does less.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +16,11 @@ from benchmarks.harness import (
     TORCH,
     Candidate,
     Round,
+    Step,
     hugging_face_config,
     timed,
     torch_inputs,
 )
-
-# Makes one training step and waits until it is done.
-Step = Callable[[], object]
 
 _LEARNING_RATE = 1e-4
 _CLIP_NORM = 1.0
@@ -34,19 +33,12 @@ NO_LABEL = -100
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """One training step.
+    """One training step on full sequences."""
 
-    Attributes:
-        config: the model's values, without dropout, which not all candidates can switch off elsewhere.
-        batch_size: B.
-        length: S; all sequences are full.
-        precision: of the layers, `fp32` or `bf16`; variables are fp32.
-    """
-
-    config: dict[str, Any]
+    config: dict[str, Any]  # without dropout, which not all candidates can switch off elsewhere
     batch_size: int
     length: int
-    precision: str
+    precision: str  # of the layers, `fp32` or `bf16`; variables are fp32
 
     @property
     def albert_config(self) -> Any:
@@ -68,9 +60,9 @@ class Workload:
     def __str__(self):
         return f"{self.precision}, {self.batch_size} x {self.length}"
 
-    def encoder_products(self) -> list["Product"]:
-        """Returns the products of the encoder's forward pass, pooler included."""
-        config = self.albert_config
+    def forward_products(self) -> list["Product"]:
+        """Returns the products of the forward pass but the sentence head's two columns."""
+        config, predicted = self.albert_config, self.batch_size * self.predictions
         layers, heads = config.num_hidden_layers, config.num_attention_heads
         hidden, width, inner = config.hidden_size, config.embedding_size, config.intermediate_size
         length, tokens = self.length, self.batch_size * self.length
@@ -83,15 +75,8 @@ class Workload:
             Product(layers, 1, tokens, hidden, inner),
             Product(layers, 1, tokens, inner, hidden),
             Product(1, 1, self.batch_size, hidden, hidden),  # pooler
-        ]
-
-    def forward_products(self) -> list["Product"]:
-        """Returns the products of the whole forward pass but the sentence head's two columns."""
-        config, predicted = self.albert_config, self.batch_size * self.predictions
-        return [
-            *self.encoder_products(),
-            Product(1, 1, predicted, config.hidden_size, config.embedding_size),
-            Product(1, 1, predicted, config.embedding_size, config.vocab_size),
+            Product(1, 1, predicted, hidden, width),
+            Product(1, 1, predicted, width, config.vocab_size),
         ]
 
     def batch(self) -> dict[str, np.ndarray]:
@@ -113,15 +98,7 @@ class Workload:
 
 
 class Product(NamedTuple):
-    """A batch of matrix products (rows, inner) x (inner, columns).
-
-    Attributes:
-        count: how often a forward pass computes it.
-        batch: number of products in one operator.
-        rows: rows of the left matrix.
-        inner: columns of the left matrix, rows of the right one.
-        columns: columns of the right matrix.
-    """
+    """An operator of `batch` products (rows, inner) x (inner, columns), computed `count` times."""
 
     count: int
     batch: int
@@ -135,13 +112,8 @@ class Product(NamedTuple):
         return 2 * self.batch * self.rows * self.inner * self.columns
 
 
-def albert_tf_step(
-    workload: Workload, jit_compile: bool = False, remat: bool = False, replicas: int | None = None
-) -> Step:
-    """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses.
-
-    With `replicas`, the strategy is `mirrored`, with as many parts of the processor.
-    """
+def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = False) -> Step:
+    """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses."""
     import tensorflow as tf
 
     from albert_tf.losses import PretrainingLoss
@@ -149,11 +121,7 @@ def albert_tf_step(
     from albert_tf.optimization import Lamb
     from albert_tf.training import Trainer, make_strategy
 
-    if replicas is not None:
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        devices = [tf.config.LogicalDeviceConfiguration()] * replicas
-        tf.config.set_logical_device_configuration(cpu, devices)
-    strategy = make_strategy("one_device" if replicas is None else "mirrored")
+    strategy = make_strategy("one_device")
     policy = KERAS_POLICIES[workload.precision]
     with strategy.scope():
         encoder = AlbertEncoder(workload.albert_config, remat=remat, seed=0, dtype=policy)
@@ -173,16 +141,11 @@ def albert_tf_step(
 
 
 def transformers_step(workload: Workload, compiled: bool = False, gathered: bool = False) -> Step:
-    """Returns the step of Hugging Face's model in PyTorch: AdamW, both losses.
+    """Returns the step of Hugging Face's model in PyTorch: AdamW, both losses, torch's autocast.
 
-    The model is `AlbertForPreTraining`, or `BertForPreTraining` if the layers share nothing. Mixed
-    precision is torch's autocast.
-
-    Args:
-        workload: the step.
-        compiled: whether `torch.compile` compiles the forward pass with its loss.
-        gathered: the strongest form: the head computes the masked positions only, which the model as it
-            comes cannot, and the update is one fused operator.
+    The model is `AlbertForPreTraining`, or `BertForPreTraining` if the layers share nothing. `gathered`
+    is the strongest form: the head computes the masked positions only, and the update is one fused
+    operator. `compiled` means the forward pass with its loss.
     """
     import torch
     from transformers import AutoModelForPreTraining
@@ -190,26 +153,13 @@ def transformers_step(workload: Workload, compiled: bool = False, gathered: bool
     config = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
     model = AutoModelForPreTraining.from_config(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE, fused=gathered)
-    batch = workload.batch()
-    order_labels = torch.from_numpy(batch["next_sentence_labels"][:, 0]).long()
-    if gathered:
-        positions, labels = (
-            torch.from_numpy(batch[name]).long()
-            for name in ("masked_lm_positions", "masked_lm_ids")
-        )
-        forward, arguments = gathered_loss, (model, torch_inputs(batch), positions, labels)
-    else:
-        labels = np.full_like(batch["input_ids"], NO_LABEL)
-        np.put_along_axis(labels, batch["masked_lm_positions"], batch["masked_lm_ids"], axis=1)
-        forward = _loss_as_it_comes
-        arguments = (model, torch_inputs(batch), torch.from_numpy(labels).long())
-    if compiled:
-        forward = torch.compile(forward)
+    make_inputs, forward = torch_forms(compiled, gathered)
+    inputs = make_inputs(model, workload.batch())
 
     def step() -> None:
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=workload.precision == "bf16"):
-            loss = forward(*arguments, order_labels)
+            loss = forward(model, **inputs)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
         optimizer.step()
@@ -218,23 +168,50 @@ def transformers_step(workload: Workload, compiled: bool = False, gathered: bool
     return step
 
 
-def _loss_as_it_comes(model, inputs, labels, order_labels):
+def torch_forms(compiled: bool, gathered: bool) -> tuple[Callable, Callable]:
+    """Returns functions from model and batch to arguments, and from model and arguments to the loss."""
+    import torch
+
+    make_inputs = _gathered_inputs if gathered else inputs_as_it_comes
+    forward = _gathered_loss if gathered else _loss_as_it_comes
+    return make_inputs, torch.compile(forward) if compiled else forward
+
+
+def inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Returns the arguments of a model as it comes."""
+    import torch
+
+    labels = np.full_like(batch["input_ids"], NO_LABEL)
+    rows, columns = np.nonzero(batch["masked_lm_weights"] > 0)
+    positions = batch["masked_lm_positions"][rows, columns]
+    labels[rows, positions] = batch["masked_lm_ids"][rows, columns]
     is_bert = model.config.model_type == "bert"
-    order = {"next_sentence_label" if is_bert else "sentence_order_label": order_labels}
-    return model(**inputs, labels=labels, **order).loss
+    order = "next_sentence_label" if is_bert else "sentence_order_label"
+    return torch_inputs(batch) | {
+        "labels": torch.from_numpy(labels).long(),
+        order: torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
+    }
 
 
-def gathered_loss(model, inputs, positions, labels, order_labels, weights=None):
-    """Returns the loss of a model with its masked-LM head on the masked positions only.
+def _loss_as_it_comes(model, **inputs):
+    return model(**inputs).loss
 
-    Args:
-        model: an `AlbertForPreTraining` or `BertForPreTraining`.
-        inputs: its ids, mask and segments, int64 (B, S).
-        positions: the masked positions, int64 (B, M).
-        labels: their pieces, int64 (B, M).
-        order_labels: int64 (B,).
-        weights: float32 (B, M), 1 for a masked position and 0 for padding; None where all are 1.
-    """
+
+def _gathered_inputs(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    import torch
+
+    del model
+    return {
+        "inputs": torch_inputs(batch),
+        "positions": torch.from_numpy(batch["masked_lm_positions"]).long(),
+        "labels": torch.from_numpy(batch["masked_lm_ids"]).long(),
+        "weights": torch.from_numpy(batch["masked_lm_weights"]),
+        "order_labels": torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
+    }
+
+
+def _gathered_loss(model, inputs, positions, labels, weights, order_labels):
+    """Returns the loss with the masked-LM head on the masked positions only."""
     import torch
 
     if model.config.model_type == "bert":
@@ -247,10 +224,7 @@ def gathered_loss(model, inputs, positions, labels, order_labels, weights=None):
     losses = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1).float(), labels.flatten(), reduction="none"
     )
-    if weights is None:
-        masked_lm_loss = losses.mean()
-    else:
-        masked_lm_loss = (losses * weights.flatten()).sum() / weights.sum()
+    masked_lm_loss = (losses * weights.flatten()).sum() / weights.sum()
     order_logits = order_head(outputs.pooler_output).float()
     return masked_lm_loss + torch.nn.functional.cross_entropy(order_logits, order_labels)
 
@@ -287,42 +261,34 @@ def keras_hub_step(workload: Workload, jit_compile: bool = False) -> Step:
     return lambda: model.train_on_batch(inputs, batch["masked_lm_ids"])
 
 
-def product_steps(
-    products: Sequence[Product], precision: str, library: str = "tensorflow"
-) -> list[tuple[int, Step]]:
-    """Returns a step for each product of a forward pass, and how often the pass computes it.
+def start_products(workload: dict[str, Any], library: str) -> Callable[[int], Round]:
+    """Returns a function that times the products of a step: each once forward and twice backward.
 
-    The operands stay in the processor's caches if they fit, so no forward pass can be faster.
-
-    Args:
-        products: of the forward pass.
-        precision: `fp32` or `bf16`.
-        library: `tensorflow` or `torch`.
+    The operands stay in the processor's caches if they fit, so no step can be faster.
     """
-    make = {"tensorflow": _tensorflow_product, "torch": _torch_product}[library]
+    described = Workload(**workload)
+    dtype = {"fp32": "float32", "bf16": "bfloat16"}[described.precision]
     steps = []
-    for product in products:
+    for product in described.forward_products():
         batch = [product.batch] if product.batch > 1 else []
         shapes = [*batch, product.rows, product.inner], [*batch, product.inner, product.columns]
-        steps.append((product.count, make(*shapes, precision)))
-    return steps
+        make = _torch_product if library == "torch" else _tensorflow_product
+        steps.append((3 * product.count, make(shapes, dtype)))
+    return timed(*steps)
 
 
-def _tensorflow_product(left: Sequence[int], right: Sequence[int], precision: str) -> Step:
+def _tensorflow_product(shapes: Sequence[Sequence[int]], dtype: str) -> Step:
     import tensorflow as tf
 
-    dtype = {"fp32": tf.float32, "bf16": tf.bfloat16}[precision]
     multiply = tf.function(tf.matmul, autograph=False)
-    operands = [tf.cast(tf.random.normal(shape), dtype) for shape in (left, right)]
-    return lambda: multiply(*operands)
+    return functools.partial(multiply, *(tf.cast(tf.random.normal(x), dtype) for x in shapes))
 
 
-def _torch_product(left: Sequence[int], right: Sequence[int], precision: str) -> Step:
+def _torch_product(shapes: Sequence[Sequence[int]], dtype: str) -> Step:
     import torch
 
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    operands = [torch.randn(shape, dtype=dtype) for shape in (left, right)]
-    return lambda: torch.matmul(*operands)
+    operands = (torch.randn(shape, dtype=getattr(torch, dtype)) for shape in shapes)
+    return functools.partial(torch.matmul, *operands)
 
 
 def start_step(
@@ -330,13 +296,6 @@ def start_step(
 ) -> Callable[[int], Round]:
     """Returns a function that times a step in a candidate's process."""
     return timed(make_step(Workload(**workload), **arguments))
-
-
-def start_products(workload: dict[str, Any], library: str) -> Callable[[int], Round]:
-    """Returns a function that times the products of a step: each once forward and twice backward."""
-    described = Workload(**workload)
-    steps = product_steps(described.forward_products(), described.precision, library)
-    return timed(*((3 * count, step) for count, step in steps))
 
 
 def _step(make_step: Callable[..., Step], packages: Sequence[str] = (), **arguments) -> Candidate:
@@ -367,8 +326,4 @@ STEPS = {
     "keras_hub": _step(keras_hub_step, ("keras_hub",)),
     "keras_hub jit_compile": _step(keras_hub_step, ("keras_hub",), jit_compile=True),
 }
-REPLICAS = {
-    "albert_tf mirrored 1 replica": _step(albert_tf_step, replicas=1),
-    "albert_tf mirrored 2 replicas": _step(albert_tf_step, replicas=2),
-}
-CANDIDATES = PRODUCTS | STEPS | REPLICAS
+CANDIDATES = PRODUCTS | STEPS

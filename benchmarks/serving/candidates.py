@@ -1,11 +1,7 @@
-"""How each runtime answers texts with labels, and ids with probabilities.
-
-All read their model from one folder, which `__main__.write_folder` makes.
-"""
+"""How each runtime answers texts with labels; all read the folder that `__main__.write_folder` makes."""
 
 import functools
 import importlib
-import itertools
 import json
 import os
 import pathlib
@@ -17,17 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks import harness
-from benchmarks.harness import HUGGING_FACE_INPUTS, TORCH, Candidate
+from benchmarks.harness import TORCH, Candidate, memory_mib, time_step, torch_inputs
 
 LABELS = ("negative", "positive")
 MAX_SEQ_LENGTH = 128
-# The ids of the forward pass that is compared with its products.
-FORWARD_BATCH_SIZE, FORWARD_LENGTH = 8, 128
-_FIRST_ORDINARY_ID = 5
 
 # Files of the folder. Our exports are at <precision>/<form>/1.
-CONFIG = "albert_config.json"
 TEXTS = "texts.json"
 VOCABULARY = "spiece.model"
 HUGGING_FACE = "hugging_face"
@@ -41,15 +32,10 @@ Predict = Callable[[Inputs], np.ndarray]
 
 
 class Answers(NamedTuple):
-    """Answers to B texts.
-
-    Attributes:
-        labels: B names of classes.
-        probabilities: float32 (B, 2).
-    """
+    """Answers to B texts."""
 
     labels: list[str]
-    probabilities: np.ndarray
+    probabilities: np.ndarray  # float32 (B, 2)
 
 
 # Texts -> answers.
@@ -72,26 +58,16 @@ def albert_tf_answer(folder: str, precision: str, num_threads: int) -> Answer:
     return answer
 
 
-def albert_tf_predict(folder: str, precision: str, num_threads: int) -> Predict:
-    """Loads the SavedModel that takes ids; `albert_tf_answer` has set the number of threads."""
-    import tensorflow as tf
-
-    model = tf.saved_model.load(os.path.join(folder, f"{precision}/ids/1"))
-
-    def predict(inputs: Inputs) -> np.ndarray:
-        tensors = {name: tf.constant(array) for name, array in inputs.items()}
-        return model.signatures["serving_default"](**tensors)["probabilities"].numpy()
-
-    return predict
-
-
 def openvino_answer(folder: str, precision: str, num_threads: int) -> Answer:
     """Loads the OpenVINO model that takes text."""
     import openvino
     import openvino_tokenizers  # noqa: F401, whose operators the model has
 
     path = os.path.join(folder, f"{precision}/openvino/1/model.xml")
-    run = openvino.Core().compile_model(path, "CPU", _openvino_config(precision, num_threads))
+    # In an int8 model, what is not quantized is computed in fp32.
+    hint = "bf16" if precision == "bf16" else "f32"
+    config = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": num_threads}
+    run = openvino.Core().compile_model(path, "CPU", config)
 
     def answer(texts: Sequence[str]) -> Answers:
         outputs = run({"text_a": list(texts)})
@@ -100,24 +76,9 @@ def openvino_answer(folder: str, precision: str, num_threads: int) -> Answer:
     return answer
 
 
-def openvino_predict(folder: str, precision: str, num_threads: int) -> Predict:
-    """Converts the SavedModel that takes ids; its weights are fp32, also where it computes in bf16."""
-    import openvino
-
-    model = openvino.convert_model(os.path.join(folder, "fp32/ids/1"))
-    run = openvino.compile_model(model, "CPU", _openvino_config(precision, num_threads))
-    return lambda inputs: run(dict(inputs))["probabilities"]
-
-
-def _openvino_config(precision: str, num_threads: int) -> dict[str, Any]:
-    # In an int8 model, what is not quantized is computed in fp32.
-    hint = "bf16" if precision == "bf16" else "f32"
-    return {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": num_threads}
-
-
-def transformers_predict(
+def transformers_answer(
     folder: str, precision: str, num_threads: int, compiled: bool = False
-) -> Predict:
+) -> Answer:
     """Loads Hugging Face's model in PyTorch, in bf16 with the weights in bf16, too."""
     import torch
     from transformers import AutoModelForSequenceClassification
@@ -137,14 +98,13 @@ def transformers_predict(
         forward = torch.compile(model, dynamic=True)
 
     def predict(inputs: Inputs) -> np.ndarray:
-        tensors = {name: torch.from_numpy(array) for name, array in _their_names(inputs).items()}
         with torch.inference_mode():
-            return forward(**tensors).logits.float().softmax(-1).numpy()
+            return forward(**torch_inputs(inputs)).logits.float().softmax(-1).numpy()
 
-    return predict
+    return _tokenize_and_predict(folder, predict)
 
 
-def onnx_runtime_predict(folder: str, precision: str, num_threads: int) -> Predict:
+def onnx_runtime_answer(folder: str, precision: str, num_threads: int) -> Answer:
     """Loads the ONNX file; CPUs have no kernels for bf16."""
     import onnxruntime
 
@@ -155,12 +115,8 @@ def onnx_runtime_predict(folder: str, precision: str, num_threads: int) -> Predi
         options,
         providers=["CPUExecutionProvider"],
     )
-    return lambda inputs: session.run(["probabilities"], dict(inputs))[0]
-
-
-def _their_names(inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the inputs under the names and in the dtype of Hugging Face's models."""
-    return {theirs: inputs[ours].astype(np.int64) for theirs, ours in HUGGING_FACE_INPUTS.items()}
+    run = functools.partial(session.run, ["probabilities"])
+    return _tokenize_and_predict(folder, lambda inputs: run(dict(inputs))[0])
 
 
 def albert_tf_tokenizer(folder: str) -> Tokenize:
@@ -208,7 +164,9 @@ def _pack(rows: Sequence[Sequence[int]], cls_id: int, sep_id: int) -> Inputs:
     }
 
 
-def _tokenize_and_predict(tokenize: Tokenize, predict: Predict) -> Answer:
+def _tokenize_and_predict(folder: str, predict: Predict) -> Answer:
+    tokenize = sentencepiece_tokenizer(folder)
+
     def answer(texts: Sequence[str]) -> Answers:
         probabilities = predict(tokenize(texts))
         return Answers([LABELS[index] for index in probabilities.argmax(axis=-1)], probabilities)
@@ -217,142 +175,60 @@ def _tokenize_and_predict(tokenize: Tokenize, predict: Predict) -> Answer:
 
 
 def start(
-    make_answer: Callable[[str, str, int], Answer] | None,
-    make_predict: Callable[..., Predict],
-    imports: Sequence[str],
-    folder: str,
-    precision: str,
-    num_threads: int,
-    **arguments: Any,
+    load: Callable[..., Answer], imports: Sequence[str], folder: str, **arguments: Any
 ) -> Callable[[list], Any]:
     """Loads a candidate, and returns a function that answers the questions of `__main__`.
 
-    Args:
-        make_answer: loads its model that takes text; None for runtimes without a tokenizer.
-        make_predict: loads its model that takes ids.
-        imports: its libraries, whose import is not part of the loading time.
-        folder: holds the models and the texts.
-        precision: `fp32`, `bf16` or `int8`.
-        num_threads: number of threads for one operator.
-        **arguments: more of `make_predict`.
+    The libraries in `imports` are imported first, as that is not part of the loading time.
     """
     texts = json.loads(pathlib.Path(folder, TEXTS).read_text())
     for module in imports:
         importlib.import_module(module)
-    model = folder, precision, num_threads
-    load_predict = functools.cache(lambda: make_predict(*model, **arguments))
     begin = time.perf_counter()
-    if make_answer is None:
-        answer = _tokenize_and_predict(sentencepiece_tokenizer(folder), load_predict())
-    else:
-        answer = make_answer(*model)
+    answer = load(folder, **arguments)
     answer(texts[:1])
     started = [time.time() - psutil.Process().create_time(), time.perf_counter() - begin]
 
-    @functools.cache
-    def time_forward() -> Callable[[int], harness.Round]:
-        config = json.loads(pathlib.Path(folder, CONFIG).read_text())
-        predict, inputs = load_predict(), _full_inputs(config)
-        return harness.timed(lambda: predict(inputs))
+    def batches(size: int) -> Iterator[Sequence[str]]:
+        return (texts[first : first + size] for first in range(0, len(texts), size))
 
-    questions = {
-        "start": lambda: started,
-        "answer": lambda batch_size: _answer_all(answer, texts, batch_size),
-        "time": lambda batch_size: _time_all(answer, texts, batch_size),
-        "forward": lambda steps: time_forward()(steps),
-    }
+    def answer_all(batch_size: int) -> Answers:
+        labels, probabilities = zip(*map(answer, batches(batch_size)), strict=True)
+        return Answers([label for of in labels for label in of], np.vstack(probabilities).tolist())
+
+    def time_all(batch_size: int) -> list:
+        """Returns the seconds of each batch, the CPU seconds of all, and the memory after them."""
+        times = [time_step(functools.partial(answer, batch)) for batch in batches(batch_size)]
+        seconds, cpu_seconds = zip(*times, strict=True)
+        return [seconds, sum(cpu_seconds), memory_mib("VmRSS")]
+
+    questions = {"start": lambda: started, "answer": answer_all, "time": time_all}
     return lambda question: questions[question[0]](*question[1:])
 
 
-def _answer_all(answer: Answer, texts: Sequence[str], batch_size: int) -> Answers:
-    labels, probabilities = zip(*map(answer, _batches(texts, batch_size)), strict=True)
-    return Answers(
-        list(itertools.chain.from_iterable(labels)), np.concatenate(probabilities).tolist()
-    )
-
-
-def _time_all(answer: Answer, texts: Sequence[str], batch_size: int) -> list:
-    """Returns the seconds of each batch, the CPU seconds of all, and the memory after them."""
-    times = [
-        harness.time_step(lambda batch=batch: answer(batch))
-        for batch in _batches(texts, batch_size)
-    ]
-    seconds, cpu_seconds = zip(*times, strict=True)
-    return [seconds, sum(cpu_seconds), harness.memory_mib("VmRSS")]
-
-
-def _batches(texts: Sequence[str], batch_size: int) -> Iterator[Sequence[str]]:
-    for first in range(0, len(texts), batch_size):
-        yield texts[first : first + batch_size]
-
-
-def _full_inputs(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Returns inputs without padding."""
-    shape = (FORWARD_BATCH_SIZE, FORWARD_LENGTH)
-    rng = np.random.default_rng(0)
-    return {
-        "input_ids": rng.integers(_FIRST_ORDINARY_ID, config["vocab_size"], shape, np.int32),
-        "input_mask": np.ones(shape, np.int32),
-        "segment_ids": np.zeros(shape, np.int32),
-    }
-
-
-def start_products(
-    folder: str, precision: str, num_threads: int
-) -> Callable[[list], harness.Round]:
-    """Returns a function that times the matrix products of the forward pass alone."""
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
-    from benchmarks.pretraining.candidates import Workload, product_steps
-
-    config = json.loads(pathlib.Path(folder, CONFIG).read_text())
-    workload = Workload(config, FORWARD_BATCH_SIZE, FORWARD_LENGTH, precision)
-    run = harness.timed(*product_steps(workload.encoder_products(), precision))
-    return lambda question: run(question[1])
-
-
 def _candidate(
-    make_answer: Callable[[str, str, int], Answer] | None,
-    make_predict: Callable[..., Predict],
+    load: Callable[..., Answer],
     imports: Sequence[str],
     packages: Sequence[str] = (),
     **arguments: Any,
 ) -> Candidate:
-    return Candidate(
-        start,
-        {
-            "make_answer": make_answer,
-            "make_predict": make_predict,
-            "imports": imports,
-            **arguments,
-        },
-        packages,
-    )
+    return Candidate(start, {"load": load, "imports": imports, **arguments}, packages)
 
 
 _TORCH_IMPORTS = ("sentencepiece", "transformers.models.albert.modeling_albert")
-
+_OPENVINO_IMPORTS = ("openvino", "openvino_tokenizers")
 OURS, OPENVINO, ONNX_RUNTIME = "albert_tf", "OpenVINO", "ONNX Runtime"
 TRANSFORMERS, COMPILED = "transformers", "transformers torch.compile"
-PRODUCTS = "products"
-RUNTIMES = {
-    OURS: _candidate(albert_tf_answer, albert_tf_predict, ("tensorflow", "tensorflow_text")),
-    OPENVINO: _candidate(
-        openvino_answer,
-        openvino_predict,
-        ("openvino", "openvino_tokenizers"),
-        ("openvino", "openvino_tokenizers", "nncf"),
-    ),
+CANDIDATES = {
+    OURS: _candidate(albert_tf_answer, ("tensorflow", "tensorflow_text")),
+    OPENVINO: _candidate(openvino_answer, _OPENVINO_IMPORTS, (*_OPENVINO_IMPORTS, "nncf")),
     ONNX_RUNTIME: _candidate(
-        None, onnx_runtime_predict, ("sentencepiece", "onnxruntime"), ("onnxruntime", "tf2onnx")
+        onnx_runtime_answer, ("sentencepiece", "onnxruntime"), ("onnxruntime", "tf2onnx")
     ),
-    TRANSFORMERS: _candidate(None, transformers_predict, _TORCH_IMPORTS, TORCH),
-    COMPILED: _candidate(None, transformers_predict, _TORCH_IMPORTS, TORCH, compiled=True),
+    TRANSFORMERS: _candidate(transformers_answer, _TORCH_IMPORTS, TORCH),
+    COMPILED: _candidate(transformers_answer, _TORCH_IMPORTS, TORCH, compiled=True),
 }
-CANDIDATES = RUNTIMES | {PRODUCTS: Candidate(start_products)}
-
-# The precisions of each runtime. CPUs have no bf16 kernels in ONNX Runtime.
+# The precisions of each runtime.
 PRECISIONS = {
     OURS: ("fp32", "bf16", "int8"),
     OPENVINO: ("fp32", "bf16", "int8"),
@@ -360,14 +236,11 @@ PRECISIONS = {
     TRANSFORMERS: ("fp32", "bf16"),
     COMPILED: ("fp32", "bf16"),
 }
-
-
-def files(name: str, precision: str) -> tuple[str, ...]:
-    """Returns the files and folders of a runtime, in the folder of all."""
-    return {
-        OURS: (f"{precision}/text/1",),
-        OPENVINO: (f"{precision}/openvino/1",),
-        ONNX_RUNTIME: (f"{precision}/onnx/1", VOCABULARY),
-        TRANSFORMERS: (HUGGING_FACE,),
-        COMPILED: (HUGGING_FACE,),
-    }[name]
+# The files and folders of each runtime.
+FILES = {
+    OURS: ("{precision}/text/1",),
+    OPENVINO: ("{precision}/openvino/1",),
+    ONNX_RUNTIME: ("{precision}/onnx/1", VOCABULARY),
+    TRANSFORMERS: (HUGGING_FACE,),
+    COMPILED: (HUGGING_FACE,),
+}

@@ -1,7 +1,6 @@
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 
@@ -17,8 +16,8 @@ from benchmarks.harness import (
     ratio,
     take_turns,
     timed,
-    watch,
 )
+from benchmarks.original import NAME, Took, check, compare, watch
 
 # A process and a child; the child uses memory and time.
 BUSY = """
@@ -124,22 +123,21 @@ def test_failed_command_is_named_with_its_last_line():
         watch(command)
 
 
+def test_runs_are_compared_within_turns():
+    took = {NAME: [1.0, 10.0, 2.0], "ours": [0.1, 1.0, 0.1]}
+    work = {
+        name: iter([Took(100, each, 3 * each, 50.0) for each in seconds]).__next__
+        for name, seconds in took.items()
+    }
+    rows, times = compare(work, rounds=3)
+    assert times == pytest.approx({NAME: 1.0, "ours": 10.0})
+    assert rows[1] == ["ours", "100", "0.1", "1,000", "10.0", "0.3", "333", "50", "0"]
+
+
+def test_a_folder_without_the_original_is_named(tmp_path):
+    with pytest.raises(FlagError, match=f"--original_dir: '{tmp_path}' has no create_pretraining"):
+        check(str(tmp_path))
+
+
 def test_processor_has_name_extension_and_cores():
     assert f", {os.cpu_count()} cores" in processor()
-
-
-@pytest.mark.parametrize("module", ["pretraining", "finetuning"])
-def test_unknown_candidate_is_one_line(module):
-    given = {"finetuning": ["--data_dir=absent", "--spm_model_file=absent.model"]}
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", f"benchmarks.{module}", "--candidates=other"),
-            *given.get(module, []),
-        ],
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    assert result.returncode == 2
-    assert f"{module}: error: --candidates: received 'other'; expected " in result.stderr

@@ -1,15 +1,11 @@
-import json
-import pathlib
-
 import keras
 import numpy as np
 import pytest
 
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from benchmarks import pretraining_curves as benchmark
-from benchmarks.pretraining_curves import OURS, PretrainingCurvesOptions, Setting
-from tests.helpers import tiny_config
+from benchmarks.pretraining_curves import OURS, PretrainingCurvesOptions
 
 THEIRS, GATHERED = "transformers", "transformers gathered"
 
@@ -50,22 +46,6 @@ def test_the_picture_is_small(tmp_path):
     assert 1_000 < (tmp_path / "curves.png").stat().st_size < 100_000
 
 
-def test_every_tenth_book_is_held_out_and_other_files_are_left_out(tmp_path):
-    for number in range(14):
-        (tmp_path / f"book{number:02d}.txt").write_text("text")
-    for name in ("PROVENANCE.txt", "notes.md"):
-        (tmp_path / name).write_text("text")
-    train, held_out = benchmark.find_books(str(tmp_path))
-    assert [pathlib.Path(book).stem for book in held_out] == ["book03", "book13"]
-    assert len(train) == 12
-    assert not set(train) & set(held_out)
-
-
-def test_a_folder_without_books_is_named(tmp_path):
-    with pytest.raises(InputError, match=f"--text={tmp_path}/absent: 0 files"):
-        benchmark.find_books(f"{tmp_path}/absent")
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -77,29 +57,6 @@ def test_a_folder_without_books_is_named(tmp_path):
 def test_options_are_checked(values, message):
     with pytest.raises(FlagError, match=message):
         PretrainingCurvesOptions(text="books", output_dir="curves", **values)
-
-
-def write_books(folder, count):
-    folder.mkdir()
-    rng = np.random.default_rng(5)
-    words = ["".join(rng.choice(list("abcdefghij"), 4)) for _ in range(150)]
-    for number in range(count):
-        sentences = [" ".join(rng.choice(words, 8)).capitalize() + "." for _ in range(400)]
-        (folder / f"book{number}.txt").write_text("\n\n".join(sentences))
-
-
-@pytest.fixture
-def records(tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmark, "_VOCAB_SIZE", 97)
-    write_books(tmp_path / "books", 5)
-    options = PretrainingCurvesOptions(
-        text=str(tmp_path / "books"),
-        output_dir=str(tmp_path),
-        max_seq_length=16,
-        max_predictions_per_seq=3,
-        dupe_factor=1,
-    )
-    return benchmark.make_records(options, tmp_path / "records")
 
 
 def test_lamb_and_schedule_of_the_other_program_are_ours():
@@ -138,26 +95,3 @@ def test_lamb_and_schedule_of_the_other_program_are_ours():
         np.testing.assert_allclose(
             variable.numpy(), parameter.detach().numpy(), rtol=1e-5, atol=1e-6
         )
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_all_programs_learn_the_same_from_the_same_updates(records, tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    setting = Setting(tiny_config(vocab_size=97, num_hidden_layers=3), 8, 0.01)
-    monkeypatch.setitem(benchmark.SETTINGS, "tiny", setting)
-    ways = [way for ways in benchmark.PROGRAMS.values() for way in ways]
-    speeds = {way: 10.0 / (1 + ("compile" in way)) for way in ways}  # the uncompiled ways
-    monkeypatch.setattr(benchmark, "measure_speeds", lambda *arguments: speeds)
-    options = PretrainingCurvesOptions(
-        text="", output_dir="", minutes=0.06, max_seq_length=16, max_predictions_per_seq=3
-    )
-    benchmark.run_contest("tiny", records, tmp_path / "tiny", options)
-    curves = json.loads((tmp_path / "tiny" / "results.json").read_text())["curves"]
-    for program in (THEIRS, GATHERED):
-        for ours, other in zip(curves[OURS], curves[program], strict=True):
-            assert ours["step"] == other["step"]
-            for name in ("masked_lm_loss", "sentence_order_loss"):
-                assert ours[name] == pytest.approx(other[name], abs=1e-3)
-    assert curves[OURS][-1]["masked_lm_loss"] < curves[OURS][0]["masked_lm_loss"] - 0.1

@@ -9,12 +9,10 @@ from benchmarks.harness import Round
 from benchmarks.serving import __main__ as benchmark
 from benchmarks.serving.__main__ import Difference, Result, compare, measure
 from benchmarks.serving.candidates import (
+    CANDIDATES,
     LABELS,
     MAX_SEQ_LENGTH,
     OURS,
-    PRECISIONS,
-    PRODUCTS,
-    RUNTIMES,
     VOCABULARY,
     Answers,
     albert_tf_tokenizer,
@@ -84,7 +82,7 @@ def test_missed_goals_are_named():
     differences = dict.fromkeys(results, same)
     misses = list(benchmark.find_misses("fp32", results, differences))
     assert misses == [
-        f"fp32: {OURS} is 0.90 times as fast as transformers torch.compile; the goal is 1.0"
+        f"fp32: {OURS} is 0.90 times as fast as transformers torch.compile; the goal is 1.00"
     ]
     del results["ONNX Runtime"]
     assert len(list(benchmark.find_misses("bf16", results, differences))) == 2
@@ -100,16 +98,6 @@ def test_other_answers_are_named():
     misses = list(benchmark.find_misses("fp32", results, differences))
     assert [miss.split()[1] for miss in misses] == ["far", "other"]
     assert not list(benchmark.find_misses("bf16", results, differences))
-
-
-def test_forward_pass_is_held_against_the_products():
-    rounds = {
-        PRODUCTS: [Round(1.0, 1.0, 1.0)] * 3,
-        OURS: [Round(seconds, 1.0, 1.0) for seconds in (1.2, 9.0, 1.0)],
-    }
-    assert not list(benchmark.find_forward_misses("bf16", rounds))
-    (miss,) = benchmark.find_forward_misses("fp32", rounds)
-    assert "1.20 times the products; the goal is 1.15" in miss
 
 
 def test_table_has_what_was_measured(tmp_path):
@@ -139,19 +127,13 @@ def test_all_candidates_answer_alike(vocabulary, tmp_path):
     config = tiny_config(vocab_size=VOCAB_SIZE, max_position_embeddings=MAX_SEQ_LENGTH)
     names = [
         name
-        for name, candidate in RUNTIMES.items()
+        for name, candidate in CANDIDATES.items()
         if all(importlib.util.find_spec(package) for package in candidate.packages)
     ]
     texts = [text.replace("9,999", "").replace("times,", "") for text in TEXTS]
-    tolerances = {"fp32": 1e-5, "bf16": 1e-2, "int8": 2e-2}
-    benchmark.write_folder(config, texts, names, list(tolerances), str(tmp_path), str(vocabulary))
-    reference = None
-    for precision, tolerance in tolerances.items():
-        able = [name for name in names if precision in PRECISIONS[name]]
-        results, forward = measure(str(tmp_path), able, precision, rounds=1, steps=1, num_threads=2)
-        reference = reference or results[OURS].answers[0]
-        for result in results.values():
-            assert compare(result, reference).probability < tolerance
-            assert len(result.latencies) == len(texts)
-            assert 0 < result.start[1] < result.start[0]
-        assert list(forward) == ([] if precision == "int8" else [*able, PRODUCTS])
+    benchmark.write_folder(config, texts, names, ["fp32"], str(tmp_path), str(vocabulary))
+    results = measure(str(tmp_path), names, "fp32", rounds=1, num_threads=2)
+    for result in results.values():
+        assert compare(result, results[OURS].answers[0]).probability < 1e-5
+        assert len(result.latencies) == len(texts)
+        assert 0 < result.start[1] < result.start[0]
