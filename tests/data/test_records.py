@@ -1,5 +1,8 @@
 """Records are parsed as they were written, and errors are named."""
 
+import hashlib
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -91,6 +94,13 @@ def test_records_are_readable_with_the_parsing_spec_of_the_original():
 def test_equal_values_give_equal_bytes_whatever_their_order():
     values = random_values(0)
     assert SPEC.serialize(values) == SPEC.serialize(dict(reversed(values.items())))
+
+
+def test_bytes_of_a_record_and_of_a_file_never_change(tmp_path):
+    record = SPEC.serialize(random_values(0))
+    assert hashlib.sha256(record).hexdigest() == "fb28addcf2f8930589769b3a57cb7a5f7dc8a89a5991e0472fd3d37f97ab04e1"
+    content = pathlib.Path(write(tmp_path / "a")).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == "FILE"
 
 
 def test_bytes_are_those_of_protobuf():

@@ -1,5 +1,6 @@
 """Any number of workers writes the same bytes, and complete chunks are not made again."""
 
+import hashlib
 import pathlib
 
 import numpy as np
@@ -75,6 +76,11 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(corpus, tokenizer, tmp
     alone = make(corpus, tokenizer, tmp_path / "1", 1, "nsp")
     assert len(list((tmp_path / "1" / "runs").glob("*.run"))) > 10
     assert make(corpus, tokenizer, tmp_path / "3", 3, "nsp") == alone
+
+
+def test_the_bytes_for_a_seed_never_change(corpus, tokenizer, tmp_path):
+    contents = make(corpus, tokenizer, tmp_path)
+    assert hashlib.sha256(b"".join(contents)).hexdigest() == "ea9a05bb8f4be4ff02b1273ff8661f1df8cbdfa494b9deaa804d720e120d5a9b"
 
 
 def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
