@@ -4,9 +4,9 @@ The letters of array axes, used in every docstring and shape comment of the pack
 B batch, S sequence length, V vocabulary, E embedding, H hidden, N heads, D head size,
 F feed-forward, L layers, M masked positions, C choices.
 
-Public names are imported when they are first used: TensorFlow and Keras take seconds to import, and
-tokenizing, or making pre-training data, needs neither. To read a `.keras` file, Keras has to know the
-classes in it: import the model's first, e.g. `from albert_tf import AlbertEncoder`.
+Public names are imported when they are first used, as TensorFlow and Keras take seconds to import. To
+read a `.keras` file, Keras has to know the classes in it: import the model's first, e.g. `from albert_tf
+import AlbertEncoder`.
 """
 
 import importlib
@@ -55,8 +55,8 @@ __all__ = [
     "score_sentences",
 ]
 
-# Where they are. The first two need no TensorFlow. Models come after the other classes of `.keras`
-# files, so that whoever imports a model can load these files.
+# Where they are. Models come after the other classes of `.keras` files, so that whoever imports a model
+# can load these files.
 _MODULES = (
     "config",
     "tokenization",

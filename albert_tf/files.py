@@ -16,7 +16,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from albert_tf import gfile
+import tensorflow as tf
+
 from albert_tf.errors import InputError, StoppedError
 
 try:
@@ -25,6 +26,9 @@ except ImportError:  # on Windows
     fcntl = None
 
 INCOMPLETE = ".incomplete"
+
+# What operations on files raise: Python's, and `tf.io.gfile`'s.
+ERRORS = (OSError, tf.errors.OpError)
 
 _CHUNK_BYTES = 1 << 20
 # A binary file might be a single line and fill the memory.
@@ -47,9 +51,11 @@ def expand_globs(patterns: Sequence[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if gfile.isdir(pattern):
+        if tf.io.gfile.isdir(pattern):
             raise InputError(f"'{pattern}' is a folder; expected files, e.g. '{pattern}/*'")
-        matches = sorted(path for path in gfile.glob(pattern) if not gfile.isdir(path))
+        # TensorFlow puts `./` before the names in the current folder.
+        names = [name.removeprefix("./") for name in tf.io.gfile.glob(pattern)]
+        matches = sorted(name for name in names if not tf.io.gfile.isdir(name))
         if not matches:
             raise InputError(f"no file matches '{pattern}'")
         found.update(dict.fromkeys(matches))
@@ -72,7 +78,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
         InputError: the file does not exist or cannot be read.
     """
     refuse_folder(path)
-    with explain_unreadable(path), gfile.GFile(path, "rb") as file:
+    with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 
@@ -144,7 +150,7 @@ def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
 
 def refuse_folder(path: str) -> None:
     """Raises `InputError` for a folder, which TensorFlow reads as an empty file."""
-    if gfile.isdir(path):
+    if tf.io.gfile.isdir(path):
         raise InputError(f"{path}: a folder; expected a file")
 
 
@@ -215,7 +221,7 @@ def read_json_lines(path: str) -> list[Any]:
     Raises:
         InputError: the file cannot be read, or a line is not JSON.
     """
-    if not gfile.exists(path):
+    if not tf.io.gfile.exists(path):
         return []
     return [parse_json(line, path, number) for number, line in read_lines(path)]
 
@@ -232,7 +238,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, content: bytes) -> None:
     """Writes a file, atomically."""
-    with write_atomically(path) as incomplete, gfile.GFile(incomplete, "wb") as file:
+    with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
         file.write(content)
 
 
@@ -250,8 +256,8 @@ def make_directory(path: str) -> None:
         InputError: the folder cannot be made.
     """
     try:
-        gfile.makedirs(path)
-    except OSError as error:
+        tf.io.gfile.makedirs(path)
+    except ERRORS as error:
         raise InputError(f"cannot make the folder '{path}': {reason(error)}") from error
 
 
@@ -303,7 +309,7 @@ def write_atomically(path: str) -> Iterator[str]:
     try:
         with explain_refusal(path):
             yield incomplete
-            gfile.rename(incomplete, path, overwrite=True)
+            tf.io.gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(incomplete)
 
@@ -322,11 +328,11 @@ def write_together(paths: Sequence[str]) -> Iterator[str]:
     try:
         with explain_refusal(paths[-1]):
             remove(folder)
-            gfile.makedirs(folder)
+            tf.io.gfile.makedirs(folder)
             yield folder
             for path in paths:
                 incomplete = os.path.join(folder, os.path.basename(path))
-                gfile.rename(incomplete, path, overwrite=True)
+                tf.io.gfile.rename(incomplete, path, overwrite=True)
     finally:
         remove(folder)
 
@@ -336,7 +342,7 @@ def explain_unreadable(path: str) -> Iterator[None]:
     """Turns an error of the file system into an `InputError` that names the file."""
     try:
         yield
-    except _file_errors() as error:
+    except ERRORS as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
 
@@ -345,16 +351,16 @@ def explain_refusal(path: str) -> Iterator[None]:
     """Turns an error of the file system into a `StoppedError` that names the file."""
     try:
         yield
-    except _file_errors() as error:
+    except ERRORS as error:
         raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def remove(path: str) -> None:
     """Removes a file, or a folder with its content, if it exists."""
-    if gfile.isdir(path):
-        gfile.rmtree(path)
-    elif gfile.exists(path):
-        gfile.remove(path)
+    if tf.io.gfile.isdir(path):
+        tf.io.gfile.rmtree(path)
+    elif tf.io.gfile.exists(path):
+        tf.io.gfile.remove(path)
 
 
 def reason(error: Exception) -> str:
@@ -368,9 +374,3 @@ def reason(error: Exception) -> str:
     # Where in the graph it happened, as in "{{function_node __inference_f_1}} reason".
     message = re.sub(r"\{\{function_node .*?\}\} ", "", message)
     return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")
-
-
-def _file_errors() -> tuple[type[Exception], ...]:
-    """Returns the errors of file operations, including TensorFlow's if it has been imported."""
-    tensorflow = sys.modules.get("tensorflow")
-    return (OSError, tensorflow.errors.OpError) if tensorflow else (OSError,)

@@ -10,7 +10,9 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from albert_tf import files, gfile
+import tensorflow as tf
+
+from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
 
 _REQUEST = "request.json"
@@ -50,7 +52,7 @@ def make_outputs(
     folders = list(dict.fromkeys(map(os.path.dirname, incomplete.values())))
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
     resumes = _holds(note, request)
-    if not (resumes and gfile.exists(complete)):
+    if not (resumes and tf.io.gfile.exists(complete)):
         _check_new(paths, overwrite)
         if not resumes:
             _check_ours(folders)
@@ -70,23 +72,23 @@ def make_outputs(
             raise
         files.write_text(complete, "")
     for path, unnamed in incomplete.items():
-        if gfile.exists(unnamed):  # otherwise it was renamed before the run was stopped
+        if tf.io.gfile.exists(unnamed):  # otherwise it was renamed before the run was stopped
             with files.explain_refusal(path):
-                gfile.rename(unnamed, path, overwrite=True)
+                tf.io.gfile.rename(unnamed, path, overwrite=True)
     _remove(folders)
 
 
 def _holds(note: str, request: Mapping[str, Any]) -> bool:
-    if not gfile.exists(note):
+    if not tf.io.gfile.exists(note):
         return False
     return files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
 
 
 def _check_new(paths: Sequence[str], overwrite: bool) -> None:
     for path in paths:
-        if gfile.isdir(path):
+        if tf.io.gfile.isdir(path):
             raise InputError(f"{path}: is a folder; expected the name of a file to write")
-        if gfile.exists(path) and not overwrite:
+        if tf.io.gfile.exists(path) and not overwrite:
             raise InputError(
                 f"{path}: exists already; remove it, choose another name or set overwrite"
             )
@@ -95,9 +97,9 @@ def _check_new(paths: Sequence[str], overwrite: bool) -> None:
 def _check_ours(folders: Sequence[str]) -> None:
     """Checks that the work folders are missing, empty, or of an earlier run."""
     for folder in folders:
-        if not gfile.exists(folder):
+        if not tf.io.gfile.exists(folder):
             continue
-        names = gfile.listdir(folder) if gfile.isdir(folder) else [""]
+        names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else [""]
         if names and not any(name.startswith(_REQUEST) for name in names):
             raise InputError(
                 f"{folder}: this folder for unfinished work holds other files; move it away or choose "
@@ -109,7 +111,7 @@ def _clear(folders: Sequence[str], reusable: Collection[str]) -> None:
     """Makes the work folders, and empties them except for requests and reusable work."""
     for folder in folders:
         files.make_directory(folder)
-        for name in gfile.listdir(folder):
+        for name in tf.io.gfile.listdir(folder):
             if name.rstrip("/") not in (_REQUEST, *reusable):
                 files.remove(os.path.join(folder, name))
 

@@ -41,16 +41,10 @@ def test_public_names_are_imported_when_they_are_used():
         albert_tf.AlbertModel  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import albert_tf.tasks.pretraining_data",
-        "import albert_tf.commands",
-        "from albert_tf import AlbertConfig, AlbertTokenizer, WordPieceTokenizer",
-    ],
-)
-def test_what_needs_no_tensorflow_does_not_import_it(statement):
-    program = f"{statement}; import sys; print({{'tensorflow', 'keras'}} & set(sys.modules))"
+def test_a_command_answers_signals_before_it_imports_tensorflow():
+    program = (
+        "import albert_tf.commands; import sys; print({'tensorflow', 'keras'} & set(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, text=True
     )

@@ -4,8 +4,8 @@ import os
 import pathlib
 
 import pytest
+import tensorflow as tf
 
-from albert_tf import gfile
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.resumable import make_outputs
 
@@ -84,7 +84,7 @@ def test_another_request_restarts(pair, tmp_path):
 @pytest.fixture
 def half_named(pair, monkeypatch):
     """A run that was stopped when one file had its name."""
-    rename = gfile.rename
+    rename = tf.io.gfile.rename
 
     def rename_once(source, target, overwrite):
         rename(source, target, overwrite)
@@ -92,7 +92,7 @@ def half_named(pair, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(gfile, "rename", rename_once)
+        patch.setattr(tf.io.gfile, "rename", rename_once)
         with pytest.raises(KeyboardInterrupt):
             make_pair(pair)
     return pair

@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 from albert_tf.checkpoints import names
 from albert_tf.checkpoints.names import in_groups
 from albert_tf.checkpoints.tensor_files import TensorReader
@@ -199,7 +199,7 @@ def open_keras_hub(path: str) -> "KerasHubReader | None":
 
 def _open_archive(path: str) -> "KerasHubReader | None":
     # Of other models of Keras, which may be large, only the config is read.
-    with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
+    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 values = json.loads(archive.read(CONFIG_FILE))

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from albert_tf import files, gfile
+from albert_tf import files
 from albert_tf.data.record_spec import RecordSpec
 from albert_tf.data.record_writing import TFRECORD_TYPES, Compression
 from albert_tf.errors import InputError
@@ -50,7 +50,7 @@ def find_compression(path: str) -> Compression:
     Raises:
         InputError: the file cannot be read.
     """
-    with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
+    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
 
 
@@ -124,7 +124,7 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
 
 def _read_records(path: str) -> Iterator[tuple[int, bytes]]:
     """Yields (record number from 1, record)."""
-    if not gfile.exists(path) or gfile.isdir(path):
+    if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
         raise InputError(f"{path}: no such file")
     number = 0
     try:
@@ -258,7 +258,9 @@ def scan_files(
         InputError: a file cannot be read.
     """
     are_compressed = any(find_compression(path) != "none" for path in paths)
-    total = None if are_compressed else sum(gfile.stat(path).length for path in paths) / _MEGABYTE
+    total = (
+        None if are_compressed else sum(tf.io.gfile.stat(path).length for path in paths) / _MEGABYTE
+    )
     with Progress(description, "MB", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
         return [_scan(path, spec, progress) for path in paths]
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 
 Compression = Literal["none", "gzip"]
 
@@ -38,7 +39,7 @@ def write_records(path: str, records: Iterable[bytes], compression: Compression 
     content = _frames(records)
     if compression == "gzip":
         content = _compress(content)
-    with files.write_atomically(path) as incomplete, gfile.GFile(incomplete, "wb") as file:
+    with files.write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
         for part in content:
             file.write(part)
 

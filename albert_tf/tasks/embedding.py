@@ -9,8 +9,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.export import ExportDetails, export_embedder
 from albert_tf.export.version_folders import json_asset
@@ -123,7 +124,7 @@ def _embed_file(options: EmbeddingOptions, embedder: TextEmbedder) -> None:
         lines = read_lines()
         with (
             files.write_atomically(path) as incomplete,
-            gfile.GFile(incomplete, "wb") as file,
+            tf.io.gfile.GFile(incomplete, "wb") as file,
             Progress("embedding", "texts", count) as progress,
         ):
             header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
@@ -145,7 +146,7 @@ def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
             path = copy.name
-        elif not gfile.exists(path):
+        elif not tf.io.gfile.exists(path):
             raise InputError(f"--input_file: no file '{path}'; - is standard input")
 
         def read_lines() -> Iterator[str]:

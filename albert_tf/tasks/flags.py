@@ -4,7 +4,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from albert_tf import files, gfile
+import tensorflow as tf
+
+from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.options import to_json_dict
@@ -26,8 +28,8 @@ def check_addresses(options: Any) -> None:
             if not isinstance(path, str) or "://" not in path:
                 continue
             try:
-                gfile.exists(path)
-            except OSError as error:
+                tf.io.gfile.exists(path)
+            except tf.errors.OpError as error:
                 raise InputError(
                     f"--{name}={path}: TensorFlow has no access: {files.reason(error)}; expected a local "
                     "path, or a path on a file system that TensorFlow can read"

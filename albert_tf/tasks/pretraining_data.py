@@ -6,7 +6,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from albert_tf import files, gfile
+import tensorflow as tf
+
+from albert_tf import files
 from albert_tf.data.pretraining import beam, shards
 from albert_tf.data.pretraining.corpus import CorpusConfig
 from albert_tf.data.pretraining.input_files import (
@@ -258,7 +260,7 @@ def _train_tokenizer(
     """Trains the vocabulary if it is missing. Returns the hashes of the files read for it."""
     model_file = incomplete[options.spm_model_file]
     reader = options.config.read([file.path for file in inputs])
-    if not gfile.exists(model_file):
+    if not tf.io.gfile.exists(model_file):
         print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
         with expect_unchanged(inputs), name_flags():
             train_vocabulary(

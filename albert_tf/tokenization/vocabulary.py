@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 import sentencepiece
+import tensorflow as tf
 
-from albert_tf import gfile
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.files import write_atomically, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
@@ -135,6 +135,6 @@ def _write(model: bytes, model_file: str) -> None:
     )
     # The list is written before the model is renamed: if the model exists, both are complete.
     with write_atomically(model_file) as incomplete:
-        with gfile.GFile(incomplete, "wb") as file:
+        with tf.io.gfile.GFile(incomplete, "wb") as file:
             file.write(model)
         write_text(vocab_file_of(model_file), "".join(lines))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import gfile
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.errors import InputError, Preempted, StoppedError
@@ -143,7 +142,7 @@ def kill_before_write(monkeypatch, number):
 
         return write_or_die
 
-    monkeypatch.setattr(gfile, "rename", count_down(gfile.rename))
+    monkeypatch.setattr(tf.io.gfile, "rename", count_down(tf.io.gfile.rename))
     manager = tf.train.CheckpointManager
     monkeypatch.setattr(manager, "save", count_down(manager.save))
 

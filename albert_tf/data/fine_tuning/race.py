@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from albert_tf import files, gfile
+import tensorflow as tf
+
+from albert_tf import files
 from albert_tf.data.fine_tuning.task import Task, TfdsSource
 from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
 from albert_tf.errors import ArgumentError, InputError
@@ -39,7 +41,7 @@ class RaceFolders:
         """
         examples = []
         above = os.path.join(data_dir, _FOLDER)
-        top = above if gfile.isdir(above) else data_dir
+        top = above if tf.io.gfile.isdir(above) else data_dir
         for level in self.levels:
             folder = os.path.join(top, split, level)
             for place, article in _read_articles(data_dir, folder):
@@ -79,12 +81,12 @@ def select_level(task: Task, level: str) -> Task:
 def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
     """Yields (file and line, article) of a level's folder, in the order of the file names."""
     together = os.path.join(folder, "all.txt")
-    if gfile.exists(together):
+    if tf.io.gfile.exists(together):
         for number, line in files.read_lines(together):
             if line.strip():
                 yield f"{together}, line {number}", files.parse_json(line, together, number)
         return
-    names = gfile.glob(os.path.join(folder, "*.txt"))
+    names = tf.io.gfile.glob(os.path.join(folder, "*.txt"))
     if not names:
         raise ArgumentError(
             f"data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "

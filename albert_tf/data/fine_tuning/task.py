@@ -5,7 +5,8 @@ import os
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
-from albert_tf import gfile
+import tensorflow as tf
+
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import ArgumentError
 
@@ -47,7 +48,7 @@ class TsvFile:
             InputError: `albert_tf.data.fine_tuning.tsv.read_examples` refuses it.
         """
         path = os.path.join(data_dir, self.file)
-        if not gfile.exists(path):
+        if not tf.io.gfile.exists(path):
             raise ArgumentError(
                 f"data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
             )

@@ -18,7 +18,9 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf import files, gfile
+import tensorflow as tf
+
+from albert_tf import files
 from albert_tf.data.pretraining.beam_stages import (
     Element,
     Finisher,
@@ -87,11 +89,11 @@ def make_pretraining_data(
     first = range(max(len(paths), _LEAST_ELEMENTS))
     with expect_unchanged(inputs):
         _run(stages, first, runner, runner_options, results)
-    if not gfile.exists(results.counts):  # as when Dask's scheduler has ended
+    if not tf.io.gfile.exists(results.counts):  # as when Dask's scheduler has ended
         raise StoppedError(f"{runner} ended before the pipeline; its own log may tell why")
     stats = PretrainingDataStats.from_json_dict(files.read_json(results.counts))
     stats.check(config.segments, paths, len(shards))
-    if not all(map(gfile.exists, shards)):
+    if not all(map(tf.io.gfile.exists, shards)):
         raise InputError(
             f"num_shards={len(shards)}: expected fewer for {stats.instances} instances, as one would be "
             "empty"
@@ -123,7 +125,7 @@ class _Results:
 
     def raise_error(self, runner: str, error: Exception) -> None:
         """Raises a worker's error for the user, or else one that says that the runner failed."""
-        if gfile.exists(self.error):
+        if tf.io.gfile.exists(self.error):
             kept = files.read_json(self.error)
             raise (StoppedError if kept["stopped"] else InputError)(kept["message"]) from error
         files.write_text(self.log, "".join(traceback.format_exception(error)))

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk, count_characters, group_documents, no_text
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
 from albert_tf.data.pretraining.shuffling import KeyedRecord, RunWriter, read_sorted
@@ -201,4 +202,4 @@ def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
     own = f"{path}-{uuid.uuid4().hex}"
     write(own, *content)
     with files.explain_refusal(path):
-        gfile.rename(own, path, overwrite=True)
+        tf.io.gfile.rename(own, path, overwrite=True)

@@ -9,7 +9,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf import files, gfile
+import tensorflow as tf
+
+from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
 
 # A compressed byte can stand for 1 KiB (gzip) or 32 KiB (Zstandard), so this becomes at most 16 MiB.
@@ -43,7 +45,7 @@ def find_files(patterns: Sequence[str]) -> list[InputFile]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if gfile.isdir(pattern):
+        if tf.io.gfile.isdir(pattern):
             matches = _files_below(pattern)
             if not matches:
                 raise InputError(f"the folder '{pattern}' holds no file")
@@ -61,14 +63,14 @@ def find_file(path: str) -> InputFile:
     """
     files.refuse_folder(path)
     with files.explain_unreadable(path):
-        stat = gfile.stat(path)
+        stat = tf.io.gfile.stat(path)
     return InputFile(path, stat.length, stat.mtime_nsec)
 
 
 def _files_below(folder: str) -> list[str]:
     found: list[str] = []
     entered: set[str] = set()
-    for parent, folders, names in gfile.walk(folder):
+    for parent, folders, names in tf.io.gfile.walk(folder):
         real = os.path.realpath(parent)
         if real in entered:  # a symbolic link, perhaps to a folder above
             folders.clear()

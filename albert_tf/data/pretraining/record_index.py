@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 from albert_tf.data.pretraining.input_files import InputFile, find_file
 from albert_tf.data.record_files import (
     PAGE,
@@ -190,7 +190,7 @@ def load_index(path: str, paths: Sequence[str], spec: RecordSpec | None) -> Reco
     Raises:
         InputError: a file cannot be read.
     """
-    if not gfile.exists(path):
+    if not tf.io.gfile.exists(path):
         return None
     try:
         with np.load(io.BytesIO(files.read_bytes(path))) as arrays:

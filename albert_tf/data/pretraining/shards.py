@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk, CorpusReader
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
@@ -215,7 +216,7 @@ def _write_report(path: str, sources: str, runs: Runs) -> None:
 
 def _read_report(path: str, sources: str, folder: str) -> Runs | None:
     """Returns the runs of a complete chunk if they were made from `sources`, else None."""
-    if not gfile.exists(path):
+    if not tf.io.gfile.exists(path):
         return None
     report = files.read_json(path)
     if report.get("sources") != sources:
@@ -236,7 +237,7 @@ class _ShardWriter:
         self._compression = compression
 
     def __call__(self, shard: _Shard) -> int:
-        if not gfile.exists(shard.path):
+        if not tf.io.gfile.exists(shard.path):
             records = read_sorted(self._runs, self._sizes, shard.first, shard.last)
             write_records(shard.path, records, self._compression)
         return shard.last - shard.first

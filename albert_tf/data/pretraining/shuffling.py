@@ -11,11 +11,12 @@ of keys. So the second pass reads the part of a run that it needs at once, and n
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf import files, gfile
+from albert_tf import files
 
 # Memory for records: size of a run, and approximately what is sorted at once in the second pass.
 _MAX_BYTES = 1 << 25
@@ -95,7 +96,7 @@ class RunWriter:
         offsets = np.concatenate([[0], np.cumsum(sizes.bytes)]) + _INDEX_BYTES
         with (
             files.write_atomically(path) as incomplete,
-            gfile.GFile(incomplete, "wb") as file,
+            tf.io.gfile.GFile(incomplete, "wb") as file,
         ):
             file.write(offsets.astype(_INDEX_TYPE).tobytes())
             for key, record in self._records:
@@ -170,8 +171,10 @@ def _sort_bins(
 
 
 def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord]:
-    with files.explain_unreadable(path), gfile.GFile(path, "rb") as file:
-        begin, end = (_read_offset(file, place) for place in (first_bin, last_bin))
+    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+        file.seek(first_bin * _INDEX_TYPE.itemsize)
+        index = file.read((last_bin - first_bin + 1) * _INDEX_TYPE.itemsize)
+        begin, *_, end = np.frombuffer(index, _INDEX_TYPE).tolist()
         file.seek(begin)
         data = file.read(end - begin)
     place = 0
@@ -179,8 +182,3 @@ def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord
         key, length = _HEADER.unpack_from(data, place)
         place += _HEADER.size + length
         yield key, data[place - length : place]
-
-
-def _read_offset(file: IO[bytes], bin_: int) -> int:
-    file.seek(bin_ * _INDEX_TYPE.itemsize)
-    return int(np.frombuffer(file.read(_INDEX_TYPE.itemsize), _INDEX_TYPE)[0])

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf import gfile
 from albert_tf.data.record_spec import Feature, RecordSpec
 from albert_tf.data.record_writing import write_records
 from albert_tf.data.squad.conventions import WindowConfig
@@ -80,7 +80,7 @@ def write_windows(
         StoppedError: a worker died, or the file system refuses.
     """
     make_work = functools.partial(_ShardWriter, tokenizer, config, with_offsets)
-    missing = (shard for shard in _deal(examples, shards) if not gfile.exists(shard.path))
+    missing = (shard for shard in _deal(examples, shards) if not tf.io.gfile.exists(shard.path))
     num_workers = min(num_workers, 1 + len(shards) // _SHARDS_PER_WORKER)
     with Progress("making windows", "questions", len(examples)) as progress:
         for count in run_tasks(make_work, missing, num_workers):

@@ -80,7 +80,10 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(corpus, tokenizer, tmp
 
 def test_the_bytes_for_a_seed_never_change(corpus, tokenizer, tmp_path):
     contents = make(corpus, tokenizer, tmp_path)
-    assert hashlib.sha256(b"".join(contents)).hexdigest() == "ea9a05bb8f4be4ff02b1273ff8661f1df8cbdfa494b9deaa804d720e120d5a9b"
+    assert (
+        hashlib.sha256(b"".join(contents)).hexdigest()
+        == "ea9a05bb8f4be4ff02b1273ff8661f1df8cbdfa494b9deaa804d720e120d5a9b"
+    )
 
 
 def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
