@@ -7,7 +7,6 @@ the input, or options that don't affect it, have changed.
 """
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 import os
@@ -29,8 +28,9 @@ from albert_tf.progress import Progress
 from albert_tf.tokenization import Tokenizer
 
 _MEGABYTE = 1e6
-# Starting a process takes longer than writing fewer bytes of records.
-_BYTES_PER_WORKER = 1 << 26
+# Starting a process takes longer than the work on fewer bytes of text, in all copies, or of records.
+_TEXT_BYTES_PER_WORKER = 1 << 25
+_RECORD_BYTES_PER_WORKER = 1 << 28
 
 
 @dataclasses.dataclass
@@ -96,19 +96,17 @@ def make_pretraining_data(
     """
     paths = [file.path for file in inputs]
     reader = config.read(paths)
+    size = sum(file.size for file in inputs)
+    worth = 1 + size * config.dupe_factor // _TEXT_BYTES_PER_WORKER
     with (
         expect_unchanged(inputs),
-        Progress("making instances", "MB", _megabytes(inputs)) as progress,
+        Progress("making instances", "MB", size / _MEGABYTE) as progress,
     ):
-        runs = make_runs(reader, tokenizer, config, folder, num_workers, progress)
+        runs = make_runs(reader, tokenizer, config, folder, min(num_workers, worth), progress)
     runs.stats.check(config.segments, paths, len(shards))
     with Progress("writing", "instances", runs.stats.instances) as progress:
         write_shards(runs, shards, compression, num_workers, progress)
     return MadeData(runs.stats, reader.sha256, reader.replaced_lines)
-
-
-def _megabytes(inputs: Sequence[InputFile]) -> float:
-    return sum(file.size for file in inputs) / _MEGABYTE
 
 
 def make_runs(
@@ -134,8 +132,8 @@ def make_runs(
         StoppedError: a worker died, or a file cannot be written.
     """
     runs = Runs()
-    make_work = functools.partial(_RunMaker, tokenizer, config, folder)
-    for result in run_tasks(make_work, reader.chunks(), num_workers):
+    make_run = _RunMaker(tokenizer, config, folder)
+    for result in run_tasks(make_run, reader.chunks(), num_workers):
         runs.add(result.runs)
         progress.update(result.input_bytes / _MEGABYTE, {"instances": result.runs.stats.instances})
     return runs
@@ -163,9 +161,9 @@ def write_shards(
     total = runs.stats.instances
     ranks = [number * total // len(paths) for number in range(len(paths) + 1)]
     shards = map(_Shard, paths, ranks, itertools.islice(ranks, 1, None))
-    make_work = functools.partial(_ShardWriter, runs.paths, runs.sizes, compression)
-    num_workers = min(num_workers, 1 + int(runs.sizes.bytes.sum()) // _BYTES_PER_WORKER)
-    for records in run_tasks(make_work, shards, num_workers):
+    write_shard = _ShardWriter(runs.paths, runs.sizes, compression)
+    num_workers = min(num_workers, 1 + int(runs.sizes.bytes.sum()) // _RECORD_BYTES_PER_WORKER)
+    for records in run_tasks(write_shard, shards, num_workers):
         progress.update(records)
 
 

@@ -4,7 +4,6 @@ A shard holds the windows of consecutive examples, depending on the number of ex
 number of workers writes the same bytes, and each holds few windows at a time.
 """
 
-import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -79,11 +78,11 @@ def write_windows(
     Raises:
         StoppedError: a worker died, or the file system refuses.
     """
-    make_work = functools.partial(_ShardWriter, tokenizer, config, with_offsets)
+    write_shard = _ShardWriter(tokenizer, config, with_offsets)
     missing = (shard for shard in _deal(examples, shards) if not tf.io.gfile.exists(shard.path))
     num_workers = min(num_workers, 1 + len(shards) // _SHARDS_PER_WORKER)
     with Progress("making windows", "questions", len(examples)) as progress:
-        for count in run_tasks(make_work, missing, num_workers):
+        for count in run_tasks(write_shard, missing, num_workers):
             progress.update(count)
 
 
