@@ -50,7 +50,7 @@ class Usage:
     seconds: float = 0.0
     cpu_seconds: dict[int, float] = dataclasses.field(default_factory=dict)  # by process id
     peak_mib: float = 0.0  # the largest sum of all processes, shared pages counted once
-    worker_mib: float = 0.0  # the largest memory that a grandchild shares with no other process
+    worker_mib: float = 0.0  # the largest memory that a descendant shares with no other process
 
     @property
     def all_cpu_seconds(self) -> float:
@@ -66,8 +66,7 @@ class Usage:
                 times, memory = process.cpu_times(), process.memory_full_info()
                 self.cpu_seconds[process.pid] = times.user + times.system
                 total += memory.pss / _MIB
-                # The script starts a server, which the workers are forked from.
-                if process.pid != root.pid and process.ppid() != root.pid:
+                if process.pid != root.pid:
                     self.worker_mib = max(self.worker_mib, memory.uss / _MIB)
         self.peak_mib = max(self.peak_mib, total)
 

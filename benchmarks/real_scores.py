@@ -23,8 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf import command_line, files
+from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.data.fine_tuning.task_table import find_task
-from albert_tf.data.squad.questions import read_squad
 from albert_tf.errors import FlagError, InputError
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import check_choices, markdown_table

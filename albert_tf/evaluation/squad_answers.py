@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.squad.conventions import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
+from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
 from albert_tf.evaluation import squad_metrics, squad_thresholds
 from albert_tf.evaluation.squad_metrics import GoldAnswers
 from albert_tf.evaluation.squad_spans import ScoredSpans

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.data.squad.window_arrays import PassageWindows
+from albert_tf.data.fine_tuning.squad_windows import PassageWindows
 
 _CLS_POSITION = 0
 

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export.exportable import Exportable, ExportDetails
 from albert_tf.export.runtimes import openvino_text

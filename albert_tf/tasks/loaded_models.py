@@ -10,10 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.squad_questions import SquadExample
+from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.squad.conventions import WindowConfig
-from albert_tf.data.squad.questions import SquadExample
-from albert_tf.data.squad.window_arrays import make_windows
 from albert_tf.data.tagging.tags import TagTable
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.entities import ScoredSpan
@@ -280,8 +279,8 @@ class LoadedQuestionAnswerer(LoadedModel):
             SquadExample(str(number), *texts)
             for number, texts in enumerate(_rows(question=question, context=context))
         ]
-        windows = make_windows(examples, self.tokenizer, select(self._task.options, WindowConfig))
-        if not len(windows.features):
+        windows = encode_windows(examples, self.tokenizer, select(self._task.options, WindowConfig))
+        if not len(windows):
             raise InputError("context: expected a text; received empty ones")
         task = dataclasses.replace(self._task, questions=examples, windows=windows)
         found = task.answer(self._evaluator)

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from albert_tf.data.squad.questions import read_squad
+from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.errors import FlagError, InputError
 from benchmarks import real_scores
 from benchmarks.real_scores import (

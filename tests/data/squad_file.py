@@ -4,6 +4,8 @@ import json
 import re
 import zlib
 
+from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
+
 
 class WordTokenizer:
     """Its pieces are words with the white space before them; the id of a word is always the same."""
@@ -37,3 +39,22 @@ def make_squad(*paragraphs):
 def write_squad(path, squad):
     path.write_text(json.dumps(squad), encoding="utf-8")
     return str(path)
+
+
+def make_examples(count):
+    """Five questions a passage, of 0 to 30 words; some impossible, some without a known answer."""
+    examples = []
+    for index in range(count):
+        number = index // 5
+        context = " ".join(f"w{number}-{word}" for word in range(number * 7 % 31))
+        answers = (Answer(context.split()[-1], context.rfind("w")),) if context else ()
+        examples.append(
+            SquadExample(
+                id=str(index),
+                question=f"which word is number {index} ?",
+                context=context,
+                answers=answers if index % 3 == 1 else (),
+                is_impossible=index % 3 == 0,
+            )
+        )
+    return examples

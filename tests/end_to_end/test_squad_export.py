@@ -58,7 +58,6 @@ def model(request, tmp_path_factory):
             warmup_steps=1,
             train_batch_size=2,
             null_score_diff_threshold=NO_THRESHOLD,
-            num_workers=1,
         )
     )
     loaded = tf.saved_model.load(str(folder / "exported" / "text" / "1"))
@@ -76,10 +75,8 @@ def compare(model, path, tmp_path):
         QuestionAnsweringOptions(
             output_dir=str(out),
             predict_file=str(path),
-            features_dir=str(tmp_path),
             null_score_diff_threshold=NO_THRESHOLD,
             do_predict=True,
-            num_workers=1,
         )
     )
     predictions, null_odds = (

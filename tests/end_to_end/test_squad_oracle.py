@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.squad.conventions import WindowConfig
-from albert_tf.data.squad.questions import read_squad
-from albert_tf.data.squad.windows import WindowMaker
+from albert_tf.data.fine_tuning.squad_questions import read_squad
+from albert_tf.data.fine_tuning.squad_windows import WindowConfig, make_windows
 from albert_tf.evaluation.squad_answers import evaluate_answers, find_null_threshold, rank_answers
 from albert_tf.evaluation.squad_metrics import score_answers_v1
 from albert_tf.evaluation.squad_spans import (
@@ -88,8 +87,8 @@ def is_within_tokens(example, window):
 def test_oracle(name, head):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     model = shared_path("data/sentencepiece/30k-clean.model")
-    make_windows = WindowMaker(AlbertTokenizer(str(model), lower_case=True), WindowConfig(LENGTH))
-    windows = list(make_windows(examples))
+    tokenizer = AlbertTokenizer(str(model), lower_case=True)
+    windows = list(make_windows(examples, tokenizer, WindowConfig(LENGTH)))
     answers = rank_answers(
         [example.id for example in examples],
         [example.context for example in examples],

@@ -59,7 +59,6 @@ def test_small_model_learns_real_questions_by_heart(head, tmp_path):
             classifier_dropout=0.0,
             num_train_steps=300,
             save_checkpoints_steps=100,
-            num_workers=1,
         )
     )
     print(metrics)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.export import export_question_answering
 from tests.export.kinds import ANSWERS
 from tests.export.runtimes import load, run_in_session

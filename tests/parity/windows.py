@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.squad.conventions import WindowConfig
-from albert_tf.data.squad.questions import read_squad
-from albert_tf.data.squad.windows import Window, WindowMaker
+from albert_tf.data.fine_tuning.squad_questions import read_squad
+from albert_tf.data.fine_tuning.squad_windows import Window, WindowConfig, make_windows
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
 from tests.parity.difference import Difference, count_unequal
@@ -89,7 +88,7 @@ def compare_windows(
     golden = np.load(folder / f"{golden_set.features}.npz")
     windows = [
         window
-        for window in make_windows(folder, tokenizer, golden_set)
+        for window in our_windows(folder, tokenizer, golden_set)
         if window.example_index not in golden_set.given_up
     ]
     received = _columns(windows, golden_set.rule.max_seq_length)
@@ -113,12 +112,12 @@ def compare_windows(
     ]
 
 
-def make_windows(
+def our_windows(
     folder: pathlib.Path, tokenizer: AlbertTokenizer, golden_set: GoldenSet
 ) -> list[Window]:
     """Returns our windows of a set's file, which is in `folder`."""
     examples = read_squad(str(folder / f"{golden_set.questions}.json"))
-    return list(WindowMaker(tokenizer, golden_set.rule)(examples))
+    return list(make_windows(examples, tokenizer, golden_set.rule))
 
 
 def _columns(windows: Sequence[Window], length: int) -> dict[str, np.ndarray]:

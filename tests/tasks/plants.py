@@ -58,7 +58,6 @@ def make_options(data, output_dir, version="v1", **changes):
         "learning_rate": 3e-3,
         "num_train_steps": 150,
         "save_checkpoints_steps": 75,
-        "num_workers": 1,
         **changes,
     }
     return QuestionAnsweringOptions(**values)

@@ -6,14 +6,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.squad.window_arrays import read_windows
+from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
 from albert_tf.errors import FlagError, InputError
+from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.question_answering import run
-from albert_tf.tasks.fine_tuning.question_data import (
-    make_shards,
-    read_prediction_set,
-    warn_of_long_answers,
-)
+from albert_tf.tasks.fine_tuning.question_data import read_prediction_set, warn_of_long_answers
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.tasks.plants import OTHERS, PLANTS, make_options, write_data
@@ -223,8 +220,7 @@ def test_too_long_answers_are_counted(data, tmp_path, capsys):
     options = make_options(data, tmp_path / "out", predict_file=path).complete(has_impossible=False)
     questions = read_prediction_set(options)
     tokenizer = AlbertTokenizer(options.spm_model_file, options.do_lower_case)
-    shards = make_shards(options, questions, tokenizer, "predict", with_offsets=True)
-    windows = read_windows(shards, options.max_seq_length)
+    windows = encode_windows(questions, tokenizer, select(options, WindowConfig))
     warn_of_long_answers(questions, windows, options.max_answer_length)
     error = capsys.readouterr().err
     assert (

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.squad.conventions import (
+from albert_tf.data.fine_tuning.squad_windows import (
     NO_SPAN_LOG_PROB,
     NO_WINDOW_SCORE,
     PADDING_LOGIT,

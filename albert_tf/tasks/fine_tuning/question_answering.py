@@ -11,15 +11,15 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.pipeline import evaluation_batches
-from albert_tf.data.squad.conventions import PADDING_LOGIT
-from albert_tf.data.squad.questions import SquadExample
-from albert_tf.data.squad.window_arrays import (
+from albert_tf.data.fine_tuning.squad_questions import SquadExample
+from albert_tf.data.fine_tuning.squad_windows import (
+    PADDING_LOGIT,
     PassageWindows,
     SquadWindows,
-    read_features,
-    read_windows,
+    WindowConfig,
+    encode_windows,
 )
+from albert_tf.data.pipeline import evaluation_batches
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_answers import (
     Answers,
@@ -39,10 +39,10 @@ from albert_tf.export import ExportDetails, export_question_answering
 from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
+from albert_tf.options import select
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tasks.fine_tuning.question_data import (
-    make_shards,
     read_prediction_set,
     read_training_set,
     warn_of_long_answers,
@@ -89,13 +89,12 @@ def _read_task(
 ) -> "QuestionAnsweringTask":
     wanted = options.do_train or options.do_eval or options.do_predict
     questions = read_prediction_set(options) if wanted and options.has_predict_set else []
+    config = select(options, WindowConfig)
     features = windows = None
     if options.do_train:
-        shards = make_shards(options, training_set, tokenizer, "train", with_offsets=False)
-        features = read_features(shards, options.max_seq_length)
+        features = encode_windows(training_set, tokenizer, config)
     if questions:
-        shards = make_shards(options, questions, tokenizer, "predict", with_offsets=True)
-        windows = read_windows(shards, options.max_seq_length)
+        windows = encode_windows(questions, tokenizer, config)
         if options.do_train or options.do_eval:
             warn_of_long_answers(questions, windows, options.max_answer_length)
     return make_task(options, tokenizer, features, questions, windows)
@@ -187,7 +186,7 @@ class QuestionAnsweringTask(FineTuningTask):
     @property
     def dev_features(self) -> Features | None:
         """The windows of the questions; None without questions."""
-        return None if self.windows is None else self.windows.features
+        return self.windows
 
     def find_threshold(self) -> float | None:
         """Returns the null odds above which a question is unanswered; None for SQuAD 1.1."""
@@ -209,12 +208,12 @@ class QuestionAnsweringTask(FineTuningTask):
         options, windows = self.options, self.windows
         size = options.eval_batch_size
         # With labels, the conditional head would also score the ends of the known starts.
-        features = dataclasses.replace(windows.features, labels={})
+        features = dataclasses.replace(windows, labels={})
         batches, order = evaluation_batches(features, size, fixed_length(options))
         spans = []
         for number, outputs in enumerate(evaluator.predict_batches(batches)):
             rows = order[number * size : (number + 1) * size]
-            lengths = windows.features.lengths[rows]
+            lengths = windows.lengths[rows]
             passages = windows.passages(rows, lengths.max())
             of_rows = {name: values[: len(rows)] for name, values in outputs.items()}
             spans.append(self.find_spans(passages, lengths, of_rows))

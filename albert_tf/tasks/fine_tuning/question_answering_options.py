@@ -1,10 +1,9 @@
 """The options of `run_squad.py`."""
 
 import dataclasses
-import os
 from typing import ClassVar, Literal
 
-from albert_tf.data.squad.conventions import AnswerConfig
+from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.errors import FlagError, name_flags
 from albert_tf.options import check_range, option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -34,14 +33,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
         None,
     )
     data_dir: str | None = option("Folder of TensorFlow Datasets.", None)
-    features_dir: str | None = option(
-        "Folder for the windows, which are made once. Default: features in --output_dir.", None
-    )
-    num_workers: int | None = option(
-        "Number of processes that make windows. The result does not depend on it. Default: one per core.",
-        None,
-        least=1,
-    )
     do_predict: bool = option(
         "Answer the questions of --predict_file with the best checkpoint.", False
     )
@@ -141,8 +132,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
             check_range(filled, name, 1, filled.max_seq_length)
         with name_flags():
             filled.answer_config()
-        features_dir = self.features_dir or os.path.join(self.output_dir, "features")
-        return dataclasses.replace(filled, features_dir=features_dir)
+        return filled
 
     def _check_sources(self) -> None:
         if self.data_source == "tfds":

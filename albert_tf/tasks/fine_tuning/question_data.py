@@ -1,28 +1,21 @@
-"""Reads the questions of `run_squad.py`, and makes their windows or finds them on disk."""
+"""Reads the questions of `run_squad.py`, and warns of those that cannot be used."""
 
-import hashlib
-import os
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf import files
-from albert_tf.data.squad.conventions import WindowConfig
-from albert_tf.data.squad.questions import (
+from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     describe_faults,
     read_squad,
     read_squad_tfds,
     show_ids,
 )
-from albert_tf.data.squad.window_arrays import SquadWindows, count_answer_tokens
-from albert_tf.data.squad.window_records import name_shards, write_windows
+from albert_tf.data.fine_tuning.squad_windows import SquadWindows, count_answer_tokens
 from albert_tf.errors import InputError
-from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tasks.flags import name_original_files
-from albert_tf.tokenization import Tokenizer
 
 _TFDS_BUILDERS = {False: "squad", True: "squad/v2.0"}
 
@@ -88,41 +81,3 @@ def warn_of_long_answers(
                 f"answered right ({ids})"
             ]
         )
-
-
-def make_shards(
-    options: QuestionAnsweringOptions,
-    examples: Sequence[SquadExample],
-    tokenizer: Tokenizer,
-    name: str,
-    with_offsets: bool,
-) -> list[str]:
-    """Returns the record files with the windows of some examples; writes those that do not exist.
-
-    Args:
-        options: options of the run.
-        examples: the questions.
-        tokenizer: maps text to ids.
-        name: prefix of the files.
-        with_offsets: whether the records hold the positions of the tokens in the passage.
-
-    Raises:
-        StoppedError: a worker died, or the file system refuses.
-    """
-    config = select(options, WindowConfig)
-    # Existing files are used as they are, so their names depend on all that they were made of.
-    content = hashlib.sha256()
-    for part in (
-        tokenizer.vocabulary_sha256,
-        tokenizer.lower_case,
-        config,
-        with_offsets,
-        *examples,
-    ):
-        content.update(repr(part).encode())
-    prefix = os.path.join(options.features_dir, f"{name}-{content.hexdigest()[:16]}")
-    shards = name_shards(prefix, len(examples))
-    files.make_directory(options.features_dir)
-    num_workers = options.num_workers or os.cpu_count()
-    write_windows(examples, tokenizer, config, with_offsets, shards, num_workers=num_workers)
-    return shards

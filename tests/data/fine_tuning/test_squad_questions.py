@@ -4,7 +4,7 @@ import operator
 
 import pytest
 
-from albert_tf.data.squad.questions import (
+from albert_tf.data.fine_tuning.squad_questions import (
     Answer,
     SquadExample,
     describe_faults,

@@ -4,16 +4,23 @@ import collections
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf.data.squad.conventions import UNKNOWN_POSITION, WindowConfig
-from albert_tf.data.squad.questions import Answer, SquadExample, read_squad
-from albert_tf.data.squad.windows import WindowMaker
+from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
+from albert_tf.data.fine_tuning.squad_windows import (
+    UNKNOWN_POSITION,
+    WindowConfig,
+    encode_windows,
+    make_windows,
+)
+from albert_tf.data.pipeline import evaluation_batches, restore_order, training_batches
 from albert_tf.data.windows import cut_passage, find_max_context
 from albert_tf.errors import ArgumentError
+from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
-from tests.data.squad_file import WordTokenizer, word_id
+from tests.data.squad_file import WordTokenizer, make_examples, word_id
 from tests.helpers import assert_agrees, shared_path
-from tests.parity.windows import GOLDEN_SETS, compare_windows, make_windows
+from tests.parity.windows import GOLDEN_SETS, compare_windows, our_windows
 
 # 9 words; the rule leaves room for 4 of them next to a question of 2.
 PASSAGE = " The  first ship left\tin May , later ones followed "
@@ -27,7 +34,7 @@ def official_tokenizer(lower_case=True):
 def make(text, context=PASSAGE, question="which ship ?", rule=RULE, is_impossible=False):
     answers = () if text is None else (Answer(text, context.find(text)),)
     example = SquadExample("id", question, context, answers, is_impossible)
-    return list(WindowMaker(WordTokenizer(), rule)([example], first_index=7))
+    return list(make_windows([example], WordTokenizer(), rule))
 
 
 def spell(*words):
@@ -49,7 +56,7 @@ def test_all_departures_from_the_original():
     golden_set = GOLDEN_SETS["quirks_eval_features"]
     folder = shared_path("golden/squad")
     examples = read_squad(str(folder / f"{golden_set.questions}.json"))
-    windows = make_windows(folder, official_tokenizer(), golden_set)
+    windows = our_windows(folder, official_tokenizer(), golden_set)
     assert [window.example_index for window in windows] == list(range(15))  # 12 is the Korean one
 
     golden = np.load(folder / f"{golden_set.features}.npz")
@@ -107,7 +114,7 @@ def test_layout_and_offsets_of_windows():
     passages = ["The first ship left", "left in May ,", ", later ones followed"]
     assert len(windows) == len(passages)
     for window, passage in zip(windows, passages, strict=True):
-        assert window.example_index == 7
+        assert window.example_index == 0
         assert window.question_length == 4
         assert window.input_ids.tolist() == [
             *(2, *spell("which", "ship"), 3),
@@ -174,6 +181,80 @@ def test_too_small_sizes_are_refused(sizes, message):
     assert WindowConfig(68, 1, 64).max_seq_length == 68
 
 
+# Arrays
+
+
+SMALL = WindowConfig(max_seq_length=13, doc_stride=4, max_query_length=3)
+
+
+def test_arrays_hold_the_windows():
+    examples = make_examples(57)
+    made = list(make_windows(examples, WordTokenizer(), SMALL))
+    read = encode_windows(examples, WordTokenizer(), SMALL)
+    assert len(read) == len(made) > 100
+    assert read.lengths.tolist() == [len(window.input_ids) for window in made]
+    assert read.first_lengths.tolist() == [window.question_length for window in made]
+    assert read.example_indices.tolist() == [window.example_index for window in made]
+    assert read.unique_ids.tolist() == list(range(1_000_000_000, 1_000_000_000 + len(made)))
+    assert read.token_is_max_context.dtype == bool
+    for name, received in {
+        "input_ids": read.input_ids,
+        "token_starts": read.token_starts,
+        "token_ends": read.token_ends,
+        "token_is_max_context": read.token_is_max_context,
+    }.items():
+        expected = np.concatenate([getattr(window, name) for window in made])
+        np.testing.assert_array_equal(received, expected)
+    assert {values.dtype for values in read.labels.values()} == {np.dtype(np.int32)}
+    labels = np.stack(list(read.labels.values()), axis=1)
+    assert labels.tolist() == [list(window[-3:]) for window in made]
+    assert {tuple(row) for row in labels.tolist()} > {(0, 0, 1), (-1, -1, 0)}
+
+
+def test_examples_without_tokens_have_empty_arrays():
+    windows = encode_windows(make_examples(4), WordTokenizer(), SMALL)
+    assert len(windows) == len(windows.input_ids) == len(windows.labels["is_impossible"]) == 0
+
+
+# Batches
+
+
+def test_training_batches_have_labels():
+    features = encode_windows(make_examples(57), WordTokenizer(), SMALL)
+    dataset = training_batches(features, 8, seed=5)
+    assert dataset.element_spec["start_positions"] == tf.TensorSpec((8,), tf.int32)
+    for batch in dataset.take(20).as_numpy_iterator():
+        allowed = make_p_mask(batch["segment_ids"]).numpy() == 0
+        for name in ("start_positions", "end_positions"):
+            known = batch[name] >= 0
+            assert allowed[known, batch[name][known]].all()
+        assert (batch["start_positions"][batch["is_impossible"] == 1] == 0).all()
+        assert batch["input_ids"].shape[1] <= SMALL.max_seq_length
+
+
+def test_prediction_batches_match_their_passages():
+    """A stand-in for a model's output, the first character of each token, comes back with its window."""
+    windows = encode_windows(make_examples(57), WordTokenizer(), SMALL)
+    dataset, order = evaluation_batches(windows, 7)
+    first, rows = 0, []
+    for batch in dataset.as_numpy_iterator():
+        count, length = batch["input_ids"].shape
+        passages = windows.passages(order[first : first + count], length)
+        first += count
+        assert {array.shape[0] for array in vars(passages).values()} == {count}
+        is_passage = passages.token_ends > 0
+        segments = batch["segment_ids"]
+        assert (is_passage.sum(axis=1) == segments.sum(axis=1) - 1).all()
+        assert (segments[is_passage] == 1).all()
+        assert not is_passage[batch["input_mask"] == 0].any()
+        assert not passages.token_is_max_context[~is_passage].any()
+        rows += passages.token_starts.max(axis=1).tolist()
+    restored = restore_order(np.array(rows), order)
+    ends = np.cumsum(windows.lengths)
+    expected = [part.max() for part in np.split(windows.token_starts, ends[:-1])]
+    assert restored.tolist() == expected
+
+
 # Real questions. The published vocabulary is English: of other scripts a piece can hold more than the
 # answer, as an unknown one holds all that it cannot spell.
 
@@ -194,7 +275,7 @@ INSIDE_PIECES = {
 def test_real_answers_lead_to_tokens_and_back(name):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     windows = collections.defaultdict(list)
-    for window in WindowMaker(official_tokenizer(), WindowConfig())(examples):
+    for window in make_windows(examples, official_tokenizer(), WindowConfig()):
         if not window.is_impossible:
             windows[window.example_index].append(window)
     answerable = [index for index, one in enumerate(examples) if not one.is_impossible]

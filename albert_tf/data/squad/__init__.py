@@ -1,1 +1,0 @@
-"""From SQuAD files to questions, from questions to windows, and windows as records."""
