@@ -17,14 +17,13 @@ import torch
 import transformers
 
 from albert_tf import command_line
-from albert_tf.data.pretraining.batches import (
+from albert_tf.data.pretraining.record_batches import (
+    RecordOrder,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_index import index_records
-from albert_tf.data.pretraining.record_order import IndexedOrder
-from albert_tf.data.record_files import RecordFiles
-from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.records import pretraining_record
 from albert_tf.options import option
 from benchmarks.pretraining.candidates import NO_LABEL, inputs_as_it_comes, torch_forms
 
@@ -59,14 +58,14 @@ class TorchPretrainingOptions:
 
     def train_batches(self) -> Iterator[Batch]:
         """Yields the batches to train on."""
-        index = index_records([self.input_file])
-        order = IndexedOrder(index, self.train_batch_size, self.shuffle_buffer, self.random_seed)
+        files = scan_files([self.input_file], self._record, "counting records")
+        order = RecordOrder(files, self.train_batch_size, self.shuffle_buffer, self.random_seed)
         batches = pretraining_batches(order, self._record.parse).take(self.num_train_steps)
         return batches.as_numpy_iterator()
 
     def eval_batches(self) -> Iterator[Batch]:
         """Yields the batches to evaluate on."""
-        files = RecordFiles([self.eval_input_file])
+        files = scan_files([self.eval_input_file], self._record, "counting records")
         batches = pretraining_evaluation_batches(files, self._record.parse, self.eval_batch_size)
         return batches.take(self.max_eval_steps).as_numpy_iterator()
 

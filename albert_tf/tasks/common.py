@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -82,7 +81,7 @@ def check_output_dir(
     config: AlbertConfig,
     fixed_options: Sequence[str] = (),
     data_options: Sequence[str] = (),
-) -> Mapping[str, Any] | None:
+) -> None:
     """Checks that the options match the checkpoints in the output folder, if there are any.
 
     Args:
@@ -93,24 +92,19 @@ def check_output_dir(
         data_options: names of the options that decide the content of each batch. If one has changed, a
             warning is printed.
 
-    Returns:
-        The options that the run was started with and the values noted next to them; None if there is
-        no checkpoint, or if they are missing.
-
     Raises:
         InputError: the folder holds the checkpoints of another model or run.
     """
     if not has_checkpoint(options):
-        return None
+        return
     _check_config(options, config)
     path = options_path(options.output_dir)
     started_with = _read_description(options, path, read_options)
     if started_with is None:
-        return None
+        return
     _check_options(options, started_with, fixed_options)
     if options.do_train:
         _warn_of_other_data(options, started_with, data_options)
-    return started_with
 
 
 def _read_description(
@@ -198,7 +192,6 @@ def start_or_resume(
     trainer: Trainer,
     starting_part: keras.Model,
     tokenizer: Tokenizer | None = None,
-    noted: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Iterator[None]:
     """Initialises or restores the weights, and writes config and options to the output folder.
 
@@ -210,7 +203,6 @@ def start_or_resume(
         trainer: trainer of the model.
         starting_part: the model, or its encoder, that `--init_checkpoint` initialises.
         tokenizer: tokenizer of the run; None if it reads records.
-        noted: values to write next to the options.
 
     Raises:
         InputError: a checkpoint cannot be read or is of another model; the folder cannot be made; or
@@ -226,7 +218,7 @@ def start_or_resume(
         resume(trainer, options.output_dir)
         if trainer.is_chief:
             config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
-            write_options(options.output_dir, {**to_json_dict(options), **of_tokenizer, **noted})
+            write_options(options.output_dir, {**to_json_dict(options), **of_tokenizer})
         yield
 
 

@@ -5,28 +5,25 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pretraining.batches import Mask
-from albert_tf.data.pretraining.graph_masking import DynamicMasker, find_vocabulary_fault
-from albert_tf.data.pretraining.masking import MaskingConfig
-from albert_tf.data.pretraining.record_index import RecordIndex, index_records, load_index
-from albert_tf.data.pretraining.record_order import IndexedOrder, RecordOrder, StreamedOrder
-from albert_tf.data.pretraining.statistics import stats_file_of
-from albert_tf.data.record_files import (
-    RecordFiles,
-    ScannedFile,
-    check_records,
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig, find_vocabulary_fault
+from albert_tf.data.pretraining.record_batches import RecordOrder, read_in_order
+from albert_tf.data.pretraining.record_files import (
+    RecordFile,
+    check_first_record,
     explain_bad_records,
-    find_compression,
     is_unmasked,
+    load_scanned,
+    save_scanned,
     scan_files,
 )
-from albert_tf.data.record_spec import RecordSpec, pretraining_record, unmasked_record
+from albert_tf.data.pretraining.statistics import stats_file_of
+from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
@@ -34,11 +31,8 @@ from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _BAD_RECORDS_FILE = "bad_records.txt"
-_INDEX_FILE = "record_index.npz"
-
-# A key next to the run options. Runs without it began when all orders were streamed.
-_ORDER = "record_order"
-OrderName = Literal["indexed", "streamed"]
+# Counts and bad records of the files of each flag, so that a resumed run need not read them.
+_RECORDS_FILE = "records.json"
 
 # Number of bad records that have a line of their own on the screen.
 _MAX_SHOWN = 20
@@ -75,55 +69,34 @@ class Records(NamedTuple):
     Attributes:
         files: the files, and their bad records.
         spec: specification of the records.
-        mask: masks a batch; None if the records have masks.
+        masker: masks batches; None if the records have masks.
         vocabulary_sha256: SHA-256 of the records' vocabulary; None if no stats file has it.
-        index: index of the records; None if they are streamed.
     """
 
-    files: RecordFiles
+    files: Sequence[RecordFile]
     spec: RecordSpec
-    mask: Mask | None
+    masker: Masker | None
     vocabulary_sha256: str | None
-    index: RecordIndex | None
-
-    @property
-    def noted(self) -> dict[str, OrderName]:
-        """What a run has to write next to its options, to be resumed with the same batches."""
-        return {_ORDER: "streamed" if self.index is None else "indexed"}
-
-    def save_index(self, options: RecordOptions) -> None:
-        """Writes the index, if there is one, to the output folder for a resumed run."""
-        if self.index is not None:
-            self.index.save(os.path.join(options.output_dir, _INDEX_FILE))
 
     def order(self, options: RecordOptions) -> RecordOrder:
         """Returns the order of the records in the training."""
-        settings = options.train_batch_size, options.shuffle_buffer, options.random_seed
-        if self.index is None:
-            return StreamedOrder(self.files, *settings)
-        return IndexedOrder(self.index, *settings)
+        return RecordOrder(
+            self.files, options.train_batch_size, options.shuffle_buffer, options.random_seed
+        )
 
 
-def find_order(started_with: Mapping[str, Any] | None) -> OrderName | None:
-    """Returns the order of a run's records, given the options that it began with, if it has begun."""
-    return None if started_with is None else started_with.get(_ORDER, "streamed")
-
-
-def open_records(
-    options: RecordOptions, config: AlbertConfig, flag: str, order: OrderName | None
-) -> Records:
+def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
     """Finds and checks the files of a flag, and detects whether their records have masks.
 
     Args:
         options: options of the run.
         config: config of the model.
         flag: `input_file` or `eval_input_file`.
-        order: whether to index the records. None to index them unless a file is compressed.
 
     Raises:
         InputError: no file matches, there are records with and without masks or of another vocabulary, or
-            a record does not match the options; with `--on_bad_record=skip`, if no record matches. With
-            an index, also if a record is damaged.
+            a record is damaged or does not match the options; with `--on_bad_record=skip`, if no record
+            matches.
     """
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
@@ -134,23 +107,32 @@ def open_records(
         check_vocab_size(tokenizer, config, options.albert_config_file)
     with name_place(f"--{flag}"):
         sha256 = _read_stats(paths, tokenizer, options, config)
-    order = order or _default_order(paths, flag)
-    if not _are_unmasked(paths, flag, skips=options.on_bad_record == "skip"):
-        masked = pretraining_record(
-            options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
-        )
-        record_files, index = _check(paths, masked, options, flag, order)
-        return Records(record_files, masked, None, sha256, index)
+    masked = pretraining_record(
+        options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
+    )
+    if not _are_unmasked(paths, masked, flag, skips=options.on_bad_record == "skip"):
+        return Records(_scan(paths, masked, options, flag), masked, None, sha256)
     if tokenizer is None:
         raise InputError(
             f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
             "--vocab_file, their vocabulary"
         )
     unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
-    record_files, index = _check(paths, unmasked, options, flag, order)
-    _check_vocabulary(record_files, unmasked, options)
-    masker = DynamicMasker(tokenizer, select(options, MaskingConfig))
-    return Records(record_files, unmasked, masker, sha256, index)
+    scanned = _scan(paths, unmasked, options, flag)
+    _check_vocabulary(scanned, unmasked, options)
+    masker = Masker(tokenizer, select(options, MaskingConfig))
+    return Records(scanned, unmasked, masker, sha256)
+
+
+def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
+    """Writes the counts of the records of each flag to the output folder, for a resumed run."""
+    skips = options.on_bad_record == "skip"
+    scanned = {
+        flag: (of_flag.files, of_flag.spec if skips else None)
+        for flag, of_flag in records.items()
+        if of_flag.files
+    }
+    save_scanned(os.path.join(options.output_dir, _RECORDS_FILE), scanned)
 
 
 def check_same_vocabulary(train: Records, evaluation: Records) -> None:
@@ -162,7 +144,7 @@ def check_same_vocabulary(train: Records, evaluation: Records) -> None:
     received = {train.vocabulary_sha256, evaluation.vocabulary_sha256} - {None}
     if len(received) > 1:
         raise InputError(
-            f"--eval_input_file: {evaluation.files.paths[0]} and {train.files.paths[0]} were made with "
+            f"--eval_input_file: {evaluation.files[0].path} and {train.files[0].path} were made with "
             "different vocabularies according to their stats files; expected the same one"
         )
 
@@ -199,12 +181,12 @@ def _read_stats(
     return expected
 
 
-def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
-    """Returns whether the first good records of the files have no masks."""
+def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str, skips: bool) -> bool:
+    """Returns whether the first good records of the files, all no larger than `spec`'s, have no masks."""
     kinds: dict[bool | None, str] = {}
     for path in paths:
         try:
-            kinds[is_unmasked(path, limit=None if skips else 1)] = path
+            kinds[is_unmasked(path, spec, limit=None if skips else 1)] = path
         except InputError:
             if not skips:
                 raise
@@ -216,58 +198,37 @@ def _are_unmasked(paths: Sequence[str], flag: str, skips: bool) -> bool:
     return True in kinds
 
 
-def _default_order(paths: Sequence[str], flag: str) -> OrderName:
-    for path in paths:
-        if find_compression(path) != "none":
-            print(
-                f"--{flag}: {path} is compressed, so a resumed run will read the records of all earlier "
-                "batches again"
-            )
-            return "streamed"
-    return "indexed"
+def _scan(
+    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
+) -> list[RecordFile]:
+    """Checks the first record of each file, or all to leave out the bad ones, and counts the records.
 
-
-def _check(
-    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str, order: OrderName
-) -> tuple[RecordFiles, RecordIndex | None]:
-    """Checks the first record of each file, or all of them to leave out the bad ones."""
+    The counts in the run's folder are used if they still hold.
+    """
     skips = options.on_bad_record == "skip"
     if not skips:
         for path in paths:
-            check_records(path, spec)
-    if not paths or (order == "streamed" and not skips):
-        return RecordFiles(paths), None
-    index = (
-        _open_index(paths, spec if skips else None, options, flag) if order == "indexed" else None
-    )
-    description = f"looking for bad records in --{flag}"
-    scanned = index.scanned if index else scan_files(paths, spec, description)
-    record_files = RecordFiles.without_bad(paths, scanned)
-    if skips:
-        _report_bad(record_files, scanned, flag)
-    return record_files, index
+            check_first_record(path, spec)
+    saved = os.path.join(options.output_dir, _RECORDS_FILE)
+    scanned = load_scanned(saved, flag, paths, spec if skips else None) if paths else []
+    if scanned is None:
+        scanned = scan_files(paths, spec, f"counting the records of --{flag}", skips)
+    if skips and paths:
+        _report_bad(scanned, flag)
+    return scanned
 
 
-def _open_index(
-    paths: Sequence[str], spec: RecordSpec | None, options: RecordOptions, flag: str
-) -> RecordIndex:
-    """Returns the index in the run's folder, or a new one."""
-    index = load_index(os.path.join(options.output_dir, _INDEX_FILE), paths, spec)
-    return index or index_records(paths, spec, f"indexing --{flag}")
-
-
-def _report_bad(record_files: RecordFiles, scanned: Sequence[ScannedFile], flag: str) -> None:
-    bad = record_files.bad
-    lines = [f"{path}, {fault}" for path, of_file in bad.items() for fault in of_file.describe()]
-    good_count = sum(file.bad.good_count for file in scanned)
+def _report_bad(scanned: Sequence[RecordFile], flag: str) -> None:
+    lines = [line for file in scanned for line in file.describe_bad()]
+    good_count = sum(file.good_count for file in scanned)
     if not good_count:
         raise InputError(
             f"--{flag}: no record can be used: {lines[0] if lines else 'the files are empty'}"
         )
     for line in lines[:_MAX_SHOWN]:
         print(f"warning: {line}; left out", file=sys.stderr)
-    bad_count = sum(len(of_file.faults) for of_file in bad.values())
-    damaged_count = sum(of_file.is_damaged for of_file in bad.values())
+    bad_count = sum(len(file.faults) for file in scanned)
+    damaged_count = sum(file.damage is not None for file in scanned)
     print(
         f"--{flag}: leaving out {bad_count} bad records and the rest of {damaged_count} damaged files; "
         f"using {good_count} records"
@@ -276,12 +237,7 @@ def _report_bad(record_files: RecordFiles, scanned: Sequence[ScannedFile], flag:
 
 def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> None:
     """Writes `bad_records.txt`, with one line per bad record, if there are any."""
-    lines = [
-        f"{path}, {fault}\n"
-        for each in records
-        for path, bad in each.files.bad.items()
-        for fault in bad.describe()
-    ]
+    lines = [f"{line}\n" for each in records for file in each.files for line in file.describe_bad()]
     if lines:
         files.make_directory(options.output_dir)
         files.write_text(os.path.join(options.output_dir, _BAD_RECORDS_FILE), "".join(lines))
@@ -292,22 +248,24 @@ def explain_mistakes(
 ) -> contextlib.AbstractContextManager[None]:
     """Returns a context in which an error about a bad record names it."""
     # With skip, all bad records are known already.
-    paths = records.files.paths if options.on_bad_record == "error" else ()
+    is_open = options.on_bad_record == "error"
+    paths = [file.path for file in records.files] if is_open else ()
     return explain_bad_records(paths, records.spec)
 
 
-def _check_vocabulary(record_files: RecordFiles, spec: RecordSpec, options: RecordOptions) -> None:
+def _check_vocabulary(
+    scanned: Sequence[RecordFile], spec: RecordSpec, options: RecordOptions
+) -> None:
     """Checks the first record of each file, if there is one."""
     tokenizers = [  # the records may have been made with any --word_start
         load_tokenizer(options.spm_model_file, options.vocab_file, True, word_start_rule)
         for word_start_rule in get_args(WordStartRule)
     ]
-    for path in record_files.paths:
-        first = dataclasses.replace(record_files, paths=[path]).as_dataset()
-        for serialized in first.flat_map(record_files.read).take(1):
+    for file in scanned:
+        for serialized in read_in_order([file]).take(1):
             record = {name: tensor.numpy() for name, tensor in spec.parse(serialized).items()}
             faults = [find_vocabulary_fault(record, tokenizer) for tokenizer in tokenizers]
             if all(faults):
                 raise InputError(
-                    f"{path}, record 1: {faults[0]}; expected the vocabulary of the records"
+                    f"{file.path}, record 1: {faults[0]}; expected the vocabulary of the records"
                 )

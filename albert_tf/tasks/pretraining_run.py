@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import tensorflow as tf
@@ -10,8 +10,11 @@ import tensorflow as tf
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pretraining.batches import pretraining_batches, pretraining_evaluation_batches
 from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.record_batches import (
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -33,8 +36,8 @@ from albert_tf.tasks.pretraining_records import (
     Records,
     check_same_vocabulary,
     explain_mistakes,
-    find_order,
     open_records,
+    save_records,
     write_bad_records,
 )
 from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
@@ -137,23 +140,23 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
     config = load_config(options)
-    started_with = check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
-    train_records = open_records(options, config, "input_file", find_order(started_with))
-    eval_records = open_records(options, config, "eval_input_file", "streamed")
+    check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
+    train_records = open_records(options, config, "input_file")
+    eval_records = open_records(options, config, "eval_input_file")
     check_same_vocabulary(train_records, eval_records)
-    if train_records.mask:
+    if train_records.masker:
         options.warn_of_few_predictions(options.max_seq_length)
     evaluator = _make_evaluator(options, config)
     if evaluator.is_chief:
         write_bad_records(options, [train_records, eval_records])
     evaluate = None
-    if eval_records.files.paths:
+    if eval_records.files:
         batches = pretraining_evaluation_batches(
             eval_records.files,
             eval_records.spec.parse,
             options.eval_batch_size,
             options.random_seed,
-            eval_records.mask,
+            eval_records.masker,
             fixed_size=fixed_length(options) is not None,
         )
         evaluate = functools.partial(evaluator.evaluate, batches.take(options.max_eval_steps))
@@ -163,7 +166,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         explain_mistakes(options, eval_records),
     ):
         if options.do_train:
-            _train(options, config, evaluator, train_records, evaluate)
+            records = {"input_file": train_records, "eval_input_file": eval_records}
+            _train(options, config, evaluator, records, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -220,22 +224,21 @@ def _train(
     options: PretrainingOptions,
     config: AlbertConfig,
     trainer: Trainer,
-    records: Records,
+    records: Mapping[str, Records],
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
-    order = records.order(options)
+    of_training = records["input_file"]
+    order = of_training.order(options)
 
     def batches_from(number: int) -> tf.data.Dataset:
-        return pretraining_batches(order, records.spec.parse, number, records.mask)
+        return pretraining_batches(order, of_training.spec.parse, number, of_training.masker)
 
     plan = TrainingPlan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
-    with start_or_resume(
-        options, config, trainer, starting_part=trainer.model, noted=records.noted
-    ):
+    with start_or_resume(options, config, trainer, starting_part=trainer.model):
         if trainer.is_chief:
-            records.save_index(options)
+            save_records(options, records)
         first_batches = batches_from(0).as_numpy_iterator()
         check = LearningCheck(first_batches, options.warmup_steps)
         train(trainer, plan, batches_from, evaluate, order.names, check)

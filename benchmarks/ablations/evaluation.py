@@ -19,7 +19,7 @@ with command_line.quiet_start():
 
     import albert_tf
     from albert_tf import files
-    from albert_tf.data.record_spec import pretraining_record
+    from albert_tf.data.records import pretraining_record
     from albert_tf.options import option
     from benchmarks.ablations.arms import PAIRS
     from benchmarks.blimp import judge_pairs, read_pairs

@@ -3,8 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.record_spec import pretraining_record, unmasked_record
-from albert_tf.data.record_writing import write_records
+from albert_tf.data.records import pretraining_record, unmasked_record, write_records
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from tests.helpers import tiny_config
 

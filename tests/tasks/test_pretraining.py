@@ -148,16 +148,6 @@ def test_resumed_run_warns_of_other_batches(options, capsys):
     ) in capsys.readouterr().err
 
 
-def test_run_resumes_in_the_order_that_it_began_with(options, capsys):
-    path = pathlib.Path(options.output_dir, "run_options.json")
-    noted = json.loads(path.read_text())
-    assert noted["record_order"] == "indexed"
-    # As an earlier version has left the folder.
-    path.write_text(json.dumps({name: noted[name] for name in noted if name != "record_order"}))
-    run(dataclasses.replace(options, num_train_steps=61))
-    assert json.loads(path.read_text())["record_order"] == "streamed"
-
-
 def test_folder_of_a_classifier_is_refused(options, tmp_path):
     (tmp_path / "run" / "run_options.json").write_text('{"optimizer": "lamb", "task_name": "tsv"}')
     with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):

@@ -17,12 +17,11 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import CorpusReader
-from albert_tf.data.pretraining.graph_masking import DynamicMasker
 from albert_tf.data.pretraining.instances import ChunkMaker
-from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig
+from albert_tf.data.pretraining.record_files import check_records, is_unmasked, read_file
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
-from albert_tf.data.record_files import check_records, is_unmasked, list_records
-from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.options import select
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
@@ -63,7 +62,7 @@ def files_under(path):
 def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
     stats = run(options)
     for path in options.shards:
-        check_records(path, pretraining_record(S, M), limit=None)
+        check_records(path, pretraining_record(S, M))
     counts = [len(list(tf.data.TFRecordDataset(path))) for path in options.shards]
     assert sum(counts) == stats.instances > 100
     assert counts[1] - counts[0] in (0, 1)
@@ -84,8 +83,8 @@ def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
 def test_dynamic_masking_writes_sequences_without_masks(options):
     stats = run(dataclasses.replace(options, masking="dynamic"))
     for path in options.shards:
-        assert is_unmasked(path)
-        check_records(path, unmasked_record(S), limit=None)
+        assert is_unmasked(path, unmasked_record(S))
+        check_records(path, unmasked_record(S))
     assert stats.instances > 100
     assert stats.predictions == 0
 
@@ -107,7 +106,7 @@ def test_the_stats_file_says_what_was_read_and_made(options, tmp_path):
 
 
 def records_of(options):
-    return list(list_records(options.shards).flat_map(tf.data.TFRecordDataset).as_numpy_iterator())
+    return [record for path in options.shards for record in read_file(path).as_numpy_iterator()]
 
 
 def test_the_same_options_make_the_same_records_in_any_number_of_files(options, tmp_path):
@@ -309,12 +308,12 @@ def test_only_word_marks_start_words_if_asked(options, tmp_path):
     assert tokenizer.word_start.mean() > is_marked.mean() + 0.2
 
     static_batch, unmasked_batch = (
-        spec.parse(tf.constant(records_of(made)))
+        {name: tensor.numpy() for name, tensor in spec.parse(tf.constant(records_of(made))).items()}
         for made, spec in ((options, pretraining_record(S, M)), (dynamic, unmasked_record(S)))
     )
-    dynamic_batch = DynamicMasker(tokenizer, select(dynamic, MaskingConfig))(unmasked_batch, (5, 0))
-    for batch in (static_batch, dynamic_batch):
-        batch = {name: tensor.numpy() for name, tensor in batch.items()}
+    masker = Masker(tokenizer, select(dynamic, MaskingConfig))
+    masked = masker.mask_batch(unmasked_batch, np.random.default_rng(5))
+    for batch in (static_batch, unmasked_batch | masked):
         for row in range(len(batch["input_ids"])):
             count = int(batch["masked_lm_weights"][row].sum())
             chosen = batch["masked_lm_positions"][row, :count]
@@ -412,7 +411,7 @@ def test_the_script_makes_records(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "with label 1" in done.stdout
-    check_records(str(output), pretraining_record(S, M), limit=None)
+    check_records(str(output), pretraining_record(S, M))
 
 
 def test_the_script_refuses_a_bad_flag_in_one_line(tmp_path):

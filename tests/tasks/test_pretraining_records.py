@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining.batches import pretraining_evaluation_batches
-from albert_tf.data.pretraining.record_order import StreamedOrder
-from albert_tf.data.record_spec import pretraining_record
-from albert_tf.data.record_writing import write_records
+from albert_tf.data.pretraining.record_batches import pretraining_evaluation_batches
+from albert_tf.data.records import pretraining_record, write_records
 from albert_tf.errors import InputError
 from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
-from albert_tf.tasks.pretraining_records import check_same_vocabulary, open_records
+from albert_tf.tasks.pretraining_records import (
+    check_same_vocabulary,
+    open_records,
+    save_records,
+)
 from tests.tasks.language import (
     LENGTH,
     PREDICTIONS,
@@ -28,7 +30,7 @@ from tests.tasks.language import (
 
 def open_both(options):
     config = load_config(options)
-    return [open_records(options, config, flag, None) for flag in ("input_file", "eval_input_file")]
+    return [open_records(options, config, flag) for flag in ("input_file", "eval_input_file")]
 
 
 def test_records_of_another_length_are_refused(language_data, tmp_path):
@@ -160,7 +162,7 @@ def test_records_of_two_vocabularies_are_refused(language_data, tmp_path):
 def test_first_record_of_each_file_is_checked(language_data, bad_files, tmp_path):
     for path, fault in {
         bad_files[1]: "record 1: feature 'masked_lm_ids' has length 5, expected 4",
-        bad_files[3]: "record 1: damaged or cut short",
+        bad_files[3]: "record 1: damaged or too large",
     }.items():
         with pytest.raises(InputError) as error:
             open_both(make_options(language_data, tmp_path / "out", input_file=(str(path),)))
@@ -176,50 +178,32 @@ def test_bad_first_records_do_not_hide_that_there_are_no_masks(language_data, tm
         replace_record(text, number, b"\xff\xfe no example")
     changes = {"input_file": (str(path), str(text)), "on_bad_record": "skip"}
     records, _ = open_both(make_dynamic_options(language_data, tmp_path / "out", **changes))
-    assert records.mask is not None
-    assert {name: list(bad.faults) for name, bad in records.files.bad.items()} == {
-        str(path): [1],
-        str(text): [1, 2, 3],
-    }
+    assert records.masker is not None
+    assert [list(file.faults) for file in records.files] == [[1], [1, 2, 3]]
 
 
 @pytest.mark.parametrize("on_bad_record", ["error", "skip"])
-def test_records_are_indexed_once(language_data, tmp_path, monkeypatch, capsys, on_bad_record):
+def test_records_are_counted_once(language_data, tmp_path, monkeypatch, capsys, on_bad_record):
     path = tmp_path / "train.tfrecord"
     write_language(path, 100, seed=1)
-    changes = {"input_file": (str(path),), "on_bad_record": on_bad_record}
-    options = make_options(language_data, tmp_path, **changes)
-    config = load_config(options)
-    made = open_records(options, config, "input_file", None)
-    made.save_index(options)
+    options = make_options(
+        language_data, tmp_path, input_file=(str(path),), on_bad_record=on_bad_record
+    )
+    made = open_both(options)
+    save_records(options, dict(zip(("input_file", "eval_input_file"), made, strict=True)))
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining_records, "index_records", None)
-        loaded = open_records(options, config, "input_file", None)
-    names = [records.order(options).names([3]) for records in (made, loaded)]
-    assert names[0] == names[1]
+        patch.setattr(pretraining_records, "scan_files", None)
+        loaded = open_both(options)
+    assert [records.files for records in loaded] == [records.files for records in made]
     capsys.readouterr()
     write_language(path, 99, seed=1)
-    assert open_records(options, config, "input_file", None).index.good_counts.sum() == 99
+    assert open_both(options)[0].files[0].good_count == 99
     assert f"{path} has changed; making it again" in capsys.readouterr().err
-
-
-def test_compressed_records_are_streamed(language_data, tmp_path, capsys):
-    path = str(tmp_path / "train.tfrecord")
-    records = tf.data.TFRecordDataset(str(language_data / "train.tfrecord"))
-    write_records(path, records.as_numpy_iterator(), "gzip")
-    options = make_options(language_data, tmp_path, input_file=(path,))
-    config = load_config(options)
-    assert isinstance(
-        open_records(options, config, "input_file", None).order(options), StreamedOrder
-    )
-    assert f"--input_file: {path} is compressed, so a resumed run" in capsys.readouterr().out
-    with pytest.raises(InputError, match="compressed; expected uncompressed records"):
-        open_records(options, config, "input_file", "indexed")
 
 
 def test_skip_leaves_good_records_alone(language_data, tmp_path):
     records, _ = open_both(make_options(language_data, tmp_path / "out", on_bad_record="skip"))
-    assert records.files.bad == {}
+    assert list(records.files[0].describe_bad()) == []
 
 
 def as_the_original_writes(serialized, spec):
@@ -237,7 +221,9 @@ def as_the_original_writes(serialized, spec):
 
 
 def batches_of(records):
-    batches = pretraining_evaluation_batches(records.files, records.spec.parse, 8, 1, records.mask)
+    batches = pretraining_evaluation_batches(
+        records.files, records.spec.parse, 8, 1, records.masker
+    )
     return list(batches.as_numpy_iterator())
 
 

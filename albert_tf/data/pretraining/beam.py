@@ -34,7 +34,7 @@ from albert_tf.data.pretraining.beam_stages import (
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
-from albert_tf.data.record_writing import Compression
+from albert_tf.data.records import Compression
 from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
 

@@ -21,7 +21,7 @@ from albert_tf.data.pretraining.corpus import Chunk, count_characters, group_doc
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
 from albert_tf.data.pretraining.shuffling import KeyedRecord, RunWriter, read_sorted
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
-from albert_tf.data.record_writing import Compression, write_records
+from albert_tf.data.records import Compression, write_records
 from albert_tf.tokenization import Tokenizer
 
 _KEY_BITS = 64

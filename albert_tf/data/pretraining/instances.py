@@ -28,7 +28,7 @@ from albert_tf.data.pretraining.segments import (
 )
 from albert_tf.data.pretraining.shuffling import KeyedRecord
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
-from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.tokenization import Tokenizer
 
 # SentencePiece takes 24 bytes of memory per byte of a text, so longer lines are split.

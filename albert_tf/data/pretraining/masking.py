@@ -9,6 +9,7 @@ their segment's end; [CLS] and [SEP] are never chosen.
 import dataclasses
 import functools
 import sys
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -129,7 +130,46 @@ class Masker:
             input_ids: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], without padding, int32 (S,).
             rng: random generator.
         """
-        words = self.find_words(input_ids)
+        return self._mask(input_ids, self._begins_word[input_ids], rng)
+
+    def mask_batch(
+        self, batch: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Masks unmasked records (`albert_tf.data.records.unmasked_record`), one after the other.
+
+        Args:
+            batch: `input_ids`, `input_mask` and `token_boundary`, int32 (B, S).
+            rng: random generator.
+
+        Returns:
+            Masked `input_ids`, int32 (B, S), and, as in a record with masks, `masked_lm_positions` and
+            `masked_lm_ids`, int32 (B, M), and `masked_lm_weights`, float32 (B, M). Zeros follow.
+        """
+        input_ids = batch["input_ids"].copy()
+        begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
+        if not self.config.do_whole_word_mask:
+            begins_word[:] = True
+        shape = len(input_ids), self.config.max_predictions_per_seq
+        positions, ids = np.zeros((2, *shape), np.int32)
+        weights = np.zeros(shape, np.float32)
+        for row, length in enumerate(batch["input_mask"].sum(axis=1).tolist()):
+            masked = self._mask(input_ids[row, :length], begins_word[row, :length], rng)
+            count = len(masked.ids)
+            input_ids[row, :length] = masked.input_ids
+            positions[row, :count], ids[row, :count] = masked.positions, masked.ids
+            weights[row, :count] = 1
+        return {
+            "input_ids": input_ids,
+            "masked_lm_positions": positions,
+            "masked_lm_ids": ids,
+            "masked_lm_weights": weights,
+        }
+
+    def _mask(
+        self, input_ids: np.ndarray, begins_word: np.ndarray, rng: np.random.Generator
+    ) -> MaskedSequence:
+        """Masks one sequence, given which of its pieces begin a word or are special, bool (S,)."""
+        words = self._find_words(input_ids, begins_word)
         goal = self.config.num_predictions(len(input_ids))
         starts, ends = words.starts.tolist(), words.ends.tolist()
         is_chosen = np.zeros(len(input_ids), bool)
@@ -143,8 +183,10 @@ class Masker:
 
     def find_words(self, input_ids: np.ndarray) -> Words:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
+        return self._find_words(input_ids, self._begins_word[input_ids])
+
+    def _find_words(self, input_ids: np.ndarray, begins: np.ndarray) -> Words:
         is_special = self._is_special[input_ids]
-        begins = self._begins_word[input_ids]
         begins[1:] |= is_special[:-1]
         (places,) = begins.nonzero()  # of words, [CLS] and each [SEP]; a [SEP] is the last
         is_word = ~is_special[places[:-1]]
@@ -163,6 +205,28 @@ def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
     boundaries = tokenizer.word_start.copy()
     boundaries[[tokenizer.cls_id, tokenizer.sep_id]] = True
     return boundaries
+
+
+def find_vocabulary_fault(record: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> str | None:
+    """Returns a sign that a record was made with another vocabulary, or None.
+
+    Args:
+        record: features of an unmasked record, int (S,).
+        tokenizer: tokenizer of the expected vocabulary.
+    """
+    is_real = record["input_mask"] == 1
+    ids, received = record["input_ids"][is_real], record["token_boundary"][is_real]
+    vocabulary = tokenizer.vocabulary_file
+    if ids[:1].tolist() != [tokenizer.cls_id]:
+        return f"begins with {ids[:1].tolist()}, but [CLS] is {tokenizer.cls_id} in {vocabulary}"
+    expected = find_boundaries(tokenizer)[ids].astype(int)
+    differing = np.flatnonzero(received != expected)
+    if len(differing):
+        at = differing[0]
+        return (
+            f"token_boundary of id {ids[at]} is {received[at]}, but {expected[at]} by {vocabulary}"
+        )
+    return None
 
 
 def choose_ngrams(

@@ -22,7 +22,7 @@ from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
 from albert_tf.data.pretraining.shuffling import BinSizes, RunWriter, read_sorted
 from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
-from albert_tf.data.record_writing import Compression, write_records
+from albert_tf.data.records import Compression, write_records
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
 from albert_tf.tokenization import Tokenizer

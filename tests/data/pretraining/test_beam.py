@@ -20,7 +20,7 @@ from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.record_writing import TFRECORD_TYPES
+from albert_tf.data.records import TFRECORD_TYPES
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.tokenization import WordPieceTokenizer
 

@@ -14,7 +14,7 @@ from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConf
 from albert_tf.data.pretraining.masking import Masker, MaskingConfig, choose_ngrams
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
-from albert_tf.data.record_spec import pretraining_record, unmasked_record
+from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from tests.helpers import shared_path
 

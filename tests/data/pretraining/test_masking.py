@@ -11,11 +11,20 @@ from albert_tf.data.pretraining.masking import (
     Words,
     choose_ngrams,
     find_boundaries,
+    find_vocabulary_fault,
 )
+from albert_tf.data.pretraining.record_batches import (
+    RecordOrder,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
+from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.records import unmasked_record, write_records
 
 CLS, SEP, MASK = 2, 3, 4
 V = 97
 VOCABULARY = types.SimpleNamespace(
+    vocabulary_file="vocab.txt",
     vocab_size=V,
     cls_id=CLS,
     sep_id=SEP,
@@ -181,3 +190,115 @@ def test_the_generator_decides_everything():
     )
     assert one == again
     assert one != other
+
+
+# Batches
+
+S, M = 83, 7
+
+
+def unmasked_batch(count=10):
+    """Padded sequences of different lengths, as they are in records."""
+    batch = {
+        name: np.zeros((count, S), np.int32)
+        for name in ("input_ids", "input_mask", "segment_ids", "token_boundary")
+    }
+    rng = np.random.default_rng(1)
+    for row in range(count):
+        ids = sequence(rng, a=int(rng.integers(1, 50)))
+        batch["input_ids"][row, : len(ids)] = ids
+        batch["input_mask"][row, : len(ids)] = 1
+        batch["token_boundary"][row, : len(ids)] = find_boundaries(VOCABULARY)[ids]
+    return batch | {"next_sentence_labels": np.arange(count)[:, np.newaxis] % 2}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [MaskingConfig(M), MaskingConfig(S + 9, 0.8), MaskingConfig(M, do_whole_word_mask=False)],
+)
+def test_a_batch_is_its_rows_masked_one_by_one(config):
+    batch, rng = unmasked_batch(), np.random.default_rng(3)
+    masker = Masker(VOCABULARY, config)
+    masked = masker.mask_batch(batch, np.random.default_rng(3))
+    for row, length in enumerate(batch["input_mask"].sum(axis=1)):
+        expected = masker(batch["input_ids"][row, :length], rng)
+        count = len(expected.ids)
+        for name, values in (
+            ("masked_lm_positions", expected.positions),
+            ("masked_lm_ids", expected.ids),
+            ("masked_lm_weights", np.ones(count)),
+        ):
+            padding = config.max_predictions_per_seq - count
+            np.testing.assert_array_equal(masked[name][row], np.pad(values, (0, padding)))
+        np.testing.assert_array_equal(
+            masked["input_ids"][row], np.pad(expected.input_ids, (0, S - length))
+        )
+
+
+def test_words_of_a_batch_begin_where_its_records_say():
+    pieces = Masker(VOCABULARY, MaskingConfig(M, do_whole_word_mask=False))
+    expected = pieces.mask_batch(unmasked_batch(), np.random.default_rng(3))
+    batch = unmasked_batch()
+    batch["token_boundary"] = batch["input_mask"]
+    masked = Masker(VOCABULARY, MaskingConfig(M)).mask_batch(batch, np.random.default_rng(3))
+    for name, values in expected.items():
+        np.testing.assert_array_equal(masked[name], values)
+
+
+@pytest.fixture
+def record_files(tmp_path):
+    batch, spec = unmasked_batch(), unmasked_record(S)
+    write_records(str(tmp_path / "records"), spec.serialize_batch(batch))
+    return scan_files([str(tmp_path / "records")], spec, "counting")
+
+
+def training(files, count, start_step=0, seed=7):
+    """Returns the ids that the model sees, int32 (count, 5, S)."""
+    dataset = pretraining_batches(
+        RecordOrder(files, batch_size=5, shuffle_buffer=3, seed=seed),
+        unmasked_record(S).parse,
+        start_step,
+        Masker(VOCABULARY, MaskingConfig(M)),
+    )
+    assert dataset.element_spec["input_ids"].shape == (5, S)
+    for name in ("positions", "ids", "weights"):
+        assert dataset.element_spec[f"masked_lm_{name}"].shape == (5, M)
+    return np.stack([batch["input_ids"] for batch in dataset.take(count).as_numpy_iterator()])
+
+
+def test_masks_are_new_in_each_pass_and_the_same_in_a_resumed_run(record_files):
+    shown = training(record_files, 8)
+    assert len({tuple(row) for row in shown.reshape(-1, S).tolist()}) == 40  # four passes
+    np.testing.assert_array_equal(training(record_files, 3, start_step=5), shown[5:])
+    assert (training(record_files, 8, seed=8) != shown).any()
+
+
+def test_every_evaluation_sees_the_same_masks(record_files):
+    masker = Masker(VOCABULARY, MaskingConfig(M))
+    dataset = pretraining_evaluation_batches(record_files, unmasked_record(S).parse, 4, 7, masker)
+    first, second = (np.concatenate([batch["input_ids"] for batch in dataset]) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert (first == MASK).any()
+
+
+# The vocabulary
+
+
+def test_records_of_this_vocabulary_have_no_fault():
+    batch = unmasked_batch(20)
+    for row in range(20):
+        record = {name: array[row] for name, array in batch.items()}
+        assert find_vocabulary_fault(record, VOCABULARY) is None
+
+
+def test_another_vocabulary_shows_in_the_opening_piece_or_in_the_words():
+    record = {name: array[0] for name, array in unmasked_batch(1).items()}
+    other = types.SimpleNamespace(**{**vars(VOCABULARY), "cls_id": 11})
+    fault = find_vocabulary_fault(record, other)
+    assert fault == "begins with [2], but [CLS] is 11 in vocab.txt"
+    other = types.SimpleNamespace(**{**vars(VOCABULARY), "word_start": np.arange(V) % 3 != 1})
+    fault = find_vocabulary_fault(record, other)
+    assert fault.startswith("token_boundary of id ")
+    assert fault.endswith("by vocab.txt")
+    empty = {name: array * 0 for name, array in record.items()}
+    assert find_vocabulary_fault(empty, VOCABULARY) == "begins with [], but [CLS] is 2 in vocab.txt"

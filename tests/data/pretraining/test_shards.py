@@ -11,10 +11,10 @@ from albert_tf.data.pretraining import shards
 from albert_tf.data.pretraining.corpus import CorpusConfig
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.record_files import check_records
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.shards import make_runs, write_shards
-from albert_tf.data.record_files import check_records
-from albert_tf.data.record_spec import pretraining_record
+from albert_tf.data.records import pretraining_record
 from albert_tf.progress import Progress
 from albert_tf.tokenization import WordPieceTokenizer
 
@@ -88,7 +88,7 @@ def test_the_bytes_for_a_seed_never_change(corpus, tokenizer, tmp_path):
 def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
     sizes = [len(content) for content in make(corpus, tokenizer, tmp_path, num_shards=7)]
     assert max(sizes) - min(sizes) < 1.02 * sum(sizes) / 7
-    check_records(str(tmp_path / "shard3"), pretraining_record(S, M), limit=None)
+    check_records(str(tmp_path / "shard3"), pretraining_record(S, M))
 
 
 def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):

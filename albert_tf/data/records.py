@@ -1,22 +1,29 @@
-"""Record specifications, for writing and parsing.
+"""Records: what they hold, how they are written, parsed and checked.
 
 A record is a serialized `tf.train.Example`. Writer and reader share a `RecordSpec`, and files from
 elsewhere are checked against it.
-
-Writing needs only NumPy: the bytes of many records are joined at once, which is several times as fast as
-protobuf's Python interface. TensorFlow is imported when records are parsed.
 """
 
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
+import tensorflow as tf
+from google.protobuf import message
 
-if TYPE_CHECKING:
-    import tensorflow as tf
+from albert_tf import files
+
+Compression = Literal["none", "gzip"]
+
+# TensorFlow's names.
+TFRECORD_TYPES = {"none": "", "gzip": "GZIP"}
+# A number takes at most ten bytes, and one more if it is not packed.
+_NUMBER_BYTES = 11
+# Room for the names, and for features that nobody reads.
+_OTHER_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +63,11 @@ class RecordSpec:
 
     features: tuple[Feature, ...]
 
+    @functools.cached_property
+    def max_bytes(self) -> int:
+        """Number of bytes that no record exceeds."""
+        return _OTHER_BYTES + _NUMBER_BYTES * sum(feature.size for feature in self.features)
+
     def serialize(self, values: Mapping[str, np.ndarray]) -> bytes:
         """Returns one record; equal values give equal bytes.
 
@@ -78,18 +90,24 @@ class RecordSpec:
         Raises:
             ValueError: an array has another shape.
         """
-        entries: list[_Part] = []
-        # In the order of their names, as protobuf writes a map deterministically.
-        for feature in sorted(self.features, key=lambda feature: feature.name):
+        lists = []
+        for feature in self.features:
             array = np.asarray(columns[feature.name])
             if array.shape[1:] != feature.shape:
                 raise ValueError(
                     f"{feature.name}: received shape {array.shape[1:]}, expected {feature.shape}"
                 )
-            entries += _delimited(_MAP_ENTRY, _map_entry(feature, array.reshape(len(array), -1)))
-        return _join(_delimited(_EXAMPLE_FEATURES, entries))
+            stored = np.float32 if feature.kind == "float_list" else np.int64
+            lists.append(array.reshape(len(array), -1).astype(stored).tolist())
+        return [self._serialize(row) for row in zip(*lists, strict=True)]
 
-    def parse(self, serialized: "tf.Tensor") -> "dict[str, tf.Tensor]":
+    def _serialize(self, row: Sequence[Sequence[float]]) -> bytes:
+        example = tf.train.Example()
+        for feature, values in zip(self.features, row, strict=True):
+            getattr(example.features.feature[feature.name], feature.kind).value.extend(values)
+        return example.SerializeToString(deterministic=True)
+
+    def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """Parses a record or a batch; for use in `tf.data.Dataset.map`, faster after `batch`.
 
         Args:
@@ -98,8 +116,6 @@ class RecordSpec:
         Returns:
             A tensor for each feature, of the declared dtype, of shape `shape` or (B, *shape).
         """
-        import tensorflow as tf
-
         columns = {
             feature.name: tf.io.FixedLenFeature(
                 feature.shape, tf.float32 if feature.kind == "float_list" else tf.int64
@@ -127,9 +143,6 @@ class RecordSpec:
 
     def find_fault(self, serialized: bytes) -> str | None:
         """Returns what is wrong with a record, or None."""
-        import tensorflow as tf
-        from google.protobuf import message
-
         try:
             fields = tf.train.Example.FromString(serialized).features.feature
         except message.DecodeError:
@@ -152,6 +165,16 @@ class RecordSpec:
                         f"expected ids from 0 to below vocab_size {feature.vocab_size}"
                     )
         return None
+
+    def find_faults(self, records: Sequence[bytes], first: int) -> dict[int, str]:
+        """Returns what is wrong with each bad record, by its number; that of the first is `first`."""
+        try:
+            self.parse(tf.constant(records, tf.string))  # fast, if all are good
+        # TensorFlow's message contains the record, which need not be text.
+        except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
+            faults = enumerate(map(self.find_fault, records), first)
+            return {number: fault for number, fault in faults if fault}
+        return {}
 
 
 def pretraining_record(
@@ -194,75 +217,15 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
     )
 
 
-# Tags of the fields of `tf.train.Example` and its messages: number and wire type in protobuf's encoding.
-# Those of `Feature` are by `Feature.kind`.
-_EXAMPLE_FEATURES = 0x0A
-_MAP_ENTRY, _MAP_KEY, _MAP_VALUE = 0x0A, 0x0A, 0x12
-_FEATURE_LIST = {"float_list": 0x12, "int64_list": 0x1A}
-_LIST_VALUES = 0x0A
+def write_records(path: str, records: Iterable[bytes], compression: Compression = "none") -> None:
+    """Writes records to a TFRecord file, which appears when it is complete.
 
-
-class _Part(NamedTuple):
-    """A part of N records, whose length may differ between records.
-
-    Attributes:
-        content: uint8 (N, width).
-        is_used: which bytes belong to the records, bool (N, width).
-        lengths: number of used bytes, int (N,).
+    Raises:
+        StoppedError: the file cannot be written.
     """
-
-    content: np.ndarray
-    is_used: np.ndarray
-    lengths: np.ndarray
-
-    @classmethod
-    def fixed(cls, content: np.ndarray) -> "_Part":
-        """Returns a part whose bytes are all used."""
-        return cls(content, np.ones(content.shape, bool), np.full(len(content), content.shape[1]))
-
-
-def _map_entry(feature: Feature, values: np.ndarray) -> list[_Part]:
-    """Returns the entry of a feature in the map of an example, values (N, size)."""
-    if feature.kind == "float_list":
-        packed = _Part.fixed(values.astype("<f4").view(np.uint8))
-    else:
-        packed = _varints(values)
-    name = np.frombuffer(feature.name.encode(), np.uint8)
-    names = _Part.fixed(np.broadcast_to(name, (len(values), len(name))))
-    list_ = _delimited(_FEATURE_LIST[feature.kind], _delimited(_LIST_VALUES, [packed]))
-    return [*_delimited(_MAP_KEY, [names]), *_delimited(_MAP_VALUE, list_)]
-
-
-def _delimited(tag: int, parts: Sequence[_Part]) -> list[_Part]:
-    """Prepends the tag and the length to the content of a field."""
-    lengths = sum(part.lengths for part in parts)
-    tags = np.full((len(lengths), 1), tag, np.uint8)
-    return [_Part.fixed(tags), _varints(lengths[:, np.newaxis]), *parts]
-
-
-def _varints(values: np.ndarray) -> _Part:
-    """Encodes integers (N, K) as protobuf varints: 7 bits per byte, low ones first."""
-    values = values.astype(np.int64).view(np.uint64)  # a negative number takes ten bytes
-    largest = int(values.max(initial=0))
-    if largest < 1 << 7:
-        return _Part.fixed(values.astype(np.uint8))
-    width = -(-largest.bit_length() // 7)
-    shape = (len(values), values.shape[1] * width)
-    rest = values.astype(np.min_scalar_type(largest))
-    content = np.empty((*values.shape, width), np.uint8)
-    is_used = np.empty(content.shape, bool)
-    for place in range(width):
-        is_used[:, :, place] = rest > 0 if place else True
-        content[:, :, place] = (rest & 0x7F).astype(np.uint8) | (rest > 0x7F).view(np.uint8) << 7
-        rest >>= 7
-    is_used = is_used.reshape(shape)
-    return _Part(content.reshape(shape), is_used, np.count_nonzero(is_used, axis=1))
-
-
-def _join(parts: Sequence[_Part]) -> list[bytes]:
-    """Returns the N records."""
-    content = np.concatenate([part.content for part in parts], axis=1)
-    is_used = np.concatenate([part.is_used for part in parts], axis=1)
-    joined = content[is_used].tobytes()
-    ends = np.cumsum(sum(part.lengths for part in parts)).tolist()
-    return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    with (
+        files.write_atomically(path) as incomplete,
+        tf.io.TFRecordWriter(incomplete, TFRECORD_TYPES[compression]) as writer,
+    ):
+        for record in records:
+            writer.write(record)

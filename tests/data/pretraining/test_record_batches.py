@@ -1,0 +1,171 @@
+"""Records come in an order that the seed decides, and from which any batch can be read."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.pretraining.record_batches import (
+    RecordOrder,
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
+from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.records import Feature, RecordSpec
+from tests.data.test_pipeline import assert_equal_batches
+from tests.data.test_pipeline import take as take_batches
+
+SIZES = {"a": 203, "b": 5, "c": 128}
+TOTAL = sum(SIZES.values())
+SPEC = RecordSpec((Feature("file", (1,)), Feature("number", (1,))))
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Files of records that contain their names; one file is compressed."""
+    for name, size in SIZES.items():
+        with tf.io.TFRecordWriter(str(tmp_path / name), "GZIP" if name == "c" else "") as writer:
+            for number in range(1, size + 1):
+                writer.write(SPEC.serialize({"file": [ord(name)], "number": [number]}))
+    return [str(tmp_path / name) for name in SIZES]
+
+
+def make_order(paths, batch_size=16, shuffle_buffer=100, seed=5):
+    files = scan_files(paths, SPEC, "counting", checks=True)
+    return RecordOrder(files, batch_size, shuffle_buffer, seed)
+
+
+def take(order, count, start=0):
+    """Returns the names in the records of some batches, (count, B)."""
+    batches = order.batches(start).take(count).map(SPEC.parse)
+    return [
+        [
+            f"{chr(file)} {number}"
+            for file, number in zip(batch["file"].ravel(), batch["number"].ravel(), strict=True)
+        ]
+        for batch in batches.as_numpy_iterator()
+    ]
+
+
+def flat(by_file):
+    return sorted(f"{path[-1]} {number}" for path, numbers in by_file.items() for number in numbers)
+
+
+ALL = sorted(f"{name} {number}" for name, size in SIZES.items() for number in range(1, size + 1))
+
+
+def test_holds_each_record_once_an_epoch(paths):
+    records = list(itertools.chain(*take(make_order(paths), TOTAL)))
+    epochs = [records[start : start + TOTAL] for start in range(0, 16 * TOTAL, TOTAL)]
+    assert all(sorted(epoch) == ALL for epoch in epochs)
+    assert len(set(map(tuple, epochs))) == 16
+    assert len({"".join(dict.fromkeys(name[0] for name in epoch)) for epoch in epochs}) > 2
+
+
+def test_depends_on_the_seed(paths):
+    first, again, other = (take(make_order(paths, seed=seed), 30) for seed in (5, 5, 6))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "starts"),
+    [
+        # In the first window and the second, at the end of the first epoch of 21 batches, in the third.
+        (16, (5, 6, 20, 47)),
+        (1000, (1, 4)),  # more than an epoch
+    ],
+)
+def test_starts_at_any_batch(paths, batch_size, starts):
+    order = make_order(paths, batch_size)
+    whole = take(order, starts[-1] + 2)
+    for start in starts:
+        assert take(order, 2, start) == whole[start : start + 2]
+
+
+def test_names_exactly_the_records_of_the_batch(paths):
+    order = make_order(paths)
+    batches = take(order, 45)  # more than two passes over the files
+    assert {number: flat(by_file) for number, by_file in order.names([3, 21, 44]).items()} == {
+        number: sorted(batches[number]) for number in (3, 21, 44)
+    }
+
+
+def test_order_for_a_seed_never_changes(paths):
+    (batch,) = take(make_order(paths, 4, 10), 1, 97)
+    assert " ".join(batch) == "a 54 a 55 a 49 a 51"
+
+
+def spoil(paths):
+    """Makes records 2 and 65 to 128 of a, all of b, and those of c from 10 on unusable."""
+    for path, numbers in zip(paths[:2], ({2, *range(65, 129)}, set(range(1, 6))), strict=True):
+        records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+        with tf.io.TFRecordWriter(path) as writer:
+            for number, record in enumerate(records, 1):
+                writer.write(b"\xff" if number in numbers else record)
+    records = list(tf.data.TFRecordDataset(paths[2], "GZIP").take(10).as_numpy_iterator())
+    with tf.io.TFRecordWriter(paths[2]) as writer:
+        for record in records:
+            writer.write(record)
+    with open(paths[2], "r+b") as file:
+        file.seek(-6, 2)
+        file.write(b"\x7f")
+
+
+def test_bad_records_are_in_no_batch_and_have_no_name(paths):
+    spoil(paths)
+    kept = {"a": {1, *range(3, 65), *range(129, 204)}, "c": range(1, 10)}
+    expected = sorted(f"{name} {number}" for name, numbers in kept.items() for number in numbers)
+    order = make_order(paths, len(expected), 30)
+    for number, batch in enumerate(take(order, 3)):
+        assert sorted(batch) == expected
+        assert flat(order.names([number])[number]) == expected
+    # The number of skipped records is of good ones.
+    order = make_order(paths, batch_size=10, shuffle_buffer=10)
+    batches = take(order, 15)
+    for start in (3, 7, 14):
+        assert take(order, 1, start) == batches[start : start + 1]
+
+
+def parse(serialized):
+    return {"number": SPEC.parse(serialized)["number"][:, 0]}
+
+
+def test_batches_and_masks_depend_on_their_numbers(paths):
+    def mask(batch, seed):
+        return {
+            **batch,
+            "mask": tf.stack([*tf.unstack(seed), tf.cast(batch["number"][0], tf.int64)]),
+        }
+
+    def make(start_step):
+        return pretraining_batches(make_order(paths, 4, 10), parse, start_step, mask)
+
+    dataset = make(0)
+    assert dataset.element_spec["number"].shape.rank == 1
+    batches = take_batches(dataset, 37)
+    assert [batch["mask"].tolist()[:2] for batch in batches] == [
+        [5, number] for number in range(37)
+    ]
+    assert_equal_batches(take_batches(make(17), 20), batches[17:])
+
+
+def test_evaluation_reads_in_order_once(paths):
+    dataset = pretraining_evaluation_batches(make_order(paths).files, parse, 100)
+    batches = take_batches(dataset, 100)
+    assert [len(batch["number"]) for batch in batches] == [100, 100, 100, 36]
+    numbers = np.concatenate([batch["number"] for batch in batches])
+    assert numbers.tolist() == [n for size in SIZES.values() for n in range(1, size + 1)]
+
+
+def test_evaluation_in_batches_of_one_size(paths):
+    def parse_row(serialized):
+        numbers = parse(serialized)["number"]
+        return {"row": tf.stack([numbers, numbers], axis=1), "number": numbers}
+
+    files = make_order(paths[1:2]).files
+    dataset = pretraining_evaluation_batches(files, parse_row, 4, fixed_size=True)
+    assert dataset.element_spec["row"].shape == (4, 2)
+    rows = np.concatenate([batch["row"] for batch in take_batches(dataset, 100)])
+    assert rows.tolist() == [[n, n] for n in (1, 2, 3, 4, 5, 0, 0, 0)]
