@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from seqeval.metrics import classification_report
 
-from albert_tf.data.tagging.features import Words
-from albert_tf.data.tagging.tagged_text import TaggedText
-from albert_tf.data.tagging.tags import Span, TagTable, find_spans, make_tags, tag_words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tagging_features import Words
+from albert_tf.data.fine_tuning.tags import Span, TagTable, find_spans, make_tags, tag_words
 
 
 class ScoredSpan(NamedTuple):

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
+from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.tagging.tags import TagTable
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.entities import ScoredSpan
 from albert_tf.evaluation.masked_lm import Filling, fill_mask

@@ -14,7 +14,7 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
-from albert_tf.data.tagging.tags import TagTable
+from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import EMBEDDING_FILE, ExportedModel, version_folders
 from albert_tf.export.saved_models.ids_model import read_embeddings

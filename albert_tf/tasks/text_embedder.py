@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.batches import evaluation_batches, restore_order
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import evaluation_batches, restore_order
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.export import EMBEDDING_FILE
 from albert_tf.layers import Pooling

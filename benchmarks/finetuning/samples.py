@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Batch = Mapping[str, np.ndarray]
 Activity = Literal["training", "prediction"]
 # How texts come into batches, and what these are padded to.
-#   pipeline: `albert_tf.data.pipeline`: at random, for prediction of similar length; to little more than
+#   pipeline: `albert_tf.data.batches`: at random, for prediction of similar length; to little more than
 #     the longest.
 #   fixed: the same rows, all to the greatest length.
 #   trainer: to the longest, as transformers' `DataCollatorWithPadding` does, in the order of its Trainer
@@ -53,7 +53,7 @@ def epoch(
 
     Training leaves out what fills no batch; prediction has a smaller last one.
     """
-    from albert_tf.data.pipeline import evaluation_batches, make_batch, training_batches
+    from albert_tf.data.batches import evaluation_batches, make_batch, training_batches
 
     if batching in ("trainer", "grouped"):
         plan = _plan(features.example_lengths, activity, batching, batch_size)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from seqeval.metrics import f1_score
 
-from albert_tf.data.tagging.features import Words
-from albert_tf.data.tagging.tagged_text import TaggedText
-from albert_tf.data.tagging.tags import Span, TagTable, make_tags
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tagging_features import Words
+from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 
 TAGS = make_tags(["X", "Y"], "BIO")

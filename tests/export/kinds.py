@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
-from albert_tf.data.tagging.tags import make_tags
+from albert_tf.data.fine_tuning.tags import make_tags
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import (
     ExportDetails,

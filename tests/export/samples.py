@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 
 LABELS = ("calm", "loud", "mute")
 MAX_SEQ_LENGTH = 23

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_choices
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 from tests.export.cpp_client import lines_of_ids, needs_compiler
 from tests.export.kinds import (
     KINDS,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.tsv import Columns, Example, read_examples
-from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models.ids_model import INPUTS, trace
 from albert_tf.export.weights import in_float32

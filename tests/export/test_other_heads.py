@@ -4,9 +4,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 from tests.export.kinds import MAX_QA_LENGTH
 from tests.export.runtimes import load, run_loaded
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, WORDS

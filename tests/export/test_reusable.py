@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import StoppedError
 from albert_tf.export import export_reusable
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

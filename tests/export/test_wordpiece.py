@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import InputError
 from albert_tf.export import (
     export_classifier,

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
 from albert_tf.data.fine_tuning.race import examples_of_article
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.data.pipeline import make_batch
 from albert_tf.tokenization import AlbertTokenizer
 from tests.parity.difference import Difference, count_unequal
 from tests.parity.original import read_json

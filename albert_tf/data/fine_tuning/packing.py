@@ -1,11 +1,13 @@
 """How one or two texts share a sequence: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
 
-The rules take numbers or, with `minimum=tf.minimum` and `maximum=tf.maximum`, tensors: `graph_packing`
-applies the same ones.
+The rules take numbers or, with `minimum=tf.minimum` and `maximum=tf.maximum`, tensors, so that graphs
+apply the same ones.
 """
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import tensorflow as tf
 
 from albert_tf.errors import ArgumentError
 
@@ -77,3 +79,95 @@ def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None
         raise ArgumentError(
             f"max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
         )
+
+
+def pack_inputs(
+    ids_a: tf.RaggedTensor,
+    ids_b: tf.RaggedTensor | None,
+    cls_id: int,
+    sep_id: int,
+    max_seq_length: int | tf.Tensor,
+) -> dict[str, tf.Tensor]:
+    """Makes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, padded with 0 to the longest of the batch.
+
+    A single text keeps its front; of a pair the longer text is truncated, the second if they are equal.
+    An empty second text makes no pair.
+
+    Args:
+        ids_a: int32 (B, None).
+        ids_b: int32 (B, None); None if there are no pairs.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+        max_seq_length: maximum number of tokens, special tokens included.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids`, int32 (B, S).
+    """
+    length_a = ids_a.row_lengths()
+    length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
+    special_ids = tf.where(length_b > 0, tf.constant(3, tf.int64), 2)
+    budget = tf.cast(max_seq_length, tf.int64) - special_ids
+    kept_a, kept_b = pair_lengths(length_a, length_b, budget, tf.minimum, tf.maximum)
+    parts = [_Part(ids_a, tf.zeros_like(kept_a), kept_a)]
+    if ids_b is not None:
+        parts.append(_Part(ids_b, tf.zeros_like(kept_b), kept_b))
+    return _join(parts, cls_id, sep_id)
+
+
+def pack_choices(
+    ids_a: tf.RaggedTensor,
+    ids_b: tf.RaggedTensor,
+    cls_id: int,
+    sep_id: int,
+    max_seq_length: int,
+    max_qa_length: int,
+) -> dict[str, tf.Tensor]:
+    """Makes `[CLS] article [SEP] question and option [SEP]`, padded as by `pack_inputs`.
+
+    Args:
+        ids_a: int32 (B, None), of the articles.
+        ids_b: int32 (B, None), of questions and options; the last `max_qa_length` ids are kept.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+        max_seq_length: maximum number of tokens, special tokens included.
+        max_qa_length: maximum number of tokens of question and option.
+    """
+    length_a, length_b = ids_a.row_lengths(), ids_b.row_lengths()
+    kept_a, kept_b = choice_lengths(length_a, length_b, max_seq_length, max_qa_length, tf.minimum)
+    parts = [_Part(ids_a, tf.zeros_like(kept_a), kept_a), _Part(ids_b, length_b - kept_b, kept_b)]
+    return _join(parts, cls_id, sep_id)
+
+
+class _Part(NamedTuple):
+    """The ids of texts, int32 (B, None), and which of them are kept: int64 (B,) each."""
+
+    ids: tf.RaggedTensor
+    begins: tf.Tensor
+    lengths: tf.Tensor
+
+
+def _join(parts: Sequence[_Part], cls_id: int, sep_id: int) -> dict[str, tf.Tensor]:
+    """Puts [CLS] before the texts and [SEP] after each that is first or not empty, and pads."""
+    first, *others = parts
+    total_lengths = [2 + first.lengths]
+    for part in others:
+        with_sep = tf.where(part.lengths > 0, part.lengths + 1, 0)
+        total_lengths.append(total_lengths[-1] + with_sep)
+    # 0 for a batch without texts.
+    positions = tf.range(tf.reduce_max(tf.pad(total_lengths[-1], [[0, 1]])))  # (S,)
+    mask = positions < total_lengths[-1][:, None]  # (B, S)
+    # A text is followed by its [SEP], all of them by padding.
+    input_ids = tf.where(mask, sep_id, 0)
+    starts = [tf.ones_like(first.lengths), *total_lengths[:-1]]
+    for part, start in zip(parts, starts, strict=True):
+        in_text = positions - start[:, None]
+        is_text = (in_text >= 0) & (in_text < part.lengths[:, None])
+        index = in_text + (part.ids.row_starts() + part.begins)[:, None]
+        ids = tf.gather(tf.pad(part.ids.values, [[0, 1]]), tf.where(is_text, index, 0))
+        input_ids = tf.where(is_text, ids, input_ids)
+    input_ids = tf.where(positions == 0, cls_id, input_ids)
+    return {
+        "input_ids": input_ids,
+        "input_mask": tf.cast(mask, tf.int32),
+        "segment_ids": tf.cast(mask & (positions >= total_lengths[0][:, None]), tf.int32),
+    }

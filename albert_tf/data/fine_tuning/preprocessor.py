@@ -11,8 +11,7 @@ from keras import ops
 
 from albert_tf import files
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.data.fine_tuning.graph_packing import pack_inputs
-from albert_tf.data.fine_tuning.packing import check_max_seq_length
+from albert_tf.data.fine_tuning.packing import check_max_seq_length, pack_inputs
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.pipeline import ordered
+from albert_tf.data.batches import ordered
 from albert_tf.data.pretraining.masking import Masker
 from albert_tf.data.pretraining.record_files import RecordFile, find_compression
 from albert_tf.data.records import TFRECORD_TYPES

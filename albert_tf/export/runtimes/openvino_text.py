@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.graph_packing import pack_choices, pack_inputs
-from albert_tf.data.fine_tuning.packing import BLANK
+from albert_tf.data.fine_tuning.packing import BLANK, pack_choices, pack_inputs
 from albert_tf.export.runtimes.openvino_model import convert
 from albert_tf.export.saved_models.ids_model import trace
 from albert_tf.tokenization import AlbertTokenizer

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
-from albert_tf.data.fine_tuning.graph_packing import pack_inputs
+from albert_tf.data.fine_tuning.packing import pack_inputs
 from albert_tf.export import version_folders
 from albert_tf.export.saved_models.checks import check_ids, check_positions, check_shapes
 from albert_tf.export.saved_models.ids_model import INPUTS

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.tagging.tags import TagTable, go_on
+from albert_tf.data.fine_tuning.tags import TagTable, go_on
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export.saved_models.answer_windows import cut_windows
 from albert_tf.export.saved_models.checks import check_rows
@@ -118,7 +118,7 @@ class _Words(NamedTuple):
 def _find_words(
     tokens: TokensWithOffsets, characters: tf.RaggedTensor, opens: np.ndarray, closes: np.ndarray
 ) -> _Words:
-    """Finds the words as `albert_tf.data.tagging.features.find_words` does."""
+    """Finds the words as `albert_tf.data.fine_tuning.tagging_features.find_words` does."""
     ids, starts, ends = (values.values for values in tokens)
     texts, places = places_in_rows(tokens.ids.row_splits)
     is_first = places == 0

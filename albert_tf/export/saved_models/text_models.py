@@ -6,8 +6,7 @@ They need TensorFlow Text's operators. Texts are split, truncated and joined as 
 
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.graph_packing import pack_choices
-from albert_tf.data.fine_tuning.packing import BLANK
+from albert_tf.data.fine_tuning.packing import BLANK, pack_choices
 from albert_tf.data.fine_tuning.preprocessor import Preprocessor
 from albert_tf.export.saved_models.checks import check_rows
 from albert_tf.export.saved_models.ids_model import IdsModel, trace

@@ -8,9 +8,9 @@ from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.data.fine_tuning.own_files import EMBEDDING_TASK, OWN_TASK, TAGGING_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
+from albert_tf.data.fine_tuning.tags import SCHEMES
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
-from albert_tf.data.tagging.tags import SCHEMES
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.layers import Pooling
 from albert_tf.options import option

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import PairFeatures, encode_examples, encode_pairs
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import make_batch
 from albert_tf.errors import FlagError, InputError
 from albert_tf.export import export_embedder
 from albert_tf.export.saved_models.ids_model import read_embeddings

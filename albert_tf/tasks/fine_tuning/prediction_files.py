@@ -9,10 +9,10 @@ import numpy as np
 from sklearn import metrics
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tags import Span, TagTable, tag_words
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.data.tagging.tagged_text import TaggedText
-from albert_tf.data.tagging.tags import Span, TagTable, tag_words
 from albert_tf.evaluation.entities import EntityScores, ScoredSpan
 from albert_tf.evaluation.label_sets import LabelScores
 

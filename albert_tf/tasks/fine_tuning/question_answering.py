@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.data.fine_tuning.squad_windows import (
@@ -19,7 +20,6 @@ from albert_tf.data.fine_tuning.squad_windows import (
     WindowConfig,
     encode_windows,
 )
-from albert_tf.data.pipeline import evaluation_batches
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_answers import (
     Answers,

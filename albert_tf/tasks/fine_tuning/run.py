@@ -18,7 +18,7 @@ from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import load_checkpoint, stored_shape
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pipeline import make_batch, training_batches
+from albert_tf.data.batches import make_batch, training_batches
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel
 from albert_tf.export.exportable import OF_RUNTIMES

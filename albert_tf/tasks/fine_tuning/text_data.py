@@ -9,11 +9,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning import own_files, race
+from albert_tf.data.fine_tuning.tagged_text import collect_labels, read_tagged
+from albert_tf.data.fine_tuning.tags import TagTable, make_tags
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, LabelSets, Scores, Table
-from albert_tf.data.tagging.tagged_text import collect_labels, read_tagged
-from albert_tf.data.tagging.tags import TagTable, make_tags
 from albert_tf.errors import InputError, name_flags
 from albert_tf.tasks.common import has_checkpoint, name_remedy
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions

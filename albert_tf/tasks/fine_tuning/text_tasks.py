@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.batches import evaluation_batches, make_batch, restore_order
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
 from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.data.pipeline import evaluation_batches, make_batch, restore_order
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export import (
     export_classifier,

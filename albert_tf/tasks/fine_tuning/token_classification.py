@@ -10,10 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.pipeline import evaluation_batches, make_batch
-from albert_tf.data.tagging.features import TaggingFeatures, encode_tagged
-from albert_tf.data.tagging.tagged_text import TaggedText
-from albert_tf.data.tagging.tags import Span, TagTable
+from albert_tf.data.batches import evaluation_batches, make_batch
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tagging_features import TaggingFeatures, encode_tagged
+from albert_tf.data.fine_tuning.tags import Span, TagTable
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 from albert_tf.evaluation.glue_metrics import is_collapsed

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from albert_tf.data.batches import make_batch, training_batches
 from albert_tf.data.fine_tuning.features import (
     encode_choices,
     encode_examples,
@@ -10,7 +11,6 @@ from albert_tf.data.fine_tuning.features import (
 )
 from albert_tf.data.fine_tuning.packing import join_choice, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.data.pipeline import make_batch, training_batches
 from albert_tf.errors import ArgumentError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.fine_tuning.test_glue import read_original_job

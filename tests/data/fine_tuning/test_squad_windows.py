@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.batches import evaluation_batches, restore_order, training_batches
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import (
     UNKNOWN_POSITION,
@@ -13,7 +14,6 @@ from albert_tf.data.fine_tuning.squad_windows import (
     encode_windows,
     make_windows,
 )
-from albert_tf.data.pipeline import evaluation_batches, restore_order, training_batches
 from albert_tf.data.windows import cut_passage, find_max_context
 from albert_tf.errors import ArgumentError
 from albert_tf.layers import make_p_mask

@@ -13,8 +13,8 @@ from albert_tf.data.pretraining.record_batches import (
 )
 from albert_tf.data.pretraining.record_files import scan_files
 from albert_tf.data.records import Feature, RecordSpec
-from tests.data.test_pipeline import assert_equal_batches
-from tests.data.test_pipeline import take as take_batches
+from tests.data.test_batches import assert_equal_batches
+from tests.data.test_batches import take as take_batches
 
 SIZES = {"a": 203, "b": 5, "c": 128}
 TOTAL = sum(SIZES.values())

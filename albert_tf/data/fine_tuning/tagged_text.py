@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.tags import OUTSIDE, Span, check_next_tag, scheme_of, split_tag
 from albert_tf.data.fine_tuning.tsv import Example, check_label
-from albert_tf.data.tagging.tags import OUTSIDE, Span, check_next_tag, scheme_of, split_tag
 from albert_tf.errors import InputError
 
 # Between documents in the files of CoNLL-2003.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.data.tagging.tags import (
+from albert_tf.data.fine_tuning.tags import (
     SCHEMES,
     Span,
     TagTable,

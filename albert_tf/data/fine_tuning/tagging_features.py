@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.tagging.tagged_text import TaggedText
-from albert_tf.data.tagging.tags import TagTable, tag_words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tags import TagTable, tag_words
 from albert_tf.data.windows import (
     Passage,
     TextWindowConfig,

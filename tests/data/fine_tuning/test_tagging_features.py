@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.pipeline import make_batch
-from albert_tf.data.tagging.features import encode_tagged, find_words
-from albert_tf.data.tagging.tagged_text import TaggedText
-from albert_tf.data.tagging.tags import Span, make_tags
+from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tagging_features import encode_tagged, find_words
+from albert_tf.data.fine_tuning.tags import Span, make_tags
 from albert_tf.data.windows import TextWindowConfig, encode_passage
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.words import word_tables

@@ -3,8 +3,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.fine_tuning.graph_packing import pack_inputs
-from albert_tf.data.fine_tuning.packing import pair_lengths
+from albert_tf.data.fine_tuning.packing import pack_inputs, pair_lengths
 
 TEXTS = st.lists(st.lists(st.integers(5, 99), max_size=14), min_size=1, max_size=4)
 CLS, SEP = 2, 3

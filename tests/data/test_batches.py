@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.pipeline import (
+from albert_tf.data.batches import (
     evaluation_batches,
     make_batch,
     padded_length,
@@ -14,6 +13,7 @@ from albert_tf.data.pipeline import (
     restore_order,
     training_batches,
 )
+from albert_tf.data.fine_tuning.features import Features
 from albert_tf.errors import InputError
 
 

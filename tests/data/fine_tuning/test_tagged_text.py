@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from albert_tf.data.tagging.tagged_text import collect_labels, read_tagged
-from albert_tf.data.tagging.tags import Span
+from albert_tf.data.fine_tuning.tagged_text import collect_labels, read_tagged
+from albert_tf.data.fine_tuning.tags import Span
 from albert_tf.errors import InputError
 
 BIO = """-DOCSTART- -X- -X- O
