@@ -1,6 +1,7 @@
 """Worker processes that apply a function to tasks."""
 
 import concurrent.futures
+import gc
 import itertools
 import multiprocessing
 import os
@@ -41,7 +42,12 @@ def run_tasks(
     first = list(itertools.islice(tasks, 2))
     tasks = itertools.chain(first, tasks)
     if num_workers == 1 or len(first) < 2:
-        yield from map(work, tasks)
+        # Collections of garbage pass over the many objects of TensorFlow: 15 % of the time to make records.
+        gc.freeze()
+        try:
+            yield from map(work, tasks)
+        finally:
+            gc.unfreeze()
         return
     others = multiprocessing.active_children()
     running: set[concurrent.futures.Future] = set()
@@ -82,6 +88,7 @@ def _start(work: bytes) -> None:
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
+    gc.freeze()
 
 
 def _end_with_parent() -> None:
