@@ -42,7 +42,7 @@ def run_tasks(
     first = list(itertools.islice(tasks, 2))
     tasks = itertools.chain(first, tasks)
     if num_workers == 1 or len(first) < 2:
-        # Collections of garbage pass over the many objects of TensorFlow: 15 % of the time to make records.
+        # Otherwise each collection of garbage passes over TensorFlow's objects, 15 % of the time.
         gc.freeze()
         try:
             yield from map(work, tasks)
