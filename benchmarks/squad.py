@@ -5,9 +5,9 @@ Usage:
         --original_dir=../albert
 
 The file is repeated until there are as many questions as SQuAD 2.0 has for training; each copy of a
-passage is tokenised again. Seconds are of the conversion, imports and reading the file excluded, as in the
-original's figure. CPU seconds include the imports. The command fails if the conversion is less than ten
-times as fast as the original's.
+passage is tokenised again. Seconds are of the conversion, imports and reading the file excluded, as in
+the original's figure. CPU seconds include the imports. The command fails if the conversion is less than
+ten times as fast as the original's.
 """
 
 import dataclasses
