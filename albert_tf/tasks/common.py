@@ -66,7 +66,7 @@ def load_config(options: TrainingOptions) -> AlbertConfig:
             f"{options.albert_config_file}: type_vocab_size {config.type_vocab_size}; expected at "
             "least 2, for two segments"
         )
-    if options.max_seq_length > config.max_position_embeddings:
+    if (options.max_seq_length or 0) > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
             f"max_position_embeddings {config.max_position_embeddings}"

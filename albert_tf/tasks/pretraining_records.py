@@ -2,23 +2,29 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pretraining.masking import Masker, MaskingConfig, find_vocabulary_fault
+from albert_tf.data.pretraining.masking import (
+    MAX_LENGTH,
+    Masker,
+    MaskingConfig,
+    find_vocabulary_fault,
+)
 from albert_tf.data.pretraining.record_batches import RecordOrder, read_in_order
 from albert_tf.data.pretraining.record_files import (
     RecordFile,
     check_first_record,
     explain_bad_records,
-    is_unmasked,
     load_scanned,
+    read_sizes,
     save_scanned,
     scan_files,
 )
@@ -27,6 +33,7 @@ from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_reco
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
+from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
@@ -36,6 +43,8 @@ _RECORDS_FILE = "records.json"
 
 # Number of bad records that have a line of their own on the screen.
 _MAX_SHOWN = 20
+
+_Options = TypeVar("_Options", bound="RecordOptions")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +60,18 @@ class RecordOptions(TrainingOptions, MaskingConfig):
     eval_input_file: tuple[str, ...] = option(
         "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
     )
+    max_seq_length: int | None = option(
+        "Sequence length in tokens, including the special ones. Default: that of the records.",
+        None,
+        least=5,
+    )
+    max_predictions_per_seq: int | None = option(
+        "Maximum number of pieces to predict per sequence. Default: that of the records; for unmasked "
+        "records, --masked_lm_prob of a full sequence.",
+        None,
+        least=1,
+        most=MAX_LENGTH,
+    )
     spm_model_file: str | None = option("SentencePiece model, for unmasked records.", None)
     vocab_file: str | None = option("WordPiece vocabulary, for unmasked records.", None)
     on_bad_record: Literal["error", "skip"] = option(
@@ -60,6 +81,42 @@ class RecordOptions(TrainingOptions, MaskingConfig):
     )
     shuffle_buffer: int = option(
         "Number of records that are shuffled together in memory.", 10000, least=1
+    )
+
+
+def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
+    """Returns the options with the sizes of the records, where the flags don't give them.
+
+    They are those of the first record that has ids; without one, those of the paper's recipe.
+
+    Raises:
+        InputError: a file cannot be read, or is damaged.
+    """
+    flag = "input_file" if options.input_file else "eval_input_file"
+    with name_place(f"--{flag}"):
+        paths = files.expand_globs(getattr(options, flag))
+    positions = config.max_position_embeddings
+    bound = pretraining_record(positions, positions)
+    skips = options.on_bad_record == "skip"
+    sizes = {}
+    for path in paths:
+        with contextlib.suppress(*([InputError] if skips else [])):
+            sizes = read_sizes(path, bound, limit=None if skips else 1)
+        if sizes:
+            break
+    length = options.max_seq_length or sizes.get("input_ids", PAPER.max_seq_length)
+    if length > positions:
+        raise InputError(
+            f"--{flag}: the records have {length} tokens; {options.albert_config_file} has "
+            f"max_position_embeddings {positions}"
+        )
+    predictions = PAPER.max_predictions_per_seq
+    if sizes:
+        predictions = sizes.get("masked_lm_ids", math.ceil(length * options.masked_lm_prob))
+    return dataclasses.replace(
+        options,
+        max_seq_length=length,
+        max_predictions_per_seq=options.max_predictions_per_seq or predictions,
     )
 
 
@@ -183,10 +240,12 @@ def _read_stats(
 
 def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str, skips: bool) -> bool:
     """Returns whether the first good records of the files, all no larger than `spec`'s, have no masks."""
-    kinds: dict[bool | None, str] = {}
+    kinds: dict[bool, str] = {}
     for path in paths:
         try:
-            kinds[is_unmasked(path, spec, limit=None if skips else 1)] = path
+            sizes = read_sizes(path, spec, limit=None if skips else 1)
+            if sizes:
+                kinds[not any(name.startswith("masked_lm_") for name in sizes)] = path
         except InputError:
             if not skips:
                 raise

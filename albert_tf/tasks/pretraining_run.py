@@ -36,6 +36,7 @@ from albert_tf.tasks.pretraining_records import (
     Records,
     check_same_vocabulary,
     explain_mistakes,
+    fill_sizes,
     open_records,
     save_records,
     write_bad_records,
@@ -99,7 +100,6 @@ class PretrainingOptions(RecordOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        check_range(self, "ngram", 1, self.max_seq_length)
         check_range(self, "decay_steps", 1, self.num_train_steps)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
@@ -140,6 +140,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
     config = load_config(options)
+    options = fill_sizes(options, config)
+    check_range(options, "ngram", 1, options.max_seq_length)
     check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     train_records = open_records(options, config, "input_file")
     eval_records = open_records(options, config, "eval_input_file")

@@ -1,5 +1,6 @@
 """The records of a run: found, checked, and named where they are bad."""
 
+import dataclasses
 import json
 import shutil
 
@@ -14,6 +15,7 @@ from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import (
     check_same_vocabulary,
+    fill_sizes,
     open_records,
     save_records,
 )
@@ -40,6 +42,28 @@ def test_records_of_another_length_are_refused(language_data, tmp_path):
         open_both(make_options(language_data, tmp_path, max_seq_length=32))
     with pytest.raises(InputError, match=r"'masked_lm_\w+' has length 4, expected 5"):
         open_both(make_options(language_data, tmp_path, max_predictions_per_seq=5))
+
+
+def test_sizes_are_those_of_the_records(language_data, tmp_path):
+    given = {"max_seq_length": None, "max_predictions_per_seq": None}
+    options = make_options(language_data, tmp_path, **given)
+    filled = fill_sizes(options, load_config(options))
+    assert filled == make_options(language_data, tmp_path)
+    # Unmasked records have a length alone: 24 * 0.3 = 7.2 pieces.
+    options = make_dynamic_options(language_data, tmp_path, **given, masked_lm_prob=0.3)
+    filled = fill_sizes(options, load_config(options))
+    assert (filled.max_seq_length, filled.max_predictions_per_seq) == (LENGTH, 8)
+    # A flag stands.
+    options = make_options(language_data, tmp_path, **given | {"max_seq_length": 32})
+    filled = fill_sizes(options, load_config(options))
+    assert (filled.max_seq_length, filled.max_predictions_per_seq) == (32, PREDICTIONS)
+
+
+def test_records_longer_than_the_model_are_refused(language_data, tmp_path):
+    options = make_options(language_data, tmp_path, max_seq_length=None)
+    config = dataclasses.replace(load_config(options), max_position_embeddings=23)
+    with pytest.raises(InputError, match=r"^--input_file: the records have 24 tokens; .* 23$"):
+        fill_sizes(options, config)
 
 
 @pytest.fixture

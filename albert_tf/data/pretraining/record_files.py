@@ -240,8 +240,8 @@ def read_file(path: str) -> tf.data.Dataset:
     return tf.data.TFRecordDataset(path, TFRECORD_TYPES[find_compression(path)])
 
 
-def is_unmasked(path: str, spec: RecordSpec, limit: int | None = 1) -> bool | None:
-    """Returns whether a file holds unmasked records, by the first record of a sequence.
+def read_sizes(path: str, spec: RecordSpec, limit: int | None = 1) -> dict[str, int]:
+    """Returns the number of values of each feature in the first record of a sequence.
 
     Args:
         path: TFRecord file.
@@ -249,7 +249,7 @@ def is_unmasked(path: str, spec: RecordSpec, limit: int | None = 1) -> bool | No
         limit: number of records to look at, from the first; None for all.
 
     Returns:
-        None if none of these is the record of a sequence.
+        Sizes by name; empty if none of these is the record of a sequence.
 
     Raises:
         InputError: the file cannot be read or is damaged.
@@ -260,8 +260,11 @@ def is_unmasked(path: str, spec: RecordSpec, limit: int | None = 1) -> bool | No
         except message.DecodeError:
             continue
         if "input_ids" in fields:
-            return not any(name.startswith("masked_lm_") for name in fields)
-    return None
+            kinds = {name: field.WhichOneof("kind") for name, field in fields.items()}
+            return {
+                name: len(getattr(fields[name], kind).value) for name, kind in kinds.items() if kind
+            }
+    return {}
 
 
 def save_scanned(

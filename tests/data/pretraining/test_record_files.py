@@ -13,8 +13,8 @@ from albert_tf.data.pretraining.record_files import (
     check_first_record,
     check_records,
     explain_bad_records,
-    is_unmasked,
     load_scanned,
+    read_sizes,
     save_scanned,
     scan_files,
 )
@@ -334,17 +334,18 @@ def test_id_outside_the_vocabulary(tmp_path, id_):
 
 
 def test_the_first_record_shows_whether_there_are_masks(tmp_path):
-    assert is_unmasked(write(tmp_path / "masked"), SPEC) is False
+    sizes = read_sizes(write(tmp_path / "masked"), SPEC)
+    assert sizes == {feature.name: feature.size for feature in SPEC.features}
     unmasked = write(tmp_path / "unmasked", unmasked_record(S))
-    assert is_unmasked(unmasked, SPEC)
+    assert "masked_lm_ids" not in read_sizes(unmasked, SPEC)
     (tmp_path / "empty").touch()
-    assert is_unmasked(str(tmp_path / "empty"), SPEC) is None
+    assert read_sizes(str(tmp_path / "empty"), SPEC) == {}
 
     other = str(tmp_path / "other")
     good = next(tf.data.TFRecordDataset(unmasked).as_numpy_iterator())
     write_records(other, [b"\xff\xff\xff", tf.train.Example().SerializeToString(), good])
-    assert is_unmasked(other, SPEC) is None
-    assert is_unmasked(other, SPEC, limit=None)
+    assert read_sizes(other, SPEC) == {}
+    assert "input_ids" in read_sizes(other, SPEC, limit=None)
 
 
 def test_records_without_masks_are_none_with_masks(tmp_path):
