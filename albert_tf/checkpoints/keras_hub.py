@@ -206,7 +206,8 @@ def _open_archive(path: str) -> "KerasHubReader | None":
                 if not is_keras_hub(values):
                     return None
                 content = archive.read(_WEIGHTS_FILE)
-        except _DAMAGES:
+        # TensorFlow's error for a place before the start, where zipfile looks in a short file.
+        except (*_DAMAGES, tf.errors.InvalidArgumentError):
             return None
     return KerasHubReader(path, values, path, {path: content})
 
