@@ -15,6 +15,7 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_batches,
     pretraining_evaluation_batches,
 )
+from albert_tf.data.pretraining.segments import MAX_LENGTH
 from albert_tf.errors import FlagError, InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -100,6 +101,7 @@ class PretrainingOptions(RecordOptions):
 
     def __post_init__(self):
         super().__post_init__()
+        check_range(self, "ngram", 1, self.max_seq_length or MAX_LENGTH)
         check_range(self, "decay_steps", 1, self.num_train_steps)
         if not (self.do_train or self.do_eval):
             raise FlagError("expected --do_train, --do_eval or both; received neither")
@@ -134,14 +136,13 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     """
     check_addresses(options)
     start_devices(options)
-    if options.recipe:
-        options = _with_recipe(options)
     if not options.do_train:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
+    options = fill_sizes(options, load_config(options))
+    if options.recipe:
+        options = _with_recipe(options)
     config = load_config(options)
-    options = fill_sizes(options, config)
-    check_range(options, "ngram", 1, options.max_seq_length)
     check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     train_records = open_records(options, config, "input_file")
     eval_records = open_records(options, config, "eval_input_file")
