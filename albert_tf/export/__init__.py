@@ -2,10 +2,10 @@
 
 from albert_tf.export.exportable import ExportDetails
 from albert_tf.export.exported_model import ExportedModel
+from albert_tf.export.exporter import export
 from albert_tf.export.exporting import (
     EMBEDDING_FILE,
     THRESHOLDS_FILE,
-    export_classifier,
     export_embedder,
     export_multi_label_classifier,
     export_multiple_choice,
@@ -20,7 +20,7 @@ __all__ = [
     "THRESHOLDS_FILE",
     "ExportDetails",
     "ExportedModel",
-    "export_classifier",
+    "export",
     "export_embedder",
     "export_multi_label_classifier",
     "export_multiple_choice",

@@ -45,45 +45,6 @@ EMBEDDING_FILE = "embedding.json"
 SAVED_MODELS = ExportDetails()
 
 
-def export_classifier(
-    model: AlbertClassifier,
-    labels: Sequence[str],
-    tokenizer: Tokenizer,
-    export_dir: str,
-    max_seq_length: int,
-    pairs: bool,
-    details: ExportDetails = SAVED_MODELS,
-) -> dict[str, str]:
-    """Writes the next version of a classifier.
-
-    Its number is one above the greatest in `export_dir`.
-
-    Args:
-        model: the classifier.
-        labels: names of the classes.
-        tokenizer: the tokenizer that the model was trained with.
-        export_dir: parent of the models' folders.
-        max_seq_length: maximum number of tokens of the text model and of the file for LiteRT.
-        pairs: whether the text model has a `text_b`.
-        details: the form, and what accompanies the model.
-
-    Returns:
-        The written folders: `ids` and, with TensorFlow Text, `text`; or the one of another form.
-
-    Raises:
-        InputError: the model has no such form, or a package that writes it is missing.
-        StoppedError: the file system refuses.
-    """
-    exported = Exportable(
-        model,
-        class_outputs(labels),
-        max_seq_length=max_seq_length,
-        labels=labels,
-        **_tokenizing(tokenizer, max_seq_length, pairs),
-    )
-    return exported.write(tokenizer, export_dir, details)
-
-
 def export_multi_label_classifier(
     model: AlbertClassifier,
     thresholds: Mapping[str, float],

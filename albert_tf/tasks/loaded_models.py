@@ -18,6 +18,8 @@ from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.entities import ScoredSpan
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel
+from albert_tf.kinds import Classes, Kind
+from albert_tf.kinds.kind import check_texts, rows_of
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder, AlbertEncoder
 from albert_tf.options import select
@@ -29,17 +31,7 @@ from albert_tf.tasks.text_embedder import EmbeddingConfig, TextEmbedder
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
-
-class Classes(NamedTuple):
-    """The predictions of a classifier or a multiple-choice model for n examples.
-
-    Attributes:
-        label: n names of classes, or letters of choices.
-        probabilities: float32 (n, k), in the order of the model's `labels`.
-    """
-
-    label: list[str]
-    probabilities: np.ndarray
+_BATCH_SIZE = 64
 
 
 class LabelSets(NamedTuple):
@@ -132,7 +124,7 @@ class LoadedModel(abc.ABC):
             InputError: `texts` is no list of strings, another argument has no such value, or the model
                 is an exported one of another task or pooling.
         """
-        rows = [text for (text,) in _rows(texts=texts)]
+        rows = [text for (text,) in rows_of(texts=texts)]
         embedder = self.make_embedder(
             pooling=pooling, normalize=normalize, max_seq_length=max_seq_length
         )
@@ -159,6 +151,30 @@ class LoadedModel(abc.ABC):
         return AlbertEmbedder(encoder, config.pooling, config.normalize)
 
 
+class Loaded(LoadedModel):
+    """A trained model of any kind.
+
+    Attributes:
+        kind: what it predicts.
+    """
+
+    def __init__(self, kind: Kind, tokenizer: Tokenizer, evaluator: Evaluator):
+        super().__init__(evaluator.model, tokenizer, evaluator)
+        self.kind = kind
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the labels, or letters of the choices; empty if there are none."""
+        return self.kind.labels
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Predicts from lists of texts; arguments and outputs depend on the kind, see `load`."""
+        examples = self.kind.make_examples(*args, **kwargs)
+        features = self.kind.encode(examples, self.tokenizer)
+        predictions = self.kind.predict(self._evaluator, examples, features, _BATCH_SIZE)
+        return self.kind.result(examples, predictions)
+
+
 class _TextModel(LoadedModel):
     """A model of texts with labels or scores."""
 
@@ -180,18 +196,10 @@ class _TextModel(LoadedModel):
 
     def _text_examples(self, text_a, text_b) -> list[Example]:
         if text_b is None:
-            return [Example("", text) for (text,) in _rows(text_a=text_a)]
+            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
         if not self._task.metadata.pairs:
             raise InputError("text_b: the model was trained on single texts")
-        return [Example("", *texts) for texts in _rows(text_a=text_a, text_b=text_b)]
-
-
-class LoadedClassifier(_TextModel):
-    """Classifies texts or pairs of texts."""
-
-    def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> Classes:
-        """Classifies n texts, or n pairs if the model was trained on pairs."""
-        return self._classes(self._text_examples(text_a, text_b))
+        return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
 
 
 class LoadedMultiLabelClassifier(_TextModel):
@@ -234,8 +242,8 @@ class LoadedMultipleChoice(_TextModel):
         for number, of_question in enumerate(options):
             if isinstance(of_question, str) or len(of_question) != len(self.labels):
                 raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
-            _check_texts(f"options[{number}]", of_question)
-        rows = _rows(article=article, question=question)
+            check_texts(f"options[{number}]", of_question)
+        rows = rows_of(article=article, question=question)
         if len(rows) != len(options):
             raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
         return self._classes(
@@ -260,7 +268,7 @@ class LoadedTokenClassifier(LoadedModel):
 
     def predict(self, texts: Sequence[str]) -> list[list[ScoredSpan]]:
         """Returns the spans of each of n texts of any length, in order."""
-        rows = [text for (text,) in _rows(texts=texts)]
+        rows = [text for (text,) in rows_of(texts=texts)]
         return self._task.predict_texts(self._evaluator, rows)
 
 
@@ -277,7 +285,7 @@ class LoadedQuestionAnswerer(LoadedModel):
         """Answers n questions from n contexts of any length."""
         examples = [
             SquadExample(str(number), *texts)
-            for number, texts in enumerate(_rows(question=question, context=context))
+            for number, texts in enumerate(rows_of(question=question, context=context))
         ]
         windows = encode_windows(examples, self.tokenizer, select(self._task.options, WindowConfig))
         if not len(windows):
@@ -345,25 +353,3 @@ class _WithProgress:
             for outputs in self._evaluator.predict_batches(batches):
                 progress.update()
                 yield outputs
-
-
-def _rows(**texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the rows of columns of texts, after checking them."""
-    for name, column in texts.items():
-        _check_texts(name, column)
-    counts = [len(column) for column in texts.values()]
-    if len(set(counts)) > 1:
-        raise InputError(
-            f"expected as many of {' and '.join(texts)}; received {' and '.join(map(str, counts))}"
-        )
-    return list(zip(*texts.values(), strict=True))
-
-
-def _check_texts(name: str, texts: Sequence[str]) -> None:
-    if isinstance(texts, str | bytes) or not hasattr(texts, "__len__"):
-        raise InputError(f"{name}: expected a list of strings; received {type(texts).__name__}")
-    if not len(texts):
-        raise InputError(f"{name}: expected at least one string; received none")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")

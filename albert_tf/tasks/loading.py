@@ -18,6 +18,7 @@ from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import EMBEDDING_FILE, ExportedModel, version_folders
 from albert_tf.export.saved_models.ids_model import read_embeddings
+from albert_tf.kinds import KINDS
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -29,7 +30,7 @@ from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded_models import (
-    LoadedClassifier,
+    Loaded,
     LoadedEmbedder,
     LoadedModel,
     LoadedMultiLabelClassifier,
@@ -53,7 +54,6 @@ from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WO
 from albert_tf.training import Evaluator, make_strategy
 
 _LOADED = {
-    "classification": LoadedClassifier,
     "regression": LoadedRegressor,
     "multiple_choice": LoadedMultipleChoice,
     "multi_label": LoadedMultiLabelClassifier,
@@ -141,6 +141,8 @@ def _load_text_model(place: dict[str, str]) -> LoadedModel:
         # Training computes with embeddings of length 1.
         config = EmbeddingConfig(task.options.pooling, True, task.options.max_seq_length)
         return LoadedEmbedder(evaluator.model, task.tokenizer, evaluator, config)
+    if task.metadata.kind in KINDS:
+        return Loaded(task.kind, task.tokenizer, evaluator)
     return _LOADED[task.metadata.kind](task, evaluator)
 
 
@@ -213,6 +215,14 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str)
     if metadata.kind == "token_classification":
         TagTable.from_tags(metadata.labels)
     length = found.config.max_position_embeddings
+    if metadata.kind in KINDS:
+        kind = KINDS[metadata.kind](
+            task_name=metadata.task_name,
+            labels=metadata.labels,
+            pairs=metadata.pairs,
+            max_seq_length=length,
+        )
+        return Loaded(kind, tokenizer, Evaluator(model, kind.loss, strategy))
     options = classification.ClassificationOptions(
         output_dir=folder, predict_file="-", max_seq_length=length, doc_stride=length // 2
     )

@@ -61,7 +61,8 @@ class LabelMetadata:
         """
         values = files.read_json(path)
         try:
-            return cls(**{**values, "labels": tuple(values["labels"])})
+            labels, pairs = tuple(values["labels"]), values.get("pairs", False)
+            return cls(values["task_name"], values["kind"], labels, pairs)
         except (KeyError, TypeError) as error:
             raise InputError(f"{path}: not as --do_train writes it: {error}") from error
 

@@ -105,7 +105,8 @@ def write_folder(
 ) -> None:
     """Writes one classifier, with one set of weights, in the form that each candidate reads."""
     from albert_tf.conversion import save_hugging_face
-    from albert_tf.export import ExportDetails, export_classifier
+    from albert_tf.export import ExportDetails, export
+    from albert_tf.kinds import Classification
     from albert_tf.models import AlbertClassifier, AlbertEncoder
     from albert_tf.tokenization import AlbertTokenizer
     from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
@@ -127,8 +128,8 @@ def write_folder(
             if name in names and precision in PRECISIONS[name]:
                 weights = "int8" if precision == "int8" else None
                 details = ExportDetails(form, weights, calibration=calibration)
-                given = (make_model(precision), LABELS, tokenizer, f"{folder}/{precision}")
-                export_classifier(*given, MAX_SEQ_LENGTH, pairs=False, details=details)
+                kind = Classification(labels=tuple(LABELS), max_seq_length=MAX_SEQ_LENGTH)
+                export(make_model(precision), kind, tokenizer, f"{folder}/{precision}", details)
     if {TRANSFORMERS, COMPILED} & set(names):
         hugging_face = os.path.join(folder, candidates.HUGGING_FACE)
         more_files = hugging_face_files(tokenizer, config.max_position_embeddings)

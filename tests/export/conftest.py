@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.export.cpp_client import Client
-from tests.export.kinds import export, make_model
+from tests.export.kinds import export_kind, make_model
 from tests.export.samples import VOCAB_SIZE, WORDS
 
 
@@ -28,7 +28,7 @@ def exported_kind(tmp_path_factory, tokenizer):
     def model_and_paths(kind):
         model = make_model(kind)
         folder = str(tmp_path_factory.mktemp(kind))
-        return model, export(kind, model, tokenizer, folder, "saved_model")
+        return model, export_kind(kind, model, tokenizer, folder, "saved_model")
 
     return model_and_paths
 

@@ -1,5 +1,7 @@
 """A tiny model of each kind, its export, and its expected outputs."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
@@ -8,7 +10,7 @@ from albert_tf.data.fine_tuning.tags import make_tags
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import (
     ExportDetails,
-    export_classifier,
+    export,
     export_embedder,
     export_multi_label_classifier,
     export_multiple_choice,
@@ -17,6 +19,7 @@ from albert_tf.export import (
     export_token_classifier,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
+from albert_tf.kinds import Classification
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -45,6 +48,8 @@ KINDS = [
     *("classifier", "regressor", "multiple_choice", "multi_label", "token_classifier"),
     *("simple_spans", "conditional_spans", "embedder"),
 ]
+SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
+OF_NAMES = {"classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True)}
 # There is no file for LiteRT of these.
 WITHOUT_TFLITE = {"multiple_choice"}
 
@@ -65,13 +70,12 @@ def make_model(kind):
     }[kind]()
 
 
-def export(kind, model, tokenizer, export_dir, form, **more):
+def export_kind(kind, model, tokenizer, export_dir, form, **more):
     details = ExportDetails(form=form, **more)
+    if kind in OF_NAMES:
+        return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
     length = MAX_SEQ_LENGTH
     return {
-        "classifier": lambda: export_classifier(
-            model, LABELS, tokenizer, export_dir, length, True, details
-        ),
         "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
         "multi_label": lambda: export_multi_label_classifier(
             model, THRESHOLDS, tokenizer, export_dir, length, True, details

@@ -13,7 +13,7 @@ from tests.export.kinds import (
     WITHOUT_TFLITE,
     assert_equal,
     expected_of,
-    export,
+    export_kind,
     labels_of,
     make_inputs,
 )
@@ -44,7 +44,7 @@ def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
         assert labels == labels_of(kind, expected)
     assert_equal(run_in_session(paths["ids"], inputs), expected)
     if kind not in WITHOUT_TFLITE:
-        file = export(kind, model, tokenizer, str(tmp_path), "tflite")["tflite"]
+        file = export_kind(kind, model, tokenizer, str(tmp_path), "tflite")["tflite"]
         assert_equal(run_tflite(file, inputs), expected)
 
 

@@ -11,7 +11,7 @@ from tests.export.kinds import (
     KINDS,
     assert_equal,
     expected_of,
-    export,
+    export_kind,
     labels_of,
     make_inputs,
     make_model,
@@ -36,7 +36,7 @@ def run_file(folder, inputs):
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_give_the_models_numbers(kind, tokenizer, tmp_path):
     model, inputs = make_model(kind), make_inputs(kind)
-    folder = export(kind, model, tokenizer, str(tmp_path), "onnx")["onnx"]
+    folder = export_kind(kind, model, tokenizer, str(tmp_path), "onnx")["onnx"]
     received, expected = run_file(folder, inputs), expected_of(kind, model, inputs)
     assert_equal(received, expected)
     if "logits" in expected:
@@ -52,7 +52,7 @@ def test_ids_give_the_models_numbers(kind, tokenizer, tmp_path):
 @pytest.mark.parametrize(("weights", "size", "bound"), [(None, 4, 1e-5), ("int8", 1, 0.15)])
 def test_weights_are_stored_once(weights, size, bound, tokenizer, tmp_path):
     model = AlbertSpanLabeler(AlbertEncoder(tiny_config(**SIZES), seed=1), seed=2)
-    folder = export("simple_spans", model, tokenizer, str(tmp_path), "onnx", weights=weights)[
+    folder = export_kind("simple_spans", model, tokenizer, str(tmp_path), "onnx", weights=weights)[
         "onnx"
     ]
     bytes_ = pathlib.Path(folder, "model.onnx").stat().st_size
@@ -66,5 +66,5 @@ def test_weights_are_stored_once(weights, size, bound, tokenizer, tmp_path):
 def test_float16_is_refused(tokenizer, tmp_path):
     model = make_model("classifier")
     with pytest.raises(InputError, match=r"^weights='float16': form='onnx' has no"):
-        export("classifier", model, tokenizer, str(tmp_path), "onnx", weights="float16")
+        export_kind("classifier", model, tokenizer, str(tmp_path), "onnx", weights="float16")
     assert list(tmp_path.iterdir()) == []

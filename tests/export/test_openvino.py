@@ -19,7 +19,7 @@ from tests.export.kinds import (
     MAX_QA_LENGTH,
     assert_equal,
     expected_of,
-    export,
+    export_kind,
     labels_of,
     make_inputs,
     make_model,
@@ -63,7 +63,7 @@ def compile_file(folder):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in TAKING_TEXT])
 def test_ids_give_the_models_numbers(kind, tokenizer, tmp_path):
     model, inputs = make_model(kind), make_inputs(kind)
-    folder = export(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
+    folder = export_kind(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
     run = compile_file(folder)
     assert_equal(run(inputs), expected_of(kind, model, inputs))
     shorter = {name: values[:1, ..., :7] for name, values in inputs.items()}
@@ -72,7 +72,7 @@ def test_ids_give_the_models_numbers(kind, tokenizer, tmp_path):
 
 def test_texts_give_the_models_labels(tokenizer, tmp_path):
     model = make_model("classifier")
-    folder = export("classifier", model, tokenizer, str(tmp_path), "openvino")["openvino"]
+    folder = export_kind("classifier", model, tokenizer, str(tmp_path), "openvino")["openvino"]
     run, expected = compile_file(folder), expected_of_texts(model, tokenizer)
     text_a, text_b = (np.array(texts) for texts in zip(*TEXTS, strict=True))
     outputs = run({"text_a": text_a, "text_b": text_b})
@@ -89,7 +89,7 @@ def test_texts_give_the_models_labels(tokenizer, tmp_path):
 @pytest.mark.parametrize("kind", ["regressor", "multi_label", "embedder"])
 def test_texts_give_the_models_scores(kind, tokenizer, tmp_path):
     model = make_model(kind)
-    folder = export(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
+    folder = export_kind(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
     # An embedder takes single texts.
     rows = [texts[:1] if kind == "embedder" else texts for texts in TEXTS[:5]]
     examples = [Example("", *texts) for texts in rows]
@@ -104,7 +104,7 @@ def test_texts_give_the_models_scores(kind, tokenizer, tmp_path):
 
 def test_texts_give_the_models_choices(tokenizer, tmp_path):
     model, kind = make_model("multiple_choice"), "multiple_choice"
-    folder = export(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
+    folder = export_kind(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
     rows = [
         ("The old man, and the SEA.", "who _ ran", ("cat", "", "naïve dog")),
         ("", "what ran", ("9,999, times", "tree", "")),
@@ -179,7 +179,9 @@ def test_wordpiece_vocabulary_stays_outside(tmp_path):
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"]) + "\n")
     model = make_model("classifier")
     tokenizer = WordPieceTokenizer(str(path))
-    folder = export("classifier", model, tokenizer, str(tmp_path / "x"), "openvino")["openvino"]
+    folder = export_kind("classifier", model, tokenizer, str(tmp_path / "x"), "openvino")[
+        "openvino"
+    ]
     inputs = random_inputs(vocab_size=VOCAB_SIZE)
     assert_equal(compile_file(folder)(inputs), expected_of("classifier", model, inputs))
 
@@ -195,14 +197,14 @@ def size_of_weights(folder, model):
 
 
 def test_weights_are_stored_once(larger_model, tokenizer, tmp_path):
-    paths = export("simple_spans", larger_model, tokenizer, str(tmp_path), "openvino")
+    paths = export_kind("simple_spans", larger_model, tokenizer, str(tmp_path), "openvino")
     assert 3.8 < size_of_weights(paths["openvino"], larger_model) < 4.1
 
 
 def test_bfloat16_takes_half_the_space(tokenizer, tmp_path):
     encoder = AlbertEncoder(tiny_config(**SIZES), seed=1, dtype="mixed_bfloat16")
     model = AlbertSpanLabeler(encoder, seed=2, dtype="mixed_bfloat16")
-    folder = export("simple_spans", model, tokenizer, str(tmp_path), "openvino")["openvino"]
+    folder = export_kind("simple_spans", model, tokenizer, str(tmp_path), "openvino")["openvino"]
     assert 1.9 < size_of_weights(folder, model) < 2.1
     assert "stored in bfloat16" in pathlib.Path(folder, "README.md").read_text()
     inputs = random_inputs(vocab_size=1500)
@@ -213,7 +215,7 @@ def test_bfloat16_takes_half_the_space(tokenizer, tmp_path):
 
 def test_int8_takes_a_quarter_of_the_space(larger_model, tokenizer, tmp_path):
     rows = [random_inputs(1, length, 1500, seed=length) for length in range(5, 25)]
-    folder = export(
+    folder = export_kind(
         "simple_spans",
         larger_model,
         tokenizer,
@@ -238,7 +240,7 @@ def test_int8_takes_a_quarter_of_the_space(larger_model, tokenizer, tmp_path):
 )
 def test_bad_weights_are_refused(weights, message, tokenizer, tmp_path):
     with pytest.raises(InputError, match=message):
-        export(
+        export_kind(
             "simple_spans",
             make_model("simple_spans"),
             tokenizer,

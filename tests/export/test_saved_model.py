@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.export import export_classifier
+from albert_tf.export import export
 from albert_tf.export.version_folders import encoder_assets
 from albert_tf.tokenization import AlbertTokenizer
+from tests.export.kinds import SINGLE_TEXTS
 from tests.export.runtimes import load, run_in_session, run_loaded
 from tests.export.samples import (
     LABELS,
-    MAX_SEQ_LENGTH,
     TEXTS,
     VOCAB_SIZE,
     WORDS,
@@ -134,15 +134,15 @@ def test_each_export_is_a_new_version_of_which_both_forms_appear_or_none(
             raise OSError("No space left on device")
         pathlib.Path(path).mkdir()
 
-    def export():
-        export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False)
+    def export_again():
+        export(model, SINGLE_TEXTS, tokenizer, str(tmp_path))
 
     monkeypatch.setattr(tf.saved_model, "save", save)
     (tmp_path / "ids" / "9").mkdir(parents=True)
-    export()
+    export_again()
     refused = "/text/"
     with pytest.raises(StoppedError, match="text/11: cannot be written: No space left"):
-        export()
+        export_again()
     assert sorted(path.name for path in (tmp_path / "ids").iterdir()) == ["10", "9"]
     assert [path.name for path in (tmp_path / "text").iterdir()] == ["10"]
 
@@ -150,6 +150,4 @@ def test_each_export_is_a_new_version_of_which_both_forms_appear_or_none(
 def test_names_a_folder_that_cannot_be_made(tmp_path, model, tokenizer):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make the folder"):
-        export_classifier(
-            model, LABELS, tokenizer, str(tmp_path / "file"), MAX_SEQ_LENGTH, pairs=False
-        )
+        export(model, SINGLE_TEXTS, tokenizer, str(tmp_path / "file"))

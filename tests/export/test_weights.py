@@ -7,11 +7,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import ExportDetails, export_classifier
+from albert_tf.export import ExportDetails, export
 from albert_tf.export.weights import Int8Matrix, make_exported_weights, round_to_int8
 from albert_tf.models import AlbertClassifier, AlbertEncoder
+from tests.export.kinds import SINGLE_TEXTS
 from tests.export.runtimes import run_loaded
-from tests.export.samples import LABELS, MAX_SEQ_LENGTH, TEXTS, VOCAB_SIZE, expected_of_texts
+from tests.export.samples import TEXTS, VOCAB_SIZE, expected_of_texts
 from tests.helpers import random_inputs, tiny_config
 
 LAYERS = 3
@@ -27,7 +28,7 @@ def bf16_model():
 @pytest.fixture(scope="module")
 def bf16_paths(bf16_model, tokenizer, tmp_path_factory):
     export_dir = str(tmp_path_factory.mktemp("bf16"))
-    return export_classifier(bf16_model, LABELS, tokenizer, export_dir, MAX_SEQ_LENGTH, False)
+    return export(bf16_model, SINGLE_TEXTS, tokenizer, export_dir)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def wide_model():
 @pytest.fixture(scope="module")
 def int8_paths(wide_model, tokenizer, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("int8"))
-    return export_classifier(wide_model, LABELS, tokenizer, folder, MAX_SEQ_LENGTH, False, INT8)
+    return export(wide_model, SINGLE_TEXTS, tokenizer, folder, INT8)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,5 @@ def test_each_value_is_within_half_a_step_of_its_row_or_column(wide_model):
 def test_saved_model_has_no_float16(wide_model, tokenizer, tmp_path):
     details = ExportDetails(weights="float16")
     with pytest.raises(InputError, match="weights='float16': SavedModels have no such form"):
-        export_classifier(
-            wide_model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, False, details
-        )
+        export(wide_model, SINGLE_TEXTS, tokenizer, str(tmp_path), details)
     assert list(tmp_path.iterdir()) == []

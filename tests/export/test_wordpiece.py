@@ -9,7 +9,7 @@ from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export import (
-    export_classifier,
+    export,
     export_multiple_choice,
     export_question_answering,
 )
@@ -20,6 +20,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
 )
 from albert_tf.tokenization import WordPieceTokenizer
+from tests.export.kinds import OF_NAMES
 from tests.export.runtimes import run_in_session
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, TEXTS
 from tests.helpers import tiny_config
@@ -52,7 +53,7 @@ def logits(model, features):
 @pytest.mark.slow
 def test_classifier_of_pairs(tokenizer, encoder, tmp_path):
     model = AlbertClassifier(encoder, len(LABELS), seed=2)
-    paths = export_classifier(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, pairs=True)
+    paths = export(model, OF_NAMES["classifier"], tokenizer, str(tmp_path))
     texts_a, texts_b = zip(*PAIRS, strict=True)
     outputs = run_in_session(paths["text"], {"text_a": texts_a, "text_b": texts_b})
     examples = [Example("", a, b) for a, b in PAIRS]

@@ -137,7 +137,7 @@ def encode_examples(
 
     check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
     pairs = ((example.text_a, example.text_b or "") for example in examples)
-    return _features(_encode_segments(pairs, tokenizer, cut), _label_ids(examples, labels))
+    return _features(_encode_segments(pairs, tokenizer, cut), _named_labels(examples, labels))
 
 
 def encode_choices(
@@ -173,7 +173,7 @@ def encode_choices(
         for choice in example.choices
     )
     features = _features(
-        _encode_segments(pairs, tokenizer, cut, keep_end_of_b=True), _label_ids(examples, labels)
+        _encode_segments(pairs, tokenizer, cut, keep_end_of_b=True), _named_labels(examples, labels)
     )
     return dataclasses.replace(features, num_choices=len(labels))
 
@@ -199,7 +199,7 @@ def encode_pairs(
         input_ids=features.input_ids,
         lengths=features.lengths,
         first_lengths=features.first_lengths,
-        labels=_label_ids(examples, labels),
+        labels=_named_labels(examples, labels),
         num_choices=2,
     )
 
@@ -251,14 +251,19 @@ def _features(
     )
 
 
-def _label_ids(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:
+def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
+    """Returns the labels of n examples as `Features.labels` has them; None if they have none."""
     if not examples or examples[0].label is None:
-        return {}
+        return None
     if isinstance(labels, Scores):
-        return {"label_ids": np.array([float(example.label) for example in examples], np.float32)}
+        return np.array([float(example.label) for example in examples], np.float32)
     if isinstance(labels, LabelSets):
         rows = [example.label.split(LABEL_SEPARATOR) for example in examples]
-        has_label = [[name in row for name in labels.names] for row in rows]
-        return {"label_ids": np.array(has_label, np.float32)}
+        return np.array([[name in row for name in labels.names] for row in rows], np.float32)
     class_ids = {label: class_id for class_id, label in enumerate(labels)}
-    return {"label_ids": np.array([class_ids[example.label] for example in examples], np.int32)}
+    return np.array([class_ids[example.label] for example in examples], np.int32)
+
+
+def _named_labels(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:
+    ids = label_ids(examples, labels)
+    return {} if ids is None else {"label_ids": ids}

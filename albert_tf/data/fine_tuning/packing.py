@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import tensorflow as tf
 
 from albert_tf.errors import ArgumentError
+from albert_tf.tokenization.in_graph import GraphTokenizer
 
 # Where the choice goes in a question with a gap.
 BLANK = "_"
@@ -79,6 +80,23 @@ def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None
         raise ArgumentError(
             f"max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
         )
+
+
+def encode_in_graph(
+    tokenizer: GraphTokenizer,
+    text_a: tf.Tensor,
+    text_b: tf.Tensor | None,
+    cls_id: int,
+    sep_id: int,
+    max_seq_length: int,
+) -> dict[str, tf.Tensor]:
+    """Makes the inputs of a model from texts, string (B,) each, as `pack_inputs` does from ids."""
+    # Both in one pass: the tokenizer is a large part of an exported graph.
+    texts = text_a if text_b is None else tf.concat([text_a, text_b], axis=0)
+    ids = tokenizer(texts, max_ids=max_seq_length)
+    rows = tf.shape(text_a)[0]
+    ids_b = None if text_b is None else ids[rows:]
+    return pack_inputs(ids[:rows], ids_b, cls_id, sep_id, max_seq_length)
 
 
 def pack_inputs(

@@ -11,7 +11,7 @@ from keras import ops
 
 from albert_tf import files
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.data.fine_tuning.packing import check_max_seq_length, pack_inputs
+from albert_tf.data.fine_tuning.packing import check_max_seq_length, encode_in_graph
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
@@ -112,13 +112,10 @@ class Preprocessor(keras.layers.Layer):
 
     def _preprocess(self, text_a: tf.Tensor, text_b: tf.Tensor | None = None):
         """Maps strings (B,) to the outputs of `call`."""
-        # Both in one pass: the tokenizer is a large part of an exported graph.
-        texts = text_a if text_b is None else tf.concat([text_a, text_b], axis=0)
-        ids = self.graph_tokenizer(texts, max_ids=self.max_seq_length)
-        rows = tf.shape(text_a)[0]
-        inputs = pack_inputs(
-            ids[:rows],
-            ids[rows:] if text_b is not None else None,
+        inputs = encode_in_graph(
+            self.graph_tokenizer,
+            text_a,
+            text_b,
             self.tokenizer.cls_id,
             self.tokenizer.sep_id,
             self.max_seq_length,

@@ -35,6 +35,10 @@ class Example:
     choices: tuple[str, ...] = ()
     subset: str = ""
 
+    def known(self) -> dict[str, str]:
+        """Returns the id and, if there is one, the label, for rows of predictions."""
+        return {"guid": self.guid, **({} if self.label is None else {"label": self.label})}
+
 
 @dataclasses.dataclass(frozen=True)
 class Columns:

@@ -1,12 +1,17 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
+import dataclasses
+import functools
 from collections.abc import Mapping
 
-from albert_tf.data.fine_tuning.task import TaskKind
+from albert_tf.data.fine_tuning.task import Task, TaskKind
 from albert_tf.errors import FlagError, name_flags
+from albert_tf.kinds import KINDS, Kind
+from albert_tf.kinds.registry import option_fields, read_kind
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.contrastive import ContrastiveTask, check_contrast
+from albert_tf.tasks.fine_tuning.kind_task import KindTask
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.multi_label import MultiLabelTask
@@ -18,6 +23,7 @@ from albert_tf.tasks.fine_tuning.token_classification import (
     warn_of_cut_words,
 )
 from albert_tf.tasks.flags import check_addresses
+from albert_tf.tasks.trained_folder import LabelMetadata
 from albert_tf.tokenization import Tokenizer
 
 __all__ = ["LABELLED_TASKS", "ClassificationOptions", "make_task", "run"]
@@ -58,14 +64,19 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
     _check_vocabulary(options, metadata.kind)
     if metadata.kind == "embedding" and options.do_train:
         check_contrast(options)
-    task_class = LABELLED_TASKS[metadata.kind]
     labels = metadata.accepted_labels
     with name_flags():
+        if metadata.kind in KINDS:
+            kind = make_kind(options, row, metadata)
+            task_class = functools.partial(KindTask, kind=kind)
+            encode = functools.partial(kind.encode, tokenizer=tokenizer)
+        else:
+            task_class = LABELLED_TASKS[metadata.kind]
+            encode = functools.partial(
+                task_class.encode, labels=labels, tokenizer=tokenizer, options=options
+            )
         sets = {
-            split: [
-                ExampleSet(name, rows, task_class.encode(rows, labels, tokenizer, options))
-                for name, rows in of_split.items()
-            ]
+            split: [ExampleSet(name, rows, encode(rows)) for name, rows in of_split.items()]
             for split, of_split in examples.items()
         }
     if metadata.kind == "token_classification":
@@ -85,6 +96,20 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
         row=row,
         metadata=metadata,
         sets=sets,
+    )
+
+
+def make_kind(options: ClassificationOptions, row: Task, metadata: LabelMetadata) -> Kind:
+    """Returns the kind that the options and the data define or, without training, the model's."""
+    values = {field.name: getattr(options, field.name) for field in option_fields(metadata.kind)}
+    if not options.do_train:
+        return dataclasses.replace(read_kind(options.model_dir), **values)
+    return KINDS[metadata.kind](
+        task_name=metadata.task_name,
+        metrics=(*row.metrics, *row.more_metrics),
+        labels=metadata.labels,
+        pairs=metadata.pairs,
+        **values,
     )
 
 

@@ -49,6 +49,10 @@ class ExampleSet(NamedTuple):
         """Prefix of the names of its metrics."""
         return f"{self.name}_" if self.name else ""
 
+    def suffixed(self, name: str) -> str:
+        """Returns the name of a file of the set."""
+        return f"{name}_{self.name}" if self.name else name
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledTask(FineTuningTask):
@@ -129,5 +133,4 @@ class LabelledTask(FineTuningTask):
             predict_lines(self, model)
 
     def _path(self, name: str, examples: ExampleSet) -> str:
-        name = f"{name}_{examples.name}" if examples.name else name
-        return os.path.join(self.options.output_dir, f"{name}.tsv")
+        return os.path.join(self.options.output_dir, f"{examples.suffixed(name)}.tsv")

@@ -43,7 +43,8 @@ def predict_lines(task: Any, model: keras.Model) -> None:
     graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
 
     def predict(batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        return graph(tf.nest.map_structure(tf.constant, batch)).numpy()
+        outputs = graph(tf.nest.map_structure(tf.constant, batch))
+        return tf.nest.map_structure(lambda output: output.numpy(), outputs)
 
     count = unanswered = 0
     for place, line in _lines(path):

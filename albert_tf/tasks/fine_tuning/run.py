@@ -178,6 +178,8 @@ class _Run:
             self._train()
         if not options.exported_model:
             self.load_best_checkpoint()
+        if options.do_train or options.do_eval:
+            task = task.fit(evaluator)
         metrics = {}
         if options.do_eval:
             metrics, predictions = task.evaluate(evaluator)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
@@ -70,6 +70,10 @@ class FineTuningTask:
     def is_collapsed(self, metrics: Mapping[str, float], predictions: Any) -> bool | None:
         """Returns whether all dev predictions are alike; None if that has no meaning."""
         return None
+
+    def fit(self, evaluator: Evaluator) -> Self:
+        """Returns the task with what the dev set decides, such as thresholds."""
+        return self
 
     def finish_training(self, best_metrics: Mapping[str, float]) -> None:
         """Keeps what the evaluation of the best checkpoint has found."""

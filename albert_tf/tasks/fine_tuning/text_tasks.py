@@ -12,7 +12,6 @@ from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export import (
-    export_classifier,
     export_multiple_choice,
     export_regressor,
 )
@@ -183,22 +182,6 @@ class TextTask(LabelledTask):
         return path
 
 
-class _Classification(TextTask):
-    def make_model(self, encoder, seed) -> AlbertClassifier:
-        return make_classifier(encoder, len(self.metadata.labels), self.options, seed)
-
-    def export(self, model, details) -> dict[str, str]:
-        return export_classifier(
-            model,
-            self.metadata.labels,
-            self.tokenizer,
-            self.options.export_dir,
-            self.options.max_seq_length,
-            self.metadata.pairs,
-            details,
-        )
-
-
 class _Regression(TextTask):
     loss = RegressionLoss()
 
@@ -263,7 +246,6 @@ class _MultipleChoice(TextTask):
 
 
 TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
-    "classification": _Classification,
     "regression": _Regression,
     "multiple_choice": _MultipleChoice,
 }

@@ -1,0 +1,44 @@
+"""The SavedModel that maps raw text to predictions, in front of an `IdsModel`.
+
+It needs TensorFlow Text's operators. Texts are split, truncated and joined as in training.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.export.saved_models.checks import check_rows
+from albert_tf.export.saved_models.ids_model import IdsModel, trace
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.in_graph import make_graph_tokenizer, make_offsets_tokenizer
+
+
+class TextModel(tf.Module):
+    """Maps texts to predictions.
+
+    Args:
+        ids_model: maps ids to predictions.
+        kind: an `albert_tf.kinds.Kind`.
+        tokenizer: the tokenizer that the model was trained with.
+
+    Raises:
+        InputError: the kind needs the places of tokens in texts, and the vocabulary is WordPiece.
+    """
+
+    def __init__(self, ids_model: IdsModel, kind: Any, tokenizer: Tokenizer):
+        super().__init__()
+        self.weights, self.assets = ids_model.weights, ids_model.assets
+        self.predict_unchecked = ids_model.predict_unchecked
+        make_tokenizer = make_offsets_tokenizer if kind.needs_offsets else make_graph_tokenizer
+        self.graph_tokenizer = make_tokenizer(tokenizer)
+        special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
+        specs = kind.text_specs()
+
+        # The closure keeps the kind out of what the module tracks.
+        def predict(**texts):
+            checked = check_rows(**{name: texts[name] for name in specs})
+            named = dict(zip(specs, checked, strict=True))
+            inputs, context = kind.graph_encode(self.graph_tokenizer, special_ids, **named)
+            return kind.graph_decode(self.predict_unchecked(**inputs), context)
+
+        self.signature = trace(predict, **specs)

@@ -1,0 +1,7 @@
+"""Kinds of tasks: one file decides all that differs between classes, scores, spans and so on."""
+
+from albert_tf.kinds.classification import Classes, Classification
+from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.registry import KINDS, register
+
+__all__ = ["KINDS", "Classes", "Classification", "Kind", "register"]

@@ -1,0 +1,325 @@
+"""The interface of a kind of task: all that differs between classes, scores, spans, answers and so on.
+
+Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.batches import evaluation_batches
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.errors import InputError
+from albert_tf.evaluation.tables import to_tsv
+from albert_tf.models import AlbertEncoder
+from albert_tf.options import option
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.training.evaluator import Evaluator, Loss
+
+if TYPE_CHECKING:
+    import openvino
+
+KIND_FILE = "task.json"
+
+# Rows of features, int (B,), and what the model returns for them; a last batch may have more rows.
+Batches = Iterable[tuple[np.ndarray, Any]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kind(abc.ABC):
+    """What a head predicts, from files to exported models.
+
+    A subclass with the decorator `albert_tf.kinds.register` is a task of `run_classifier.py`. A trained
+    folder stores the name and the fields as `task.json`. Fields that are declared with
+    `albert_tf.options.option` are also flags.
+
+    Predictions are what `decode` returns for n examples. They do not depend on what `fit` decides.
+
+    Attributes:
+        name: name of the kind, and of its task with the user's own files.
+        texts: the texts that a prediction needs, as the exported text model names them.
+        of_weights: options without which the weights are useless.
+        of_training: options that must not change when training resumes.
+        needs_offsets: whether the exported text model needs the places of tokens in the text.
+        without_forms: forms in which the model cannot be exported.
+        task_name: the task that the model was trained on, e.g. `cola`.
+        metrics: names of the metrics to report. The first one, of which higher values are better, selects
+            the best checkpoint.
+        labels: names of the classes; empty if there are none.
+        max_seq_length: maximum number of tokens of a sequence.
+    """
+
+    name: ClassVar[str]
+    texts: ClassVar[tuple[str, ...]]
+    of_weights: ClassVar[tuple[str, ...]] = ()
+    of_training: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    needs_offsets: ClassVar[bool] = False
+    without_forms: ClassVar[tuple[str, ...]] = ()
+
+    task_name: str = ""
+    metrics: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    max_seq_length: int = option(
+        "Maximum number of tokens per sequence, including the special ones.", 128, least=5
+    )
+
+    # Data
+
+    @abc.abstractmethod
+    def read(self, path: str, split: str) -> list[Any]:
+        """Reads the examples of a user's file.
+
+        Args:
+            path: the file.
+            split: `train`, `dev` or `test`. Test files may lack labels.
+
+        Raises:
+            InputError: the file cannot be read or has a mistake; the message names file and line.
+        """
+
+    def fit_labels(self, examples: Sequence[Any], path: str) -> Self:
+        """Returns the kind with what the training file decides, such as the labels.
+
+        Args:
+            examples: the training set.
+            path: its file.
+
+        Raises:
+            InputError: nothing can be learnt from it.
+        """
+        return self
+
+    @abc.abstractmethod
+    def make_examples(self, *texts: Any) -> list[Any]:
+        """Makes n examples without labels from lists of n texts, the arguments of `predict`.
+
+        Raises:
+            InputError: an argument is not as expected.
+        """
+
+    @abc.abstractmethod
+    def encode(self, examples: Sequence[Any], tokenizer: Tokenizer) -> Features:
+        """Converts examples to ids, with labels if they have any."""
+
+    def find_faults(
+        self, path: str, split: str, examples: Sequence[Any], features: Features
+    ) -> list[str]:
+        """Returns a line for each type of label that the model cannot learn or predict."""
+        return []
+
+    # Model
+
+    @property
+    @abc.abstractmethod
+    def loss(self) -> Loss:
+        """The training loss."""
+
+    @abc.abstractmethod
+    def make_model(
+        self, encoder: AlbertEncoder, dropout: float, seed: int | None, dtype: Any
+    ) -> keras.Model:
+        """Makes the model, with a randomly initialised head.
+
+        Args:
+            encoder: the encoder.
+            dropout: rate before the head.
+            seed: seed of the head's initialisation and dropout.
+            dtype: data type, or policy, of the head.
+        """
+
+    # Predictions
+
+    def predict(
+        self,
+        evaluator: Evaluator,
+        examples: Sequence[Any],
+        features: Features,
+        batch_size: int,
+        fixed_length: int | None = None,
+    ) -> Any:
+        """Returns the predictions of a model for n examples.
+
+        Args:
+            evaluator: runs the model.
+            examples: the examples.
+            features: what `encode` made of them.
+            batch_size: number of rows of features in a batch.
+            fixed_length: length of all batches; None if lengths may differ.
+        """
+        if not len(features):
+            return self.decode(examples, features, ())
+        # With labels, some heads would also compute what only the loss reads.
+        unlabelled = dataclasses.replace(features, labels={}, token_labels={})
+        batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
+        rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
+        outputs = evaluator.predict_batches(batches)
+        return self.decode(examples, features, zip(rows, outputs, strict=True))
+
+    def decode(self, examples: Sequence[Any], features: Features, batches: Batches) -> Any:
+        """Returns the predictions; by default the outputs, float32 (n, ...), of a model with one output.
+
+        Args:
+            examples: n examples.
+            features: what `encode` made of them.
+            batches: the model's outputs, in any order.
+        """
+        rows, outputs = zip(*batches, strict=True)
+        outputs = np.concatenate([of[: len(row)] for row, of in zip(rows, outputs, strict=True)])
+        restored = np.empty_like(outputs)
+        restored[np.concatenate(rows)] = outputs
+        return restored
+
+    def fit(self, examples: Sequence[Any], predictions: Any) -> Self:
+        """Returns the kind with thresholds that suit a dev set."""
+        return self
+
+    @property
+    def missing(self) -> str | None:
+        """What predictions need and no dev set has decided, as text for messages; None for nothing."""
+        return None
+
+    @abc.abstractmethod
+    def measure(self, examples: Sequence[Any], predictions: Any) -> dict[str, float]:
+        """Returns the metrics of predictions for examples with labels."""
+
+    def is_collapsed(
+        self, examples: Sequence[Any], predictions: Any, metrics: Mapping[str, float]
+    ) -> bool | None:
+        """Returns whether all predictions are alike; None if that has no meaning.
+
+        Args:
+            examples: a dev set.
+            predictions: predictions for it.
+            metrics: what `measure` returns for them.
+        """
+        return None
+
+    @abc.abstractmethod
+    def result(self, examples: Sequence[Any], predictions: Any) -> Any:
+        """Returns what `predict` of a loaded model returns."""
+
+    @abc.abstractmethod
+    def rows(self, examples: Sequence[Any], predictions: Any) -> Iterator[dict[str, str | float]]:
+        """Yields the row of each example in files of predictions: `guid`, `label` if known, and more."""
+
+    def prediction_files(
+        self, name: str, examples: Sequence[Any], predictions: Any
+    ) -> dict[str, str]:
+        """Returns the files of predictions, file name -> content; by default a table of `rows`.
+
+        Args:
+            name: name of the file without its end.
+            examples: n examples.
+            predictions: predictions for them.
+        """
+        return {f"{name}.tsv": to_tsv(self.rows(examples, predictions))}
+
+    def score_files(self, examples: Sequence[Any], predictions: Any) -> dict[str, str]:
+        """Returns more files of an evaluation, file name -> content."""
+        return {}
+
+    # Lines of text
+
+    def example_of_line(self, fields: Sequence[str]) -> Any | None:
+        """Makes an example of the fields of a line; None if their number is wrong."""
+        if len(fields) != len(self.texts):
+            return None
+        (example,) = self.make_examples(*([field] for field in fields))
+        return example
+
+    @property
+    def line_format(self) -> str:
+        """The expected fields of a line, as text for messages."""
+        return f"{', '.join(self.texts)} with tabs between them"
+
+    def answer(self, example: Any, predictions: Any) -> str:
+        """Returns the line that answers a line; by default the row without its `guid`."""
+        ((_, *values),) = (row.values() for row in self.rows([example], predictions))
+        return "\t".join(x if isinstance(x, str) else f"{x:.6f}" for x in values)
+
+    # Exported models, whose methods run in TensorFlow graphs
+
+    @property
+    def num_choices(self) -> int | None:
+        """C, if an example is C sequences; None if it is one."""
+        return None
+
+    @abc.abstractmethod
+    def outputs(self, outputs: Any) -> dict[str, tf.Tensor]:
+        """Maps what the model returns to what the exported model returns."""
+
+    @abc.abstractmethod
+    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> Any:
+        """Is the inverse of `outputs`."""
+
+    def text_specs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the inputs of the exported text model; by default string (B,) for each of `texts`."""
+        return {name: tf.TensorSpec((None,), tf.string, name) for name in self.texts}
+
+    @abc.abstractmethod
+    def graph_encode(
+        self, tokenizer: Any, special_ids: Mapping[str, int], **texts: tf.Tensor
+    ) -> tuple[Mapping[str, tf.Tensor], Any]:
+        """Converts texts to ids as `encode` does.
+
+        Args:
+            tokenizer: a `GraphTokenizer`; with `needs_offsets` one that has `tokenize_with_offsets`.
+            special_ids: `cls_id` and `sep_id`.
+            **texts: the inputs of the text model, by name.
+
+        Returns:
+            The inputs of the ids model, and what `graph_decode` needs to know of the texts.
+        """
+
+    def graph_decode(self, outputs: dict[str, tf.Tensor], context: Any) -> dict[str, tf.Tensor]:
+        """Maps the outputs of the ids model to those of the text model; by default they are the same."""
+        return outputs
+
+    def add_openvino_tokenizer(
+        self, model: "openvino.Model", tokenizer: AlbertTokenizer
+    ) -> "openvino.Model":
+        """Puts the tokenizer in front of a model for OpenVINO; by default that keeps taking ids."""
+        return model
+
+    # Files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the content of `task.json`."""
+        return {"kind": self.name, **dataclasses.asdict(self)}
+
+    def assets(self) -> dict[str, bytes]:
+        """Returns what describes the kind in an exported model, file name -> content."""
+        return {KIND_FILE: files.to_json(self.to_dict()).encode()}
+
+
+def check_texts(name: str, texts: Sequence[str]) -> None:
+    """Raises an `InputError` if an argument is no list of strings, or an empty one."""
+    if isinstance(texts, str | bytes) or not hasattr(texts, "__len__"):
+        raise InputError(f"{name}: expected a list of strings; received {type(texts).__name__}")
+    if not len(texts):
+        raise InputError(f"{name}: expected at least one string; received none")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")
+
+
+def rows_of(**texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the rows of columns of texts.
+
+    Raises:
+        InputError: a column is no list of strings, or columns differ in length.
+    """
+    for name, column in texts.items():
+        check_texts(name, column)
+    counts = [len(column) for column in texts.values()]
+    if len(set(counts)) > 1:
+        raise InputError(
+            f"expected as many of {' and '.join(texts)}; received {' and '.join(map(str, counts))}"
+        )
+    return list(zip(*texts.values(), strict=True))

@@ -1,0 +1,111 @@
+"""What kinds that predict from a text or a pair of texts have in common."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.features import Features, encode_examples
+from albert_tf.data.fine_tuning.packing import encode_in_graph
+from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Table, make_examples
+from albert_tf.errors import InputError
+from albert_tf.export.runtimes.openvino_text import add_text_tokenizer
+from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.models import AlbertClassifier
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextKind(Kind):
+    """Predicts from a text, or a pair of texts, by its pooled output.
+
+    Attributes:
+        pairs: whether an example may have two texts.
+    """
+
+    texts: ClassVar = ("text_a", "text_b")
+
+    pairs: bool = False
+
+    @property
+    def accepted_labels(self) -> Labels:
+        """The labels that an example may have; None if they are not known yet."""
+        return self.labels or None
+
+    def read(self, path: str, split: str) -> list[Example]:
+        """Reads a file with a header row: `label`, `text_a` and, for pairs, `text_b`.
+
+        The columns may be in any order, among others. A test file may lack labels.
+
+        Raises:
+            InputError: `albert_tf.data.fine_tuning.tsv.make_examples` refuses the file; or it has pairs
+                and the training file has none, or the reverse.
+        """
+        return self._read(Table.read(path), split, self.accepted_labels)
+
+    def _read(
+        self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
+    ) -> list[Example]:
+        optional = ("text_b", "label") if split == "test" else ("text_b",)
+        columns = Columns("text_a", "text_b", "label", choices=tuple(choices), optional=optional)
+        examples = make_examples(table, columns, split, labels)
+        if split != "train" and _are_pairs(examples) != self.pairs:
+            has, model_has = ("no", "one") if self.pairs else ("a", "none")
+            raise InputError(
+                f"{table.path}: has {has} column 'text_b'; what the model is trained on has {model_has}"
+            )
+        return examples
+
+    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
+        """Returns the kind with what the training file decides: whether there are pairs."""
+        return dataclasses.replace(self, pairs=_are_pairs(examples))
+
+    def make_examples(
+        self, text_a: Sequence[str], text_b: Sequence[str] | None = None
+    ) -> list[Example]:
+        """Makes n examples without labels of n texts, or n pairs if the model was trained on pairs."""
+        if text_b is None:
+            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
+        if not self.pairs:
+            raise InputError("text_b: the model was trained on single texts")
+        return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
+
+    def encode(self, examples, tokenizer) -> Features:
+        """Converts examples to ids, with labels if they have any."""
+        return encode_examples(examples, self.accepted_labels, tokenizer, self.max_seq_length)
+
+    def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
+        """Makes the model, with a randomly initialised head."""
+        return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
+
+    def example_of_line(self, fields: Sequence[str]) -> Example | None:
+        """Makes an example of the fields of a line; None if their number is wrong."""
+        return None if len(fields) > 1 + self.pairs else Example("", *fields)
+
+    @property
+    def line_format(self) -> str:
+        """The expected fields of a line, as text for messages."""
+        return "text_a or text_a, tab, text_b" if self.pairs else "a text without a tab"
+
+    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits (n, k) of an exported model."""
+        return exported["logits"]
+
+    def text_specs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the inputs of the exported text model: string (B,) each."""
+        names = self.texts[: 1 + self.pairs]
+        return {name: tf.TensorSpec((None,), tf.string, name) for name in names}
+
+    def graph_encode(self, tokenizer, special_ids, text_a, text_b=None) -> tuple[Any, None]:
+        """Converts texts to ids; an empty `text_b` makes no pair."""
+        limit = self.max_seq_length
+        return encode_in_graph(tokenizer, text_a, text_b, max_seq_length=limit, **special_ids), None
+
+    def add_openvino_tokenizer(self, model, tokenizer):
+        """Puts the tokenizer in front of a model for OpenVINO, which then takes texts."""
+        return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
+
+
+def _are_pairs(examples: Sequence[Example]) -> bool:
+    """Returns whether examples of one file have a second text."""
+    return examples[0].text_b is not None
