@@ -10,7 +10,6 @@ from albert_tf.export.exporting import (
     export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
-    export_regressor,
     export_token_classifier,
 )
 from albert_tf.export.saved_models.reusable import export_reusable
@@ -25,7 +24,6 @@ __all__ = [
     "export_multi_label_classifier",
     "export_multiple_choice",
     "export_question_answering",
-    "export_regressor",
     "export_reusable",
     "export_token_classifier",
 ]

@@ -22,7 +22,6 @@ from albert_tf.export.saved_models.ids_model import (
     class_outputs,
     embedding_outputs,
     label_set_outputs,
-    score_outputs,
     span_outputs,
 )
 from albert_tf.export.saved_models.tag_model import TagTextModel
@@ -77,27 +76,6 @@ def export_multi_label_classifier(
     )
     assets = {THRESHOLDS_FILE: json_asset(dict(thresholds))}
     return exported.write(tokenizer, export_dir, details.add_assets(assets))
-
-
-def export_regressor(
-    model: AlbertClassifier,
-    tokenizer: Tokenizer,
-    export_dir: str,
-    max_seq_length: int,
-    pairs: bool,
-    details: ExportDetails = SAVED_MODELS,
-) -> dict[str, str]:
-    """Writes the next version of a model with one class, whose logit is the output `score`.
-
-    The arguments, the result and the errors are those of `export_classifier`.
-    """
-    exported = Exportable(
-        model,
-        score_outputs,
-        max_seq_length=max_seq_length,
-        **_tokenizing(tokenizer, max_seq_length, pairs),
-    )
-    return exported.write(tokenizer, export_dir, details)
 
 
 def export_embedder(

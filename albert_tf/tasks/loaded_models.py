@@ -46,16 +46,6 @@ class LabelSets(NamedTuple):
     probabilities: np.ndarray
 
 
-class Scores(NamedTuple):
-    """The predictions of a regression model for n examples.
-
-    Attributes:
-        score: float32 (n,).
-    """
-
-    score: np.ndarray
-
-
 class Answers(NamedTuple):
     """The answers to n questions, with the numbers of `nbest_predictions.json` and `null_odds.json`.
 
@@ -211,14 +201,6 @@ class LoadedMultiLabelClassifier(_TextModel):
         labels = np.array(self.labels)
         chosen = self._task.predictions(outputs)
         return LabelSets([tuple(labels[row].tolist()) for row in chosen], outputs)
-
-
-class LoadedRegressor(_TextModel):
-    """Gives texts or pairs of texts a score."""
-
-    def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> Scores:
-        """Scores n texts, or n pairs if the model was trained on pairs."""
-        return Scores(self._task.predictions(self._outputs(self._text_examples(text_a, text_b))))
 
 
 class LoadedMultipleChoice(_TextModel):

@@ -37,7 +37,6 @@ from albert_tf.tasks.loaded_models import (
     LoadedMultipleChoice,
     LoadedPretrainer,
     LoadedQuestionAnswerer,
-    LoadedRegressor,
     LoadedTokenClassifier,
 )
 from albert_tf.tasks.text_embedder import EmbeddingConfig
@@ -54,7 +53,6 @@ from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WO
 from albert_tf.training import Evaluator, make_strategy
 
 _LOADED = {
-    "regression": LoadedRegressor,
     "multiple_choice": LoadedMultipleChoice,
     "multi_label": LoadedMultiLabelClassifier,
     "token_classification": LoadedTokenClassifier,

@@ -15,11 +15,10 @@ from albert_tf.export import (
     export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
-    export_regressor,
     export_token_classifier,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
-from albert_tf.kinds import Classification
+from albert_tf.kinds import Classification, Regression
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -49,7 +48,10 @@ KINDS = [
     *("simple_spans", "conditional_spans", "embedder"),
 ]
 SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
-OF_NAMES = {"classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True)}
+OF_NAMES = {
+    "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
+    "regressor": Regression(max_seq_length=MAX_SEQ_LENGTH, pairs=True),
+}
 # There is no file for LiteRT of these.
 WITHOUT_TFLITE = {"multiple_choice"}
 
@@ -76,7 +78,6 @@ def export_kind(kind, model, tokenizer, export_dir, form, **more):
         return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
     length = MAX_SEQ_LENGTH
     return {
-        "regressor": lambda: export_regressor(model, tokenizer, export_dir, length, True, details),
         "multi_label": lambda: export_multi_label_classifier(
             model, THRESHOLDS, tokenizer, export_dir, length, True, details
         ),

@@ -11,7 +11,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export.runtimes.tflite import write_tflite
-from albert_tf.export.saved_models.ids_model import class_outputs, score_outputs, span_outputs
+from albert_tf.export.saved_models.ids_model import class_outputs, span_outputs
+from albert_tf.kinds import Regression
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -137,7 +138,7 @@ def test_runtime_can_keep_shared_weights_once(classifier, classifier_file, tmp_p
 
 
 HEADS = {
-    "regressor": (lambda encoder: AlbertClassifier(encoder, 1, seed=2), score_outputs),
+    "regressor": (lambda encoder: AlbertClassifier(encoder, 1, seed=2), Regression().outputs),
     "span": (lambda encoder: AlbertSpanLabeler(encoder, seed=2), span_outputs),
     "conditional_span": (
         lambda encoder: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),

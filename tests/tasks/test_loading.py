@@ -9,8 +9,8 @@ import pytest
 import albert_tf
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
+from albert_tf.kinds import Regression
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
-from albert_tf.tasks.loaded_models import LoadedRegressor
 from tests.tasks.animals import pair_files
 
 
@@ -85,7 +85,7 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
 
     encoder = loaded.model.encoder
     regression = albert_tf.AlbertClassifier(encoder, num_classes=1)
-    assert isinstance(load(regression, problem_type="regression"), LoadedRegressor)
+    assert isinstance(load(regression, problem_type="regression").kind, Regression)
     assert load(albert_tf.AlbertClassifier(encoder, num_classes=2)).labels == ("LABEL_0", "LABEL_1")
     width = encoder.config.hidden_size
     assert load(encoder).predict(["a rose", "the cat"]).shape == (2, width)

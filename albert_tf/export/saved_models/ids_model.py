@@ -57,11 +57,6 @@ def label_set_outputs(labels: Sequence[str], thresholds: Sequence[float]) -> Out
     return outputs
 
 
-def score_outputs(logits: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns `score` (B,) of logits (B, 1)."""
-    return {"score": logits[:, 0]}
-
-
 def embedding_outputs(embeddings: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns `embedding` (B, H)."""
     return {"embedding": embeddings}

@@ -13,9 +13,8 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.export import (
     export_multiple_choice,
-    export_regressor,
 )
-from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
+from albert_tf.losses import ClassificationLoss, batch_loss
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -182,35 +181,6 @@ class TextTask(LabelledTask):
         return path
 
 
-class _Regression(TextTask):
-    loss = RegressionLoss()
-
-    def make_model(self, encoder, seed) -> AlbertClassifier:
-        return make_classifier(encoder, 1, self.options, seed)
-
-    def outputs(self, logits) -> np.ndarray:
-        return logits
-
-    def predictions(self, outputs) -> np.ndarray:
-        return outputs[:, 0]
-
-    def names(self, predictions) -> list[str]:
-        return [f"{prediction:.6f}" for prediction in predictions]
-
-    def read_exported(self, outputs) -> tf.Tensor:
-        return outputs["score"][:, None]
-
-    def export(self, model, details) -> dict[str, str]:
-        return export_regressor(
-            model,
-            self.tokenizer,
-            self.options.export_dir,
-            self.options.max_seq_length,
-            self.metadata.pairs,
-            details,
-        )
-
-
 class _MultipleChoice(TextTask):
     @staticmethod
     def encode(examples, labels, tokenizer, options) -> Features:
@@ -246,7 +216,6 @@ class _MultipleChoice(TextTask):
 
 
 TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
-    "regression": _Regression,
     "multiple_choice": _MultipleChoice,
 }
 
