@@ -5,9 +5,7 @@ from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.exporter import export
 from albert_tf.export.exporting import (
     EMBEDDING_FILE,
-    THRESHOLDS_FILE,
     export_embedder,
-    export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
     export_token_classifier,
@@ -16,12 +14,10 @@ from albert_tf.export.saved_models.reusable import export_reusable
 
 __all__ = [
     "EMBEDDING_FILE",
-    "THRESHOLDS_FILE",
     "ExportDetails",
     "ExportedModel",
     "export",
     "export_embedder",
-    "export_multi_label_classifier",
     "export_multiple_choice",
     "export_question_answering",
     "export_reusable",

@@ -11,7 +11,7 @@ Each has a model card, and assets: the config, the vocabulary, the labels one pe
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.data.windows import TextWindowConfig
@@ -21,14 +21,12 @@ from albert_tf.export.saved_models.answer_model import AnswerTextModel
 from albert_tf.export.saved_models.ids_model import (
     class_outputs,
     embedding_outputs,
-    label_set_outputs,
     span_outputs,
 )
 from albert_tf.export.saved_models.tag_model import TagTextModel
 from albert_tf.export.saved_models.text_models import ChoiceTextModel, TextModel
 from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
-    AlbertClassifier,
     AlbertConditionalSpanLabeler,
     AlbertEmbedder,
     AlbertMultipleChoice,
@@ -38,44 +36,9 @@ from albert_tf.models import (
 from albert_tf.tokenization import Tokenizer
 
 _CONFIG_FILE = "answer_rule.json"
-THRESHOLDS_FILE = "thresholds.json"
 EMBEDDING_FILE = "embedding.json"
 
 SAVED_MODELS = ExportDetails()
-
-
-def export_multi_label_classifier(
-    model: AlbertClassifier,
-    thresholds: Mapping[str, float],
-    tokenizer: Tokenizer,
-    export_dir: str,
-    max_seq_length: int,
-    pairs: bool,
-    details: ExportDetails = SAVED_MODELS,
-) -> dict[str, str]:
-    """Writes the next version of a classifier whose examples have any number of labels.
-
-    The other arguments, the result and the errors are those of `export_classifier`.
-
-    Args:
-        model: the classifier.
-        thresholds: name of each label -> the probability from which on an example has it; also written
-            as an asset.
-        tokenizer: the tokenizer that the model was trained with.
-        export_dir: parent of the models' folders.
-        max_seq_length: maximum number of tokens of the text model and of the file for LiteRT.
-        pairs: whether the text model has a `text_b`.
-        details: the form, and what accompanies the model.
-    """
-    exported = Exportable(
-        model,
-        label_set_outputs(list(thresholds), list(thresholds.values())),
-        max_seq_length=max_seq_length,
-        labels=list(thresholds),
-        **_tokenizing(tokenizer, max_seq_length, pairs),
-    )
-    assets = {THRESHOLDS_FILE: json_asset(dict(thresholds))}
-    return exported.write(tokenizer, export_dir, details.add_assets(assets))
 
 
 def export_embedder(

@@ -2,7 +2,18 @@
 
 from albert_tf.kinds.classification import Classes, Classification
 from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.multi_label import LabelSets, MultiLabel
 from albert_tf.kinds.registry import KINDS, register
 from albert_tf.kinds.regression import Regression, Scores
 
-__all__ = ["KINDS", "Classes", "Classification", "Kind", "Regression", "Scores", "register"]
+__all__ = [
+    "KINDS",
+    "Classes",
+    "Classification",
+    "Kind",
+    "LabelSets",
+    "MultiLabel",
+    "Regression",
+    "Scores",
+    "register",
+]

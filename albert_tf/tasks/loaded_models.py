@@ -34,18 +34,6 @@ from albert_tf.training import Evaluator
 _BATCH_SIZE = 64
 
 
-class LabelSets(NamedTuple):
-    """The predictions of a multi-label classifier for n examples.
-
-    Attributes:
-        labels: n tuples of the names of labels.
-        probabilities: float32 (n, k), in the order of the model's `labels`.
-    """
-
-    labels: list[tuple[str, ...]]
-    probabilities: np.ndarray
-
-
 class Answers(NamedTuple):
     """The answers to n questions, with the numbers of `nbest_predictions.json` and `null_odds.json`.
 
@@ -190,17 +178,6 @@ class _TextModel(LoadedModel):
         if not self._task.metadata.pairs:
             raise InputError("text_b: the model was trained on single texts")
         return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
-
-
-class LoadedMultiLabelClassifier(_TextModel):
-    """Finds the labels of texts or pairs of texts."""
-
-    def predict(self, text_a: Sequence[str], text_b: Sequence[str] | None = None) -> LabelSets:
-        """Labels n texts, or n pairs if the model was trained on pairs."""
-        outputs = self._outputs(self._text_examples(text_a, text_b))
-        labels = np.array(self.labels)
-        chosen = self._task.predictions(outputs)
-        return LabelSets([tuple(labels[row].tolist()) for row in chosen], outputs)
 
 
 class LoadedMultipleChoice(_TextModel):

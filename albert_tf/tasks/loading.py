@@ -33,7 +33,6 @@ from albert_tf.tasks.loaded_models import (
     Loaded,
     LoadedEmbedder,
     LoadedModel,
-    LoadedMultiLabelClassifier,
     LoadedMultipleChoice,
     LoadedPretrainer,
     LoadedQuestionAnswerer,
@@ -54,7 +53,6 @@ from albert_tf.training import Evaluator, make_strategy
 
 _LOADED = {
     "multiple_choice": LoadedMultipleChoice,
-    "multi_label": LoadedMultiLabelClassifier,
     "token_classification": LoadedTokenClassifier,
 }
 

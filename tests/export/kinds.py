@@ -12,13 +12,12 @@ from albert_tf.export import (
     ExportDetails,
     export,
     export_embedder,
-    export_multi_label_classifier,
     export_multiple_choice,
     export_question_answering,
     export_token_classifier,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
-from albert_tf.kinds import Classification, Regression
+from albert_tf.kinds import Classification, MultiLabel, Regression
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -50,6 +49,12 @@ KINDS = [
 SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
 OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
+    "multi_label": MultiLabel(
+        labels=tuple(THRESHOLDS),
+        thresholds=tuple(THRESHOLDS.values()),
+        max_seq_length=MAX_SEQ_LENGTH,
+        pairs=True,
+    ),
     "regressor": Regression(max_seq_length=MAX_SEQ_LENGTH, pairs=True),
 }
 # There is no file for LiteRT of these.
@@ -78,9 +83,6 @@ def export_kind(kind, model, tokenizer, export_dir, form, **more):
         return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
     length = MAX_SEQ_LENGTH
     return {
-        "multi_label": lambda: export_multi_label_classifier(
-            model, THRESHOLDS, tokenizer, export_dir, length, True, details
-        ),
         "multiple_choice": lambda: export_multiple_choice(
             model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
         ),

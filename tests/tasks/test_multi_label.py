@@ -82,7 +82,8 @@ def test_learns_and_scikit_learn_agrees(labeller):
         assert metrics.f1_score(*sides, average=average) == pytest.approx(received[f"{average}_f1"])
     expected = metrics.average_precision_score(sides[0], probabilities_of(rows))
     assert received["mean_average_precision"] == pytest.approx(expected, abs=1e-9)
-    thresholds = json.loads((folder / "out" / "thresholds.json").read_text())
+    task = json.loads((folder / "out" / "task.json").read_text())
+    thresholds = dict(zip(task["labels"], task["thresholds"], strict=True))
     assert thresholds == {name: received[f"threshold_{name}"] for name in LABELS}
     chosen = probabilities_of(rows) >= list(thresholds.values())
     np.testing.assert_array_equal(chosen, sides[1])
@@ -108,8 +109,8 @@ def test_every_road_predicts_the_same(labeller, tmp_path, monkeypatch, capsys):
     classify = tf.saved_model.load(str(text_model)).signatures["serving_default"]
     labels = classify(text_a=tf.constant(texts))["label"].numpy()
     assert [tuple(label.decode() for label in row if label) for row in labels] == expected
-    assert json.loads((text_model / "assets" / "thresholds.json").read_text()) == json.loads(
-        (folder / "out" / "thresholds.json").read_text()
+    assert json.loads((text_model / "assets" / "task.json").read_text()) == json.loads(
+        (folder / "out" / "task.json").read_text()
     )
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts[:4]).encode())))
     capsys.readouterr()

@@ -37,26 +37,6 @@ def class_outputs(labels: Sequence[str]) -> Outputs:
     return outputs
 
 
-def label_set_outputs(labels: Sequence[str], thresholds: Sequence[float]) -> Outputs:
-    """Returns a function from logits (B, k) to `logits`, `probabilities` and `label`, (B, k) each.
-
-    `label` has the names of the labels whose probabilities reach their thresholds, and "" for others.
-    """
-    names = ["", *labels]
-
-    def outputs(logits):
-        probabilities = tf.nn.sigmoid(logits)
-        is_chosen = probabilities >= tf.constant(thresholds, tf.float32)
-        numbers = tf.range(1, len(names), dtype=tf.int64)
-        return {
-            "logits": logits,
-            "probabilities": probabilities,
-            "label": tf.gather(tf.constant(names), tf.where(is_chosen, numbers, 0)),
-        }
-
-    return outputs
-
-
 def embedding_outputs(embeddings: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns `embedding` (B, H)."""
     return {"embedding": embeddings}

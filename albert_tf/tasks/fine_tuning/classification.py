@@ -14,7 +14,6 @@ from albert_tf.tasks.fine_tuning.contrastive import ContrastiveTask, check_contr
 from albert_tf.tasks.fine_tuning.kind_task import KindTask
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
-from albert_tf.tasks.fine_tuning.multi_label import MultiLabelTask
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
 from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS
@@ -30,7 +29,6 @@ __all__ = ["LABELLED_TASKS", "ClassificationOptions", "make_task", "run"]
 
 LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
     **TEXT_TASKS,
-    "multi_label": MultiLabelTask,
     "token_classification": TokenClassificationTask,
     "embedding": ContrastiveTask,
 }

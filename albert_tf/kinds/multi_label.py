@@ -1,0 +1,118 @@
+"""Multi-label classification: texts, or pairs of texts, with any number of labels."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning import tsv
+from albert_tf.data.fine_tuning.features import label_ids
+from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example
+from albert_tf.evaluation.label_sets import choose_thresholds, compute_label_metrics, score_labels
+from albert_tf.evaluation.tables import label_scores
+from albert_tf.kinds.classification import name_probabilities
+from albert_tf.kinds.registry import register
+from albert_tf.kinds.texts import TextKind
+from albert_tf.losses import MultiLabelLoss, batch_loss
+
+# Of a model without a dev set.
+_DEFAULT_THRESHOLD = 0.5
+
+
+class LabelSets(NamedTuple):
+    """The predictions of a multi-label classifier for n examples.
+
+    Attributes:
+        labels: n tuples of the names of labels.
+        probabilities: float32 (n, k), in the order of the model's `labels`.
+    """
+
+    labels: list[tuple[str, ...]]
+    probabilities: np.ndarray
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultiLabel(TextKind):
+    """Texts or pairs of texts, with any number of labels. Predictions are logits, float32 (n, k).
+
+    Attributes:
+        thresholds: the probability from which on an example has each label, the one that suits the dev
+            set best; empty for 0.5.
+    """
+
+    name: ClassVar = "multi_label"
+    loss: ClassVar = MultiLabelLoss()
+
+    # Average precision chooses the checkpoint: unlike F1 it needs no thresholds.
+    metrics: tuple[str, ...] = ("mean_average_precision", "micro_f1", "macro_f1")
+    thresholds: tuple[float, ...] = ()
+
+    @property
+    def accepted_labels(self) -> tsv.LabelSets:
+        """The labels that an example may have any number of."""
+        return tsv.LabelSets(self.labels or None)
+
+    @property
+    def _limits(self) -> tuple[float, ...]:
+        return self.thresholds or (_DEFAULT_THRESHOLD,) * len(self.labels)
+
+    def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
+        """Returns the kind with the thresholds of the highest F1, unless it has any."""
+        if self.thresholds:
+            return self
+        ids = label_ids(examples, self.accepted_labels)
+        chosen = choose_thresholds(ids, _probabilities(predictions))
+        return dataclasses.replace(self, thresholds=tuple(chosen))
+
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
+        """Returns the metrics, the thresholds as `threshold_<label>`, and the loss."""
+        ids = label_ids(examples, self.accepted_labels)
+        values = compute_label_metrics(ids, _probabilities(predictions), self._limits)
+        limits = zip(self.labels, self._limits, strict=True)
+        return {
+            **{name: values[name] for name in self.metrics},
+            **{f"threshold_{label}": limit for label, limit in limits},
+            "loss": float(batch_loss(self.loss, {"label_ids": ids}, predictions)),
+        }
+
+    def result(self, examples: Sequence[Example], predictions: np.ndarray) -> LabelSets:
+        """Returns the predicted labels and the probabilities of all labels."""
+        probabilities, labels = _probabilities(predictions), np.array(self.labels)
+        chosen = probabilities >= np.array(self._limits, np.float32)
+        return LabelSets([tuple(labels[row].tolist()) for row in chosen], probabilities)
+
+    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
+        """Yields ids, labels, predicted labels and the probabilities of all labels."""
+        for example, names, row in zip(examples, *self.result(examples, predictions), strict=True):
+            probabilities = name_probabilities(self.labels, row)
+            predicted = {"prediction": LABEL_SEPARATOR.join(names)}
+            yield {**example.known(), **predicted, **probabilities}
+
+    def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
+        """Returns the scores of each label."""
+        ids = label_ids(examples, self.accepted_labels)
+        scores = score_labels(ids, _probabilities(predictions), self._limits)
+        return {"label_scores.tsv": label_scores(dict(zip(self.labels, scores, strict=True)))}
+
+    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps logits to `logits`, `probabilities` and `label`, (B, k) each.
+
+        `label` has the names of the labels whose probabilities reach their thresholds, and "" for others.
+        """
+        probabilities = tf.nn.sigmoid(outputs)
+        is_chosen = probabilities >= tf.constant(self._limits, tf.float32)
+        numbers = tf.range(1, len(self.labels) + 1, dtype=tf.int64)
+        names = tf.constant(["", *self.labels])
+        return {
+            "logits": outputs,
+            "probabilities": probabilities,
+            "label": tf.gather(names, tf.where(is_chosen, numbers, 0)),
+        }
+
+
+def _probabilities(logits: np.ndarray) -> np.ndarray:
+    """Returns the probabilities of the labels, float32 (n, k)."""
+    return tf.sigmoid(logits).numpy()
