@@ -6,7 +6,6 @@ from albert_tf.export.exporter import export
 from albert_tf.export.exporting import (
     EMBEDDING_FILE,
     export_embedder,
-    export_multiple_choice,
     export_question_answering,
     export_token_classifier,
 )
@@ -18,7 +17,6 @@ __all__ = [
     "ExportedModel",
     "export",
     "export_embedder",
-    "export_multiple_choice",
     "export_question_answering",
     "export_reusable",
     "export_token_classifier",

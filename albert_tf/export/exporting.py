@@ -24,12 +24,11 @@ from albert_tf.export.saved_models.ids_model import (
     span_outputs,
 )
 from albert_tf.export.saved_models.tag_model import TagTextModel
-from albert_tf.export.saved_models.text_models import ChoiceTextModel, TextModel
+from albert_tf.export.saved_models.text_models import TextModel
 from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
     AlbertConditionalSpanLabeler,
     AlbertEmbedder,
-    AlbertMultipleChoice,
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
@@ -70,60 +69,6 @@ def _tokenizing(tokenizer: Tokenizer, max_seq_length: int, pairs: bool) -> dict[
         "make_text_model": functools.partial(TextModel, tokenizer=tokenizer, **limits),
         "add_tokenizer": functools.partial(openvino_text.add_text_tokenizer, **limits),
     }
-
-
-def export_multiple_choice(
-    model: AlbertMultipleChoice,
-    labels: Sequence[str],
-    tokenizer: Tokenizer,
-    export_dir: str,
-    max_seq_length: int,
-    max_qa_length: int,
-    details: ExportDetails = SAVED_MODELS,
-) -> dict[str, str]:
-    """Writes the next version of a multiple choice model; there is no file for LiteRT.
-
-    Models of texts take `article`, `question` and `options`, models of ids (B, C, S).
-
-    Args:
-        model: the model.
-        labels: the letters of the choices.
-        tokenizer: the tokenizer that the model was trained with.
-        export_dir: parent of the models' folders.
-        max_seq_length: maximum number of tokens of a sequence in the text model.
-        max_qa_length: maximum number of tokens of question and option in the text model.
-        details: the form, and what accompanies the model.
-
-    Returns:
-        The written folders: `ids` and, with TensorFlow Text, `text`; or the one of another form.
-
-    Raises:
-        InputError: the model has no such form, or a package that writes it is missing.
-        StoppedError: the file system refuses.
-    """
-    make_text_model = functools.partial(
-        ChoiceTextModel,
-        tokenizer=tokenizer,
-        num_choices=len(labels),
-        max_seq_length=max_seq_length,
-        max_qa_length=max_qa_length,
-    )
-    add_tokenizer = functools.partial(
-        openvino_text.add_choice_tokenizer,
-        num_choices=len(labels),
-        max_seq_length=max_seq_length,
-        max_qa_length=max_qa_length,
-    )
-    exported = Exportable(
-        model,
-        class_outputs(labels),
-        make_text_model,
-        max_seq_length,
-        labels,
-        len(labels),
-        add_tokenizer,
-    )
-    return exported.write(tokenizer, export_dir, details)
 
 
 def export_token_classifier(

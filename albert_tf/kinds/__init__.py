@@ -3,6 +3,7 @@
 from albert_tf.kinds.classification import Classes, Classification
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import LabelSets, MultiLabel
+from albert_tf.kinds.multiple_choice import MultipleChoice
 from albert_tf.kinds.registry import KINDS, register
 from albert_tf.kinds.regression import Regression, Scores
 
@@ -13,6 +14,7 @@ __all__ = [
     "Kind",
     "LabelSets",
     "MultiLabel",
+    "MultipleChoice",
     "Regression",
     "Scores",
     "register",

@@ -13,19 +13,17 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
 from albert_tf.data.fine_tuning.tags import TagTable
-from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.entities import ScoredSpan
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel
-from albert_tf.kinds import Classes, Kind
-from albert_tf.kinds.kind import check_texts, rows_of
+from albert_tf.kinds import Kind
+from albert_tf.kinds.kind import rows_of
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder, AlbertEncoder
 from albert_tf.options import select
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
-from albert_tf.tasks.fine_tuning.text_tasks import TextTask
 from albert_tf.tasks.fine_tuning.token_classification import TokenClassificationTask
 from albert_tf.tasks.text_embedder import EmbeddingConfig, TextEmbedder
 from albert_tf.tokenization import Tokenizer
@@ -151,66 +149,6 @@ class Loaded(LoadedModel):
         features = self.kind.encode(examples, self.tokenizer)
         predictions = self.kind.predict(self._evaluator, examples, features, _BATCH_SIZE)
         return self.kind.result(examples, predictions)
-
-
-class _TextModel(LoadedModel):
-    """A model of texts with labels or scores."""
-
-    def __init__(self, task: TextTask, evaluator: Evaluator):
-        super().__init__(evaluator.model, task.tokenizer, evaluator)
-        self._task = task
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the classes, or letters of the choices; empty for a regression."""
-        return self._task.metadata.labels
-
-    def _outputs(self, examples: Sequence[Example]) -> np.ndarray:
-        return self._task.predict_examples(self._evaluator, examples)
-
-    def _classes(self, examples: Sequence[Example]) -> Classes:
-        outputs = self._outputs(examples)
-        return Classes(self._task.names(self._task.predictions(outputs)), outputs)
-
-    def _text_examples(self, text_a, text_b) -> list[Example]:
-        if text_b is None:
-            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
-        if not self._task.metadata.pairs:
-            raise InputError("text_b: the model was trained on single texts")
-        return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
-
-
-class LoadedMultipleChoice(_TextModel):
-    """Chooses between options."""
-
-    def predict(
-        self,
-        article: Sequence[str],
-        question: Sequence[str] | None,
-        options: Sequence[Sequence[str]],
-    ) -> Classes:
-        """Chooses an option for each of n questions.
-
-        Args:
-            article: n texts.
-            question: n questions about them; None if the model was trained without.
-            options: for each question as many options as the model has `labels`.
-        """
-        if question is None:
-            question = [""] * len(article)
-        for number, of_question in enumerate(options):
-            if isinstance(of_question, str) or len(of_question) != len(self.labels):
-                raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
-            check_texts(f"options[{number}]", of_question)
-        rows = rows_of(article=article, question=question)
-        if len(rows) != len(options):
-            raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
-        return self._classes(
-            [
-                Example("", *texts, choices=tuple(of_question))
-                for texts, of_question in zip(rows, options, strict=True)
-            ]
-        )
 
 
 class LoadedTokenClassifier(LoadedModel):

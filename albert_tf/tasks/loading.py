@@ -33,7 +33,6 @@ from albert_tf.tasks.loaded_models import (
     Loaded,
     LoadedEmbedder,
     LoadedModel,
-    LoadedMultipleChoice,
     LoadedPretrainer,
     LoadedQuestionAnswerer,
     LoadedTokenClassifier,
@@ -52,7 +51,6 @@ from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WO
 from albert_tf.training import Evaluator, make_strategy
 
 _LOADED = {
-    "multiple_choice": LoadedMultipleChoice,
     "token_classification": LoadedTokenClassifier,
 }
 

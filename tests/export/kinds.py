@@ -12,12 +12,11 @@ from albert_tf.export import (
     ExportDetails,
     export,
     export_embedder,
-    export_multiple_choice,
     export_question_answering,
     export_token_classifier,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
-from albert_tf.kinds import Classification, MultiLabel, Regression
+from albert_tf.kinds import Classification, MultiLabel, MultipleChoice, Regression
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -49,6 +48,9 @@ KINDS = [
 SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
 OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
+    "multiple_choice": MultipleChoice(
+        labels=LABELS, max_seq_length=MAX_SEQ_LENGTH, max_qa_length=MAX_QA_LENGTH
+    ),
     "multi_label": MultiLabel(
         labels=tuple(THRESHOLDS),
         thresholds=tuple(THRESHOLDS.values()),
@@ -83,9 +85,6 @@ def export_kind(kind, model, tokenizer, export_dir, form, **more):
         return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
     length = MAX_SEQ_LENGTH
     return {
-        "multiple_choice": lambda: export_multiple_choice(
-            model, LABELS, tokenizer, export_dir, length, MAX_QA_LENGTH, details
-        ),
         "embedder": lambda: export_embedder(model, tokenizer, export_dir, length, details),
         "token_classifier": lambda: export_token_classifier(
             model, TAGS, tokenizer, export_dir, TEXT_WINDOWS, details

@@ -10,7 +10,6 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export import (
     export,
-    export_multiple_choice,
     export_question_answering,
 )
 from albert_tf.models import (
@@ -64,7 +63,7 @@ def test_classifier_of_pairs(tokenizer, encoder, tmp_path):
 @pytest.mark.slow
 def test_multiple_choice(tokenizer, encoder, tmp_path):
     model = AlbertMultipleChoice(encoder, seed=2)
-    paths = export_multiple_choice(model, LABELS, tokenizer, str(tmp_path), MAX_SEQ_LENGTH, 9)
+    paths = export(model, OF_NAMES["multiple_choice"], tokenizer, str(tmp_path))
     rows = [
         ("The man and the sea.", "Who _ ?", ("a", "b c", "the seas")),
         ("a", "b", ("c", "", "e")),

@@ -16,7 +16,6 @@ from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
-from albert_tf.tasks.fine_tuning.text_tasks import TEXT_TASKS
 from albert_tf.tasks.fine_tuning.token_classification import (
     TokenClassificationTask,
     warn_of_cut_words,
@@ -28,7 +27,6 @@ from albert_tf.tokenization import Tokenizer
 __all__ = ["LABELLED_TASKS", "ClassificationOptions", "make_task", "run"]
 
 LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
-    **TEXT_TASKS,
     "token_classification": TokenClassificationTask,
     "embedding": ContrastiveTask,
 }
@@ -57,8 +55,10 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
     """
     check_lines(options.predict_file)
     row, metadata, examples = read_text_data(options)
-    if options.export_format == "tflite" and metadata.kind == "multiple_choice":
-        raise FlagError("--export_format=tflite: multiple choice cannot be exported for LiteRT")
+    if metadata.kind in KINDS and options.export_format in KINDS[metadata.kind].without_forms:
+        raise FlagError(
+            f"--export_format={options.export_format}: {metadata.kind.replace('_', ' ')} has no such form"
+        )
     _check_vocabulary(options, metadata.kind)
     if metadata.kind == "embedding" and options.do_train:
         check_contrast(options)

@@ -7,21 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.batches import evaluation_batches, make_batch, restore_order
-from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
-from albert_tf.data.fine_tuning.task import TaskKind
+from albert_tf.data.fine_tuning.features import Features, encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
-from albert_tf.export import (
-    export_multiple_choice,
-)
 from albert_tf.losses import ClassificationLoss, batch_loss
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertEncoder,
-    AlbertMultipleChoice,
-)
 from albert_tf.tasks.fine_tuning import prediction_files
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask, PredictBatch
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Evaluator
@@ -179,53 +169,6 @@ class TextTask(LabelledTask):
             path, examples.examples, names, self.metadata.labels, outputs
         )
         return path
-
-
-class _MultipleChoice(TextTask):
-    @staticmethod
-    def encode(examples, labels, tokenizer, options) -> Features:
-        return encode_choices(
-            examples, labels, tokenizer, options.max_seq_length, options.max_qa_length
-        )
-
-    def make_model(self, encoder, seed) -> AlbertMultipleChoice:
-        dropout, dtype = self.options.classifier_dropout, self.options.mixed_precision
-        return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
-
-    def example_of_line(self, fields) -> Example | None:
-        texts = 1 + self.metadata.pairs
-        if len(fields) != texts + len(self.metadata.labels):
-            return None
-        return Example("", *fields[:texts], choices=tuple(fields[texts:]))
-
-    @property
-    def line_format(self) -> str:
-        texts = "text_a, text_b" if self.metadata.pairs else "text_a"
-        return f"{texts} and {len(self.metadata.labels)} choices with tabs between them"
-
-    def export(self, model, details) -> dict[str, str]:
-        return export_multiple_choice(
-            model,
-            self.metadata.labels,
-            self.tokenizer,
-            self.options.export_dir,
-            self.options.max_seq_length,
-            self.options.max_qa_length,
-            details,
-        )
-
-
-TEXT_TASKS: Mapping[TaskKind, type[TextTask]] = {
-    "multiple_choice": _MultipleChoice,
-}
-
-
-def make_classifier(
-    encoder: AlbertEncoder, num_classes: int, options: ClassificationOptions, seed: int
-) -> AlbertClassifier:
-    """Makes a classifier with the options' dropout and precision."""
-    dropout, dtype = options.classifier_dropout, options.mixed_precision
-    return AlbertClassifier(encoder, num_classes, dropout, seed, dtype=dtype)
 
 
 def _prefix(set_name: str) -> str:

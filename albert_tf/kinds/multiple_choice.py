@@ -1,0 +1,145 @@
+"""Multiple choice: a passage, a question, and several answers to choose from (RACE)."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.features import Features, encode_choices
+from albert_tf.data.fine_tuning.packing import BLANK, pack_choices
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.errors import InputError
+from albert_tf.export.runtimes.openvino_text import add_choice_tokenizer
+from albert_tf.kinds.classification import Classification
+from albert_tf.kinds.kind import check_texts, rows_of
+from albert_tf.kinds.registry import register
+from albert_tf.models import AlbertMultipleChoice
+from albert_tf.options import option
+
+# The original's.
+_MAX_QA_LENGTH = 128
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultipleChoice(Classification):
+    """Passages with as many choices each. Labels are letters; predictions are logits, float32 (n, C).
+
+    Attributes:
+        max_qa_length: maximum number of tokens of question and choice together.
+    """
+
+    name: ClassVar = "multiple_choice"
+    texts: ClassVar = ("article", "question", "options")
+    of_training: ClassVar = ("max_seq_length", "max_qa_length")
+    without_forms: ClassVar = ("tflite",)
+
+    max_qa_length: int | None = option(
+        "Maximum number of tokens of question and choice together. Default: 128, but at most half of "
+        "--max_seq_length.",
+        None,
+        least=1,
+    )
+
+    def __post_init__(self):
+        if self.max_qa_length is None:
+            length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
+            object.__setattr__(self, "max_qa_length", length)
+
+    def make_examples(
+        self,
+        article: Sequence[str],
+        question: Sequence[str] | None,
+        options: Sequence[Sequence[str]],
+    ) -> list[Example]:
+        """Makes n examples without labels.
+
+        Args:
+            article: n texts.
+            question: n questions about them; None if the model was trained without.
+            options: for each question as many options as the model has labels.
+        """
+        if question is None:
+            question = [""] * len(article)
+        for number, of_question in enumerate(options):
+            if isinstance(of_question, str) or len(of_question) != len(self.labels):
+                raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
+            check_texts(f"options[{number}]", of_question)
+        rows = rows_of(article=article, question=question)
+        if len(rows) != len(options):
+            raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
+        return [
+            Example("", *texts, choices=tuple(of_question))
+            for texts, of_question in zip(rows, options, strict=True)
+        ]
+
+    def encode(self, examples, tokenizer) -> Features:
+        """Converts examples to ids, with labels if they have any."""
+        return encode_choices(
+            examples, self.labels, tokenizer, self.max_seq_length, self.max_qa_length
+        )
+
+    def make_model(self, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
+        """Makes the model, with a randomly initialised head."""
+        return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
+
+    def example_of_line(self, fields: Sequence[str]) -> Example | None:
+        """Makes an example of the fields of a line; None if their number is wrong."""
+        texts = 1 + self.pairs
+        if len(fields) != texts + len(self.labels):
+            return None
+        return Example("", *fields[:texts], choices=tuple(fields[texts:]))
+
+    @property
+    def line_format(self) -> str:
+        """The expected fields of a line, as text for messages."""
+        texts = "text_a, text_b" if self.pairs else "text_a"
+        return f"{texts} and {len(self.labels)} choices with tabs between them"
+
+    @property
+    def num_choices(self) -> int:
+        """C."""
+        return len(self.labels)
+
+    def text_specs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the inputs of the exported text model: string (B,), options (B, C)."""
+        shapes = zip(self.texts, ((None,), (None,), (None, self.num_choices)), strict=True)
+        return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in shapes}
+
+    def graph_encode(
+        self, tokenizer, special_ids, article, question, options
+    ) -> tuple[dict[str, tf.Tensor], None]:
+        """Converts articles, questions and options to ids (B, C, S)."""
+        choices = tf.shape(options)[1]
+        rows = tf.repeat(tf.range(tf.shape(article)[0]), choices)  # (B * C,)
+        article_ids = tokenizer(article, max_ids=self.max_seq_length)
+        joined = _join_choices(tf.gather(question, rows), tf.reshape(options, [-1]))
+        packed = pack_choices(
+            tf.gather(article_ids, rows),
+            tokenizer(joined),
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.max_qa_length,
+            **special_ids,
+        )
+        shape = [-1, choices, tf.shape(packed["input_ids"])[1]]
+        return {name: tf.reshape(ids, shape) for name, ids in packed.items()}, None
+
+    def add_openvino_tokenizer(self, model: Any, tokenizer: Any) -> Any:
+        """Puts the tokenizer in front of a model for OpenVINO, which then takes texts."""
+        return add_choice_tokenizer(
+            model, tokenizer, self.num_choices, self.max_seq_length, self.max_qa_length
+        )
+
+
+def _join_choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
+    """Joins each question and option, string (n,), by the rule of `packing.join_choice`."""
+    parts = tf.strings.split(questions, BLANK)
+    gaps = tf.cast(parts.row_lengths(), tf.int32) - 1
+    # An option follows each part but the last.
+    follows = tf.ragged.range(parts.row_lengths()).flat_values < tf.cast(
+        tf.gather(gaps, parts.value_rowids()), tf.int64
+    )
+    fillings = tf.where(follows, tf.gather(options, parts.value_rowids()), "")
+    filled = tf.strings.reduce_join(parts.with_flat_values(parts.flat_values + fillings), axis=-1)
+    return tf.where(gaps > 0, filled, questions + " " + options)
