@@ -7,7 +7,6 @@ from albert_tf.export.exporting import (
     EMBEDDING_FILE,
     export_embedder,
     export_question_answering,
-    export_token_classifier,
 )
 from albert_tf.export.saved_models.reusable import export_reusable
 
@@ -19,5 +18,4 @@ __all__ = [
     "export_embedder",
     "export_question_answering",
     "export_reusable",
-    "export_token_classifier",
 ]

@@ -11,26 +11,22 @@ Each has a model card, and assets: the config, the vocabulary, the labels one pe
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
-from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export.exportable import Exportable, ExportDetails
 from albert_tf.export.runtimes import openvino_text
 from albert_tf.export.saved_models.answer_model import AnswerTextModel
 from albert_tf.export.saved_models.ids_model import (
-    class_outputs,
     embedding_outputs,
     span_outputs,
 )
-from albert_tf.export.saved_models.tag_model import TagTextModel
 from albert_tf.export.saved_models.text_models import TextModel
 from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
     AlbertConditionalSpanLabeler,
     AlbertEmbedder,
     AlbertSpanLabeler,
-    AlbertTokenClassifier,
 )
 from albert_tf.tokenization import Tokenizer
 
@@ -69,41 +65,6 @@ def _tokenizing(tokenizer: Tokenizer, max_seq_length: int, pairs: bool) -> dict[
         "make_text_model": functools.partial(TextModel, tokenizer=tokenizer, **limits),
         "add_tokenizer": functools.partial(openvino_text.add_text_tokenizer, **limits),
     }
-
-
-def export_token_classifier(
-    model: AlbertTokenClassifier,
-    tags: Sequence[str],
-    tokenizer: Tokenizer,
-    export_dir: str,
-    config: TextWindowConfig,
-    details: ExportDetails = SAVED_MODELS,
-) -> dict[str, str]:
-    """Writes the next version of a model that finds labelled spans in texts.
-
-    SavedModels take `text`, or the ids of windows; other files ids.
-
-    Args:
-        model: the model.
-        tags: names of the classes.
-        tokenizer: the tokenizer that the model was trained with.
-        export_dir: parent of the models' folders.
-        config: how the text model cuts texts.
-        details: the form, and what accompanies the model.
-
-    Returns:
-        The written folders: `ids` and, with TensorFlow Text, `text`; or the one of another form.
-
-    Raises:
-        InputError: the model has no such form, a package that writes it is missing, or the vocabulary
-            is WordPiece, for SavedModels.
-        StoppedError: the file system refuses.
-    """
-    make_text_model = functools.partial(
-        TagTextModel, tokenizer=tokenizer, config=config, tags=tuple(tags)
-    )
-    exported = Exportable(model, class_outputs(tags), make_text_model, config.max_seq_length, tags)
-    return exported.write(tokenizer, export_dir, details)
 
 
 def export_question_answering(

@@ -31,14 +31,13 @@ class TextModel(tf.Module):
         self.predict_unchecked = ids_model.predict_unchecked
         make_tokenizer = make_offsets_tokenizer if kind.needs_offsets else make_graph_tokenizer
         self.graph_tokenizer = make_tokenizer(tokenizer)
-        special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
         specs = kind.text_specs()
 
         # The closure keeps the kind out of what the module tracks.
         def predict(**texts):
             checked = check_rows(**{name: texts[name] for name in specs})
             named = dict(zip(specs, checked, strict=True))
-            inputs, context = kind.graph_encode(self.graph_tokenizer, special_ids, **named)
+            inputs, context = kind.graph_encode(tokenizer, self.graph_tokenizer, **named)
             return kind.graph_decode(self.predict_unchecked(**inputs), context)
 
         self.signature = trace(predict, **specs)

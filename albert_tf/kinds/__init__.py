@@ -6,6 +6,7 @@ from albert_tf.kinds.multi_label import LabelSets, MultiLabel
 from albert_tf.kinds.multiple_choice import MultipleChoice
 from albert_tf.kinds.registry import KINDS, register
 from albert_tf.kinds.regression import Regression, Scores
+from albert_tf.kinds.token_classification import TokenClassification
 
 __all__ = [
     "KINDS",
@@ -17,5 +18,6 @@ __all__ = [
     "MultipleChoice",
     "Regression",
     "Scores",
+    "TokenClassification",
     "register",
 ]

@@ -12,7 +12,6 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
 from albert_tf.evaluation.tables import confusion_matrix
-from albert_tf.export.saved_models.ids_model import class_outputs
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind
 from albert_tf.losses import ClassificationLoss, batch_loss
@@ -82,7 +81,16 @@ class Classification(TextKind):
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
-        return class_outputs(self.labels)(outputs)
+        return class_outputs(self.labels, outputs)
+
+
+def class_outputs(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Maps logits (..., k) to `logits`, `probabilities` (..., k) and `label` (...)."""
+    return {
+        "logits": logits,
+        "probabilities": tf.nn.softmax(logits),
+        "label": tf.gather(tf.constant(labels), tf.argmax(logits, axis=-1)),
+    }
 
 
 def name_probabilities(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:

@@ -180,6 +180,11 @@ class Kind(abc.ABC):
         return self
 
     @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of what is predicted; by default `labels`."""
+        return self.labels
+
+    @property
     def missing(self) -> str | None:
         """What predictions need and no dev set has decided, as text for messages; None for nothing."""
         return None
@@ -264,13 +269,14 @@ class Kind(abc.ABC):
 
     @abc.abstractmethod
     def graph_encode(
-        self, tokenizer: Any, special_ids: Mapping[str, int], **texts: tf.Tensor
+        self, tokenizer: Tokenizer, graph_tokenizer: Any, **texts: tf.Tensor
     ) -> tuple[Mapping[str, tf.Tensor], Any]:
         """Converts texts to ids as `encode` does.
 
         Args:
-            tokenizer: a `GraphTokenizer`; with `needs_offsets` one that has `tokenize_with_offsets`.
-            special_ids: `cls_id` and `sep_id`.
+            tokenizer: the model's tokenizer.
+            graph_tokenizer: the same as a `GraphTokenizer`, with `needs_offsets` as one that has
+                `tokenize_with_offsets`.
             **texts: the inputs of the text model, by name.
 
         Returns:

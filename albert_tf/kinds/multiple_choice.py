@@ -108,19 +108,20 @@ class MultipleChoice(Classification):
         return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in shapes}
 
     def graph_encode(
-        self, tokenizer, special_ids, article, question, options
+        self, tokenizer, graph_tokenizer, article, question, options
     ) -> tuple[dict[str, tf.Tensor], None]:
         """Converts articles, questions and options to ids (B, C, S)."""
         choices = tf.shape(options)[1]
         rows = tf.repeat(tf.range(tf.shape(article)[0]), choices)  # (B * C,)
-        article_ids = tokenizer(article, max_ids=self.max_seq_length)
+        article_ids = graph_tokenizer(article, max_ids=self.max_seq_length)
         joined = _join_choices(tf.gather(question, rows), tf.reshape(options, [-1]))
         packed = pack_choices(
             tf.gather(article_ids, rows),
-            tokenizer(joined),
-            max_seq_length=self.max_seq_length,
-            max_qa_length=self.max_qa_length,
-            **special_ids,
+            graph_tokenizer(joined),
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+            self.max_seq_length,
+            self.max_qa_length,
         )
         shape = [-1, choices, tf.shape(packed["input_ids"])[1]]
         return {name: tf.reshape(ids, shape) for name, ids in packed.items()}, None

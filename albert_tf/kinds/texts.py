@@ -96,10 +96,10 @@ class TextKind(Kind):
         names = self.texts[: 1 + self.pairs]
         return {name: tf.TensorSpec((None,), tf.string, name) for name in names}
 
-    def graph_encode(self, tokenizer, special_ids, text_a, text_b=None) -> tuple[Any, None]:
+    def graph_encode(self, tokenizer, graph_tokenizer, text_a, text_b=None) -> tuple[Any, None]:
         """Converts texts to ids; an empty `text_b` makes no pair."""
-        limit = self.max_seq_length
-        return encode_in_graph(tokenizer, text_a, text_b, max_seq_length=limit, **special_ids), None
+        ids = tokenizer.cls_id, tokenizer.sep_id
+        return encode_in_graph(graph_tokenizer, text_a, text_b, *ids, self.max_seq_length), None
 
     def add_openvino_tokenizer(self, model, tokenizer):
         """Puts the tokenizer in front of a model for OpenVINO, which then takes texts."""

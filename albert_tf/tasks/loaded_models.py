@@ -12,9 +12,7 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
-from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import ArgumentError, InputError
-from albert_tf.evaluation.entities import ScoredSpan
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel
 from albert_tf.kinds import Kind
@@ -24,7 +22,6 @@ from albert_tf.models import AlbertEmbedder, AlbertEncoder
 from albert_tf.options import select
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
-from albert_tf.tasks.fine_tuning.token_classification import TokenClassificationTask
 from albert_tf.tasks.text_embedder import EmbeddingConfig, TextEmbedder
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
@@ -141,7 +138,7 @@ class Loaded(LoadedModel):
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the labels, or letters of the choices; empty if there are none."""
-        return self.kind.labels
+        return self.kind.label_names
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Predicts from lists of texts; arguments and outputs depend on the kind, see `load`."""
@@ -149,24 +146,6 @@ class Loaded(LoadedModel):
         features = self.kind.encode(examples, self.tokenizer)
         predictions = self.kind.predict(self._evaluator, examples, features, _BATCH_SIZE)
         return self.kind.result(examples, predictions)
-
-
-class LoadedTokenClassifier(LoadedModel):
-    """Finds labelled spans in texts."""
-
-    def __init__(self, task: TokenClassificationTask, evaluator: Evaluator):
-        super().__init__(evaluator.model, task.tokenizer, evaluator)
-        self._task = task
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels of spans."""
-        return TagTable.from_tags(self._task.metadata.labels).labels
-
-    def predict(self, texts: Sequence[str]) -> list[list[ScoredSpan]]:
-        """Returns the spans of each of n texts of any length, in order."""
-        rows = [text for (text,) in rows_of(texts=texts)]
-        return self._task.predict_texts(self._evaluator, rows)
 
 
 class LoadedQuestionAnswerer(LoadedModel):

@@ -35,7 +35,6 @@ from albert_tf.tasks.loaded_models import (
     LoadedModel,
     LoadedPretrainer,
     LoadedQuestionAnswerer,
-    LoadedTokenClassifier,
 )
 from albert_tf.tasks.text_embedder import EmbeddingConfig
 from albert_tf.tasks.trained_folder import (
@@ -50,9 +49,7 @@ from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WORDPIECE_FILE
 from albert_tf.training import Evaluator, make_strategy
 
-_LOADED = {
-    "token_classification": LoadedTokenClassifier,
-}
+_LOADED = {}
 
 
 def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
@@ -213,7 +210,7 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str)
         kind = KINDS[metadata.kind](
             task_name=metadata.task_name,
             labels=metadata.labels,
-            pairs=metadata.pairs,
+            **({"pairs": True} if metadata.pairs else {}),
             max_seq_length=length,
         )
         return Loaded(kind, tokenizer, Evaluator(model, kind.loss, strategy))

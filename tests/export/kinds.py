@@ -13,10 +13,15 @@ from albert_tf.export import (
     export,
     export_embedder,
     export_question_answering,
-    export_token_classifier,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
-from albert_tf.kinds import Classification, MultiLabel, MultipleChoice, Regression
+from albert_tf.kinds import (
+    Classification,
+    MultiLabel,
+    MultipleChoice,
+    Regression,
+    TokenClassification,
+)
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -50,6 +55,9 @@ OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
     "multiple_choice": MultipleChoice(
         labels=LABELS, max_seq_length=MAX_SEQ_LENGTH, max_qa_length=MAX_QA_LENGTH
+    ),
+    "token_classifier": TokenClassification(
+        labels=TAGS, max_seq_length=MAX_SEQ_LENGTH, doc_stride=TEXT_WINDOWS.doc_stride
     ),
     "multi_label": MultiLabel(
         labels=tuple(THRESHOLDS),
@@ -86,9 +94,6 @@ def export_kind(kind, model, tokenizer, export_dir, form, **more):
     length = MAX_SEQ_LENGTH
     return {
         "embedder": lambda: export_embedder(model, tokenizer, export_dir, length, details),
-        "token_classifier": lambda: export_token_classifier(
-            model, TAGS, tokenizer, export_dir, TEXT_WINDOWS, details
-        ),
         "simple_spans": lambda: export_question_answering(
             model, tokenizer, export_dir, ANSWERS, details
         ),

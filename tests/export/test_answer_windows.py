@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig, make_windows
-from albert_tf.export.saved_models.answer_windows import cut_windows
+from albert_tf.export.graph_windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer
 

@@ -12,9 +12,9 @@ from albert_tf.data.fine_tuning.tagging_features import encode_tagged
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError
 from albert_tf.evaluation.entities import predict_spans
-from albert_tf.export import export_token_classifier
+from albert_tf.export import export
 from albert_tf.tokenization import WordPieceTokenizer
-from tests.export.kinds import TAGS, TEXT_WINDOWS
+from tests.export.kinds import OF_NAMES, TAGS, TEXT_WINDOWS
 from tests.export.runtimes import load, run_in_session
 from tests.export.samples import WORDS
 from tests.export.strategies import SHORT_TEXTS
@@ -132,6 +132,4 @@ def test_wordpiece_has_no_offsets_in_a_graph(exported_kind, tmp_path):
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
     model, _ = exported_kind("token_classifier")
     with pytest.raises(InputError, match=r"vocab\.txt: .* cannot be exported to find parts of"):
-        export_token_classifier(
-            model, TAGS, WordPieceTokenizer(str(path)), str(tmp_path), TEXT_WINDOWS
-        )
+        export(model, OF_NAMES["token_classifier"], WordPieceTokenizer(str(path)), str(tmp_path))

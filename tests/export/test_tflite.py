@@ -11,8 +11,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export.runtimes.tflite import write_tflite
-from albert_tf.export.saved_models.ids_model import class_outputs, span_outputs
-from albert_tf.kinds import Regression
+from albert_tf.export.saved_models.ids_model import span_outputs
+from albert_tf.kinds import Classification, Regression
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -43,7 +43,7 @@ def classifier():
 def classifier_file(request, classifier, tmp_path_factory):
     """What the weights are stored in, and the file."""
     path = tmp_path_factory.mktemp(request.param) / "model.tflite"
-    write_tflite(classifier, class_outputs(LABELS), str(path), request.param, S)
+    write_tflite(classifier, Classification(labels=LABELS).outputs, str(path), request.param, S)
     return request.param, path
 
 
@@ -190,7 +190,7 @@ def test_model_of_mixed_precision_becomes_float32(tmp_path):
 
     path = tmp_path / "model.tflite"
     model = make("mixed_bfloat16")
-    write_tflite(model, class_outputs(LABELS), str(path), "float32", S)
+    write_tflite(model, Classification(labels=LABELS).outputs, str(path), "float32", S)
     inputs = next(texts(97))
     logits = make_runner(path)(**inputs)["logits"]
     np.testing.assert_allclose(logits, make("float32")(inputs), rtol=0, atol=1e-6)
@@ -207,7 +207,9 @@ def test_model_of_mixed_precision_becomes_float32(tmp_path):
 )
 def test_bad_input_is_refused(tmp_path, classifier, weights, length, message):
     with pytest.raises(InputError, match=message):
-        write_tflite(classifier, class_outputs(LABELS), str(tmp_path / "x"), weights, length)
+        write_tflite(
+            classifier, Classification(labels=LABELS).outputs, str(tmp_path / "x"), weights, length
+        )
     assert not list(tmp_path.iterdir())
 
 

@@ -155,8 +155,11 @@ def test_hugging_face_there_and_back(tagger, tmp_path):
     assert any(expected)
     assert albert_tf.load(there).predict(texts) == expected
     convert(ConversionOptions(init_checkpoint=there, to="albert_tf", output_checkpoint=back))
-    metadata = json.loads((tmp_path / "back" / "task.json").read_text())
-    assert metadata == json.loads((out / "task.json").read_text())
+    one, other = (
+        json.loads((folder / "task.json").read_text()) for folder in (tmp_path / "back", out)
+    )
+    for name in ("kind", "task_name", "labels"):
+        assert one[name] == other[name]
 
 
 @pytest.mark.slow

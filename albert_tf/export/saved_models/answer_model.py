@@ -17,7 +17,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     PADDING_LOGIT,
     AnswerConfig,
 )
-from albert_tf.export.saved_models.answer_windows import GraphWindows, cut_windows
+from albert_tf.export.graph_windows import GraphWindows, cut_windows
 from albert_tf.export.saved_models.checks import check_rows
 from albert_tf.export.saved_models.ids_model import IdsModel, trace
 from albert_tf.tokenization import Tokenizer

@@ -23,20 +23,6 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 SEQUENCES_PER_SLICE = 32
 
 
-def class_outputs(labels: Sequence[str]) -> Outputs:
-    """Returns a function from logits (..., classes) to `logits`, `probabilities` and `label` (...)."""
-    label_names = list(labels)
-
-    def outputs(logits):
-        return {
-            "logits": logits,
-            "probabilities": tf.nn.softmax(logits),
-            "label": tf.gather(tf.constant(label_names), tf.argmax(logits, axis=-1)),
-        }
-
-    return outputs
-
-
 def embedding_outputs(embeddings: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns `embedding` (B, H)."""
     return {"embedding": embeddings}

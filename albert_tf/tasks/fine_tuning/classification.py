@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Mapping
 
 from albert_tf.data.fine_tuning.task import Task, TaskKind
@@ -16,10 +17,6 @@ from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
-from albert_tf.tasks.fine_tuning.token_classification import (
-    TokenClassificationTask,
-    warn_of_cut_words,
-)
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.trained_folder import LabelMetadata
 from albert_tf.tokenization import Tokenizer
@@ -27,7 +24,6 @@ from albert_tf.tokenization import Tokenizer
 __all__ = ["LABELLED_TASKS", "ClassificationOptions", "make_task", "run"]
 
 LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
-    "token_classification": TokenClassificationTask,
     "embedding": ContrastiveTask,
 }
 
@@ -77,9 +73,11 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
             split: [ExampleSet(name, rows, encode(rows)) for name, rows in of_split.items()]
             for split, of_split in examples.items()
         }
-    if metadata.kind == "token_classification":
+    if metadata.kind in KINDS and not row.sets:
         for split, (one,) in sets.items():
-            warn_of_cut_words(getattr(options, f"{split}_file"), one, labels)
+            path = getattr(options, f"{split}_file")
+            for fault in kind.find_faults(path, split, one.examples, one.features):
+                print(f"warning: {fault}", file=sys.stderr)
     dev_sets = sets.get("dev", [])
     metric = row.metrics[0] if row.metrics else ""
     prefix = dev_sets[0].prefix if dev_sets else ""
@@ -106,7 +104,7 @@ def make_kind(options: ClassificationOptions, row: Task, metadata: LabelMetadata
         task_name=metadata.task_name,
         metrics=(*row.metrics, *row.more_metrics),
         labels=metadata.labels,
-        pairs=metadata.pairs,
+        **({"pairs": True} if metadata.pairs else {}),
         **values,
     )
 

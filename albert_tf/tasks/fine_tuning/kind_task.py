@@ -94,6 +94,8 @@ class KindTask(LabelledTask):
             predictions = self._predict(evaluator, test_set)
             path = self._write_predictions("test_results", test_set, predictions)
             print(f"predictions in {path}")
+            if test_set.name not in self.row.submissions:
+                continue
             rows = self.kind.rows(test_set.examples, predictions)
             submission = prediction_files.write_submission(
                 self.options.output_dir,
@@ -102,8 +104,7 @@ class KindTask(LabelledTask):
                 test_set.examples,
                 [row["prediction"] for row in rows],
             )
-            if submission:
-                print(f"for the leaderboard {submission}")
+            print(f"for the leaderboard {submission}")
 
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
         """Makes an example of the fields of a line; None if their number is wrong."""

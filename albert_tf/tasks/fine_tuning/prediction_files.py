@@ -2,19 +2,14 @@
 
 import collections
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn import metrics
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.tagged_text import TaggedText
-from albert_tf.data.fine_tuning.tags import Span, TagTable, tag_words
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.evaluation.entities import EntityScores, ScoredSpan
-from albert_tf.evaluation.label_sets import LabelScores
 
 
 def write_predictions(
@@ -58,62 +53,6 @@ def write_confusion_matrix(
     counts = metrics.confusion_matrix(label_ids, predictions, labels=range(len(labels)))
     rows = ["\t".join(["label", *labels])]
     rows += ["\t".join([label, *map(str, row)]) for label, row in zip(labels, counts, strict=True)]
-    files.write_text(path, "\n".join(rows) + "\n")
-
-
-def write_spans(
-    path: str,
-    texts: Sequence[TaggedText],
-    spans: Sequence[Sequence[ScoredSpan]],
-    tags: Sequence[str],
-) -> str:
-    """Writes the predicted spans of each text, and the true ones if they are known.
-
-    `<path>.jsonl` has a line per text: `guid`, `text`, `spans` and, if known, `true_spans`. If words are
-    given, `<path>.conll` has a line per word: the word, its true tag if known, and the predicted tag.
-
-    Args:
-        path: the files, without their ends.
-        texts: n of them.
-        spans: n lists of spans.
-        tags: the tags of the model.
-
-    Returns:
-        The first file.
-    """
-    values, lines = [], []
-    table = TagTable.from_tags(tags)
-    for text, of_text in zip(texts, spans, strict=True):
-        value = {"guid": text.guid, "text": text.text_a, "spans": shown_spans(of_text)}
-        columns = [[Span(*span[:3]) for span in of_text]]
-        if text.spans is not None:
-            value["true_spans"] = [span._asdict() for span in text.spans]
-            columns.insert(0, text.spans)
-        values.append(value)
-        if text.words is not None:
-            words = [text.text_a[start:end] for start, end in text.words]
-            limits = np.array(text.words).T
-            tagged = ([tags[tag] for tag in tag_words(*limits, each, table)] for each in columns)
-            lines += [*map(" ".join, zip(words, *tagged, strict=True)), ""]
-    files.write_json_lines(f"{path}.jsonl", values)
-    if lines:
-        files.write_text(f"{path}.conll", "\n".join(lines) + "\n")
-    return f"{path}.jsonl"
-
-
-def shown_spans(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:
-    """Returns predicted spans as objects for JSON."""
-    return [{**span._asdict(), "score": round(span.score, 6)} for span in spans]
-
-
-def write_label_scores(
-    path: str, scores: Mapping[str, EntityScores] | Mapping[str, LabelScores]
-) -> None:
-    """Writes a row for each label: its scores, and the number of its true examples."""
-    (first, *_) = scores.values()
-    rows = ["\t".join(["label", *first._fields])]
-    for label, (*values, support) in scores.items():
-        rows.append("\t".join([label, *(f"{value:.6f}" for value in values), str(support)]))
     files.write_text(path, "\n".join(rows) + "\n")
 
 

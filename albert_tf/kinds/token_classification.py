@@ -1,0 +1,236 @@
+"""Token classification: parts of texts with labels, such as named entities."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.tagged_text import TaggedText, collect_labels, read_tagged
+from albert_tf.data.fine_tuning.tagging_features import TaggingFeatures, encode_tagged
+from albert_tf.data.fine_tuning.tags import Scheme, Span, TagTable, make_tags, tag_words
+from albert_tf.data.windows import TextWindowConfig
+from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
+from albert_tf.evaluation.glue_metrics import is_collapsed
+from albert_tf.evaluation.tables import label_scores
+from albert_tf.export.graph_tags import find_labelled_spans
+from albert_tf.export.graph_windows import cut_windows
+from albert_tf.kinds.classification import class_outputs
+from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.registry import register
+from albert_tf.losses import TokenClassificationLoss, batch_loss
+from albert_tf.models import AlbertTokenClassifier
+from albert_tf.options import option
+from albert_tf.tokenization.words import word_tables
+
+
+class WordLogits(NamedTuple):
+    """What a model returns for the words of n texts.
+
+    Attributes:
+        logits: float32 (w, k).
+        features: the texts as ids, with their words.
+    """
+
+    logits: np.ndarray
+    features: TaggingFeatures
+
+    @property
+    def label_ids(self) -> np.ndarray:
+        """The true tags of all words, int32 (w,)."""
+        return _tags_of_words(self.features)
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenClassification(Kind):
+    """Texts in which spans have labels. `labels` are the tags of words; predictions are `WordLogits`.
+
+    Attributes:
+        tagging_scheme: scheme of the tags.
+        doc_stride: number of tokens between the starts of two neighbouring windows of a text.
+    """
+
+    name: ClassVar = "token_classification"
+    texts: ClassVar = ("text",)
+    of_training: ClassVar = ("max_seq_length", "doc_stride")
+    needs_offsets: ClassVar = True
+    loss: ClassVar = TokenClassificationLoss()
+
+    metrics: tuple[str, ...] = ("f1", "precision", "recall")
+    tagging_scheme: Scheme = option("Tags that the model learns; files may have either.", "BIO")
+    doc_stride: int | None = option(
+        "Number of tokens between the starts of two neighbouring windows of a long text. Default: half "
+        "of --max_seq_length.",
+        None,
+        least=1,
+    )
+
+    def __post_init__(self):
+        if self.doc_stride is None:
+            object.__setattr__(self, "doc_stride", self.max_seq_length // 2)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels of spans."""
+        return self._table.labels
+
+    @property
+    def _table(self) -> TagTable:
+        return TagTable.from_tags(self.labels)
+
+    @property
+    def _windows(self) -> TextWindowConfig:
+        return TextWindowConfig(self.max_seq_length, self.doc_stride)
+
+    def read(self, path: str, split: str) -> list[TaggedText]:
+        """Reads a file in CoNLL format or of JSON lines; see `read_tagged`."""
+        return read_tagged(path, split, self._table.labels if self.labels else None)
+
+    def fit_labels(self, examples: Sequence[TaggedText], path: str) -> Self:
+        """Returns the kind with the tags of the labels of the training file."""
+        tags = make_tags(collect_labels(examples, path), self.tagging_scheme)
+        return dataclasses.replace(self, labels=tags)
+
+    def make_examples(self, texts: Sequence[str]) -> list[TaggedText]:
+        """Makes examples without labels of n texts of any length."""
+        return [TaggedText("", text) for (text,) in rows_of(texts=texts)]
+
+    def encode(self, examples, tokenizer) -> TaggingFeatures:
+        """Converts examples to windows of ids, with the tags of their words if they have any."""
+        return encode_tagged(examples, self.labels, tokenizer, self._windows)
+
+    def find_faults(
+        self, path: str, split: str, examples: Sequence[TaggedText], features: TaggingFeatures
+    ) -> list[str]:
+        """Counts the true spans that begin or end inside a word."""
+        if not features.token_labels:
+            return []
+        one_hot = np.eye(len(self.labels), dtype=np.float32)[_tags_of_words(features)]
+        found = self._spans(examples, WordLogits(one_hot, features))
+        cut = [
+            (text, span)
+            for text, spans in zip(examples, found, strict=True)
+            for span in {*text.spans}.difference(Span(*each[:3]) for each in spans)
+        ]
+        if not cut:
+            return []
+        text, span = cut[0]
+        count = sum(len(each.spans) for each in examples)
+        return [
+            f"{path}: {len(cut)} of {count} spans begin or end inside a word, such as "
+            f"'{text.text_a[span.start : span.end]}' in {text.guid}; the model finds whole words"
+        ]
+
+    def make_model(self, encoder, dropout, seed, dtype) -> AlbertTokenClassifier:
+        """Makes the model, with a randomly initialised head."""
+        return AlbertTokenClassifier(encoder, len(self.labels), dropout, seed, dtype=dtype)
+
+    def decode(self, examples, features, batches) -> WordLogits:
+        """Returns the logits of all words, each from its window with most context."""
+        of_tokens = np.zeros((len(features.input_ids), len(self.labels)), np.float32)
+        for windows, outputs in batches:
+            mask, tokens = features.tokens_of(windows, outputs.shape[1])
+            of_tokens[tokens] = outputs[: len(windows)][mask]
+        return WordLogits(of_tokens[features.words.tokens], features)
+
+    def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> dict[str, float]:
+        """Returns the metrics and the loss."""
+        scores = self._score(examples, predictions)[ALL]
+        loss = batch_loss(self.loss, {"label_ids": predictions.label_ids}, predictions.logits)
+        return {**{name: getattr(scores, name) for name in self.metrics}, "loss": float(loss)}
+
+    def is_collapsed(self, examples, predictions: WordLogits, metrics) -> bool:
+        """Returns whether the model gives all words the same tag."""
+        probabilities = tf.nn.softmax(predictions.logits).numpy()
+        return is_collapsed(probabilities, predictions.label_ids, metrics["loss"])
+
+    def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
+        """Returns the spans of each text, in order."""
+        logits, features = predictions
+        return self._spans(examples, WordLogits(tf.nn.softmax(logits).numpy(), features))
+
+    def _spans(self, examples: Sequence[TaggedText], probabilities: WordLogits):
+        values, features = probabilities
+        words, word_texts = features.words, features.word_texts
+        return predict_spans(values, words, word_texts, len(examples), self._table)
+
+    def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
+        return score_entities(examples, self.result(examples, predictions), self.label_names)
+
+    def rows(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
+        """Yields ids, texts, spans and, if known, the true spans."""
+        for text, spans in zip(examples, self.result(examples, predictions), strict=True):
+            row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
+            if text.spans is not None:
+                row["true_spans"] = [span._asdict() for span in text.spans]
+            yield row
+
+    def prediction_files(self, name: str, examples, predictions: WordLogits) -> dict[str, str]:
+        """Returns `<name>.jsonl`, a line per text, and `<name>.conll` if the words are given.
+
+        The latter has a line per word: the word, its true tag if known, and the predicted tag.
+        """
+        rows = self.rows(examples, predictions)
+        files = {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)}
+        lines = []
+        for text, of_text in zip(examples, self.result(examples, predictions), strict=True):
+            if text.words is None:
+                continue
+            columns = [[Span(*span[:3]) for span in of_text]]
+            if text.spans is not None:
+                columns.insert(0, text.spans)
+            words = [text.text_a[start:end] for start, end in text.words]
+            limits = np.array(text.words).T
+            ids = (tag_words(*limits, spans, self._table) for spans in columns)
+            tags = ([self.labels[tag] for tag in of_words] for of_words in ids)
+            lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
+        return {**files, **({f"{name}.conll": "\n".join(lines) + "\n"} if lines else {})}
+
+    def score_files(self, examples, predictions: WordLogits) -> dict[str, str]:
+        """Returns the scores of each label, and of all spans."""
+        return {"entity_scores.tsv": label_scores(self._score(examples, predictions))}
+
+    def example_of_line(self, fields: Sequence[str]) -> TaggedText:
+        """Makes an example of a line, which is one text with its tabs."""
+        return TaggedText("", "\t".join(fields))
+
+    def answer(self, example: TaggedText, predictions: WordLogits) -> str:
+        """Returns the spans as JSON: a list of objects with the keys of `ScoredSpan` and `text`."""
+        (spans,) = self.result([example], predictions)
+        text, shown = example.text_a, _shown(spans)
+        values = [{**span, "text": text[span["start"] : span["end"]]} for span in shown]
+        return json.dumps(values, ensure_ascii=False)
+
+    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""
+        return class_outputs(self.labels, outputs)
+
+    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits (B, S, k) of an exported model."""
+        return exported["logits"]
+
+    def graph_encode(self, tokenizer, graph_tokenizer, text) -> tuple[dict[str, tf.Tensor], Any]:
+        """Converts texts of any length to windows of ids."""
+        tokens = graph_tokenizer.tokenize_with_offsets(text)
+        windows = cut_windows(tokens, tokenizer.cls_id, tokenizer.sep_id, self._windows)
+        return windows.inputs, (text, tokens, windows.is_max_context, word_tables(tokenizer))
+
+    def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
+        """Finds the spans of each text; see `find_labelled_spans`."""
+        text, tokens, is_max_context, tables = context
+        # In each text later tokens are scored in later windows, so the tokens are in order.
+        probabilities = tf.boolean_mask(outputs["probabilities"], is_max_context)
+        return find_labelled_spans(text, tokens, probabilities, tables, self._table)
+
+
+def _tags_of_words(features: TaggingFeatures) -> np.ndarray:
+    """Returns the true tags of all words, int32 (w,)."""
+    return features.token_labels["label_ids"][features.words.tokens]
+
+
+def _shown(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:
+    """Returns predicted spans as objects for JSON."""
+    return [{**span._asdict(), "score": round(span.score, 6)} for span in spans]
