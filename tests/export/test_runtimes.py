@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from tests.export.kinds import export, make_model
+from tests.export.kinds import export_kind, make_model
 
 
 @pytest.mark.parametrize(("form", "missing"), [("openvino", "nncf"), ("onnx", "tf2onnx")])
@@ -15,5 +15,5 @@ def test_missing_package_is_named_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, missing, None)
     message = rf"^form='{form}': needs .*{missing}.*: pip install 'albert-tf\[{form}\]'$"
     with pytest.raises(InputError, match=message):
-        export("classifier", make_model("classifier"), tokenizer, str(tmp_path), form)
+        export_kind("classifier", make_model("classifier"), tokenizer, str(tmp_path), form)
     assert list(tmp_path.iterdir()) == []
