@@ -41,7 +41,7 @@ class AlbertTokenizer:
         lower_case: whether the model was trained on lower-case text.
         word_start_rule: which pieces begin a word, for whole-word masking. `original` follows the
             original, which knows only English: every piece with anything but ASCII letters and
-            punctuation begins a word. With `sentencepiece` only a word mark does.
+            punctuation begins a word. With `sentencepiece` only a word mark and the unknown piece do.
 
     Attributes:
         digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids that replace it.

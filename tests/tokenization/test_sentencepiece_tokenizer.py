@@ -70,6 +70,13 @@ def test_offsets_return_the_original_spelling(small_tokenizer, text):
     )
 
 
+def test_a_word_mark_alone_stands_for_all_white_space_before_the_word(small_tokenizer):
+    for text in ("on  中 on", "on \u200b中 on"):
+        spans = small_tokenizer.encode_with_offsets(text)[1]
+        written = [text[start:end] for start, end in spans]
+        assert written[written.index("中") - 1] == text[2:4]
+
+
 def test_offsets_of_a_split_piece(small_tokenizer):
     text = "a5, £ 39,"
     ids, spans = small_tokenizer.encode_with_offsets(text)

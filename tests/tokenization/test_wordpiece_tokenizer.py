@@ -48,6 +48,11 @@ def test_a_very_long_word_is_unknown(make_tokenizer, length, pieces):
     assert len(make_tokenizer([*SPECIAL, "x", "##x"]).tokenize("x" * length)) == pieces
 
 
+def test_ids_are_those_of_googles_code_where_hugging_faces_differ(make_tokenizer):
+    tokenizer = make_tokenizer([*SPECIAL, "[", "mask", "]", "σας", "σασ"])
+    assert tokenizer.tokenize("[MASK] ΣΑΣ") == ["[", "mask", "]", "σας"]
+
+
 def test_case_is_kept_where_asked(make_tokenizer):
     lines = [*SPECIAL, "été", "Été", "ete"]
     assert make_tokenizer(lines, lower_case=True).tokenize("Été") == ["ete"]
