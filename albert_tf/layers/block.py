@@ -48,7 +48,7 @@ class Unpadding:
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(primitives.BaseLayer):
     """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`.
 
     Args:
@@ -152,21 +152,9 @@ class SelfAttention(keras.layers.Layer):
         rows = ops.reshape(x, (-1, self.hidden_size))  # (B * S, H)
         return rows if unpadding is None else unpadding.remove(rows)
 
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "hidden_size": self.hidden_size,
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class FeedForward(keras.layers.Layer):
+class FeedForward(primitives.BaseLayer):
     """Post-norm feed-forward: `layer_norm(x + dropout(dense(activation(dense(x)))))`.
 
     Args:
@@ -228,18 +216,6 @@ class FeedForward(keras.layers.Layer):
         output = self.output_dense(intermediate)
         output = self.layer_norm(rows + self.output_dropout(output, training=training))
         return ops.reshape(output, ops.shape(hidden_states))
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "hidden_size": self.hidden_size,
-            "intermediate_size": self.intermediate_size,
-            "activation": self.activation,
-            "dropout": self.dropout,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

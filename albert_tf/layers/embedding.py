@@ -11,7 +11,7 @@ from albert_tf.layers import primitives
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class FactorizedEmbedding(keras.layers.Layer):
+class FactorizedEmbedding(primitives.BaseLayer):
     """Sums word, position and segment embeddings, normalises, drops out and projects.
 
     Args:
@@ -114,18 +114,3 @@ class FactorizedEmbedding(keras.layers.Layer):
     def compute_output_shape(self, input_ids_shape):
         """Returns the shapes of both outputs, (B, S, E) and (B, S, H)."""
         return (*input_ids_shape, self.embedding_size), (*input_ids_shape, self.hidden_size)
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "embedding_size": self.embedding_size,
-            "hidden_size": self.hidden_size,
-            "max_position_embeddings": self.max_position_embeddings,
-            "type_vocab_size": self.type_vocab_size,
-            "dropout": self.dropout,
-            "use_one_hot": self.use_one_hot,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }

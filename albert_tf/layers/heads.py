@@ -13,7 +13,7 @@ Pooling = Literal["mean", "cls", "weighted_layers"]
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class Pooler(keras.layers.Layer):
+class Pooler(primitives.BaseLayer):
     """The hidden state of [CLS] through a tanh dense layer, H -> H.
 
     Args:
@@ -49,18 +49,9 @@ class Pooler(keras.layers.Layer):
         """Returns (B, H)."""
         return sequence_output_shape[0], self.hidden_size
 
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "hidden_size": self.hidden_size,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class ClassificationHead(keras.layers.Layer):
+class ClassificationHead(primitives.BaseLayer):
     """Dropout and a dense layer, H -> logits, for pooled outputs or for each token.
 
     Args:
@@ -103,22 +94,9 @@ class ClassificationHead(keras.layers.Layer):
         """Returns (..., num_classes)."""
         return *hidden_states_shape[:-1], self.num_classes
 
-    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
-    compute_output_spec = keras.Operation.compute_output_spec
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "dropout": self.dropout,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class EmbeddingHead(keras.layers.Layer):
+class EmbeddingHead(primitives.BaseLayer):
     """Pools hidden states (B, S, H) of the layers into embeddings (B, H).
 
     Args:
@@ -181,16 +159,9 @@ class EmbeddingHead(keras.layers.Layer):
         batch_size, _, hidden_size = encoder_outputs_shape[-1]
         return batch_size, hidden_size
 
-    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
-    compute_output_spec = keras.Operation.compute_output_spec
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class MaskedLMHead(keras.layers.Layer):
+class MaskedLMHead(primitives.BaseLayer):
     """The masked-LM head: dense H -> E, activation, layer norm, the transposed word table, a bias.
 
     The word table is given at each call and not owned: input and output embeddings are one variable.
@@ -256,17 +227,3 @@ class MaskedLMHead(keras.layers.Layer):
     def compute_output_shape(self, hidden_states_shape):
         """Returns (B, M, V)."""
         return *hidden_states_shape[:2], self.vocab_size
-
-    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
-    compute_output_spec = keras.Operation.compute_output_spec
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "embedding_size": self.embedding_size,
-            "activation": self.activation,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }

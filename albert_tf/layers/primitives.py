@@ -7,14 +7,33 @@ gradient of its own.
 """
 
 import functools
+import inspect
 import math
 import random
 from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
+
+
+class BaseLayer(keras.layers.Layer):
+    """A layer that has the arguments of its constructor as attributes."""
+
+    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), **constructor_arguments(self)}
+
+
+def constructor_arguments(made: keras.Layer) -> dict[str, Any]:
+    """Returns the attributes named like the arguments of a constructor, but for Keras' own arguments."""
+    names = inspect.signature(type(made)).parameters
+    return {name: getattr(made, name) for name in names if name not in ("name", "kwargs")}
 
 
 class SeedStream:

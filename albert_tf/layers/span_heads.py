@@ -7,7 +7,7 @@ from albert_tf.layers import primitives
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class SpanHead(keras.layers.Layer):
+class SpanHead(primitives.BaseLayer):
     """A dense layer on every position, H -> 2: a logit for the start and one for the end.
 
     That is the original's head for SQuAD 1.1 (its `run_squad_v1.py`); it has no dropout.
@@ -38,17 +38,6 @@ class SpanHead(keras.layers.Layer):
         """Returns (B, S) twice."""
         return sequence_output_shape[:2], sequence_output_shape[:2]
 
-    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
-    compute_output_spec = keras.Operation.compute_output_spec
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
-        }
-
 
 # What the original gives a position that cannot be part of an answer.
 IMPOSSIBLE = -1e30
@@ -71,7 +60,7 @@ def make_p_mask(segment_ids):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class ConditionalSpanHead(keras.layers.Layer):
+class ConditionalSpanHead(primitives.BaseLayer):
     """The original's head for SQuAD 2.0 (its `run_squad_v2.py`), which is XLNet's.
 
     The end's logits depend on the hidden state of the start: of the answer's start, if it is given, and
@@ -211,21 +200,6 @@ class ConditionalSpanHead(keras.layers.Layer):
             "start_top_index": starts,
             "end_top_log_probs": ends,
             "end_top_index": ends,
-        }
-
-    # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
-    compute_output_spec = keras.Operation.compute_output_spec
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "hidden_size": self.hidden_size,
-            "start_n_top": self.start_n_top,
-            "end_n_top": self.end_n_top,
-            "dropout": self.dropout,
-            "initializer_range": self.initializer_range,
-            "seed": self.seed,
         }
 
 

@@ -14,6 +14,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFI
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.errors import ArgumentError, InputError, name_place
+from albert_tf.layers.primitives import constructor_arguments
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -292,14 +293,14 @@ class BaseModel(keras.Model, abc.ABC):
         keras.Model(inputs, outputs).export(filepath, format, verbose, [signature], **kwargs)
 
     def get_config(self):
-        """Returns the arguments of the constructor; a subclass adds its own.
+        """Returns the arguments of the constructor, which are attributes of the model.
 
         Raises:
             InputError: a layer is quantized, which the configuration would not tell.
         """
         if any(weight.name == "kernel_scale" for weight in self.weights):
             raise self._error("a quantized model cannot be saved; save it before `quantize`")
-        return super().get_config()
+        return {**super().get_config(), **constructor_arguments(self)}
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:
         return {

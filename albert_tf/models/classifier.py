@@ -70,12 +70,9 @@ class EncoderWithHeads(BaseModel):
         self._build_heads(self.config.hidden_size)
 
     def get_config(self):
-        """Returns the arguments of the constructor; a subclass adds its own."""
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "seed": self.seed,
-        }
+        """Returns the arguments of the constructor."""
+        encoder = keras.saving.serialize_keras_object(self.encoder)
+        return {**super().get_config(), "encoder": encoder}
 
     @classmethod
     def from_config(cls, config):
@@ -85,15 +82,7 @@ class EncoderWithHeads(BaseModel):
 
 
 class _Classifier(EncoderWithHeads):
-    """An encoder with a classification head.
-
-    Args:
-        encoder: the encoder.
-        num_classes: number of classes.
-        dropout: rate on the head's input; the original's 0.1 for all its classifiers.
-        seed: seed of the head's initialisation and dropout.
-        name: name of the model, by default the class's own.
-    """
+    """An encoder with a classification head; `name` is by default the class's own."""
 
     NAME: ClassVar[str]
     HEAD_NAME: ClassVar[str] = "head"
@@ -120,14 +109,6 @@ class _Classifier(EncoderWithHeads):
 
     def _build_heads(self, hidden_size: int) -> None:
         self.head.build((None, hidden_size))
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "dropout": self.dropout,
-        }
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -222,12 +203,6 @@ class AlbertMultipleChoice(_Classifier):
         logits = self.head(encoded["pooled_output"], training=training)  # (B * C, 1)
         return ops.reshape(logits, (-1, choices))  # (B, C)
 
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        config = super().get_config()
-        del config["num_classes"]
-        return config
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertEmbedder(EncoderWithHeads):
@@ -274,7 +249,3 @@ class AlbertEmbedder(EncoderWithHeads):
         if input_mask is None:
             input_mask = ops.ones_like(inputs["input_ids"])
         return self.embedding_head(encoded["encoder_outputs"], input_mask)
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}

@@ -256,14 +256,7 @@ class AlbertEncoder(BaseModel):
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "config": self.config.to_dict(),
-            "with_pooler": self.with_pooler,
-            "remat": self.remat,
-            "use_one_hot_embeddings": self.use_one_hot_embeddings,
-            "seed": self.seed,
-        }
+        return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
     def from_config(cls, config):

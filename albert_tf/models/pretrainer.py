@@ -85,10 +85,3 @@ class AlbertPretrainer(EncoderWithHeads):
                 encoded["pooled_output"], training=training
             )
         return outputs
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "sentence_head": self.sentence_head,
-        }

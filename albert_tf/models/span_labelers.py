@@ -126,12 +126,3 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
             inputs.get("start_positions"),
             training=training,
         )
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "start_n_top": self.start_n_top,
-            "end_n_top": self.end_n_top,
-            "dropout": self.dropout,
-        }
