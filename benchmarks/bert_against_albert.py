@@ -1,7 +1,7 @@
 """Times a pre-training step of BERT-large against one of ALBERT-large, in our code and in transformers.
 
 Usage:
-    pip install -r requirements-benchmarks.txt
+    make .venv-all/installed && . .venv-all/bin/activate
     python -m benchmarks.bert_against_albert
 
 The two models of an implementation take turns, each in a process of its own; ratios are medians of the

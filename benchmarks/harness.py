@@ -83,7 +83,7 @@ def check_candidates(known: Mapping[str, Candidate], names: Iterable[str]) -> No
             if importlib.util.find_spec(package) is None:
                 raise InputError(
                     f"{name} needs the package {package}; install it with "
-                    "`pip install -r requirements-benchmarks.txt`, or leave it out of --candidates"
+                    "`make .venv-all/installed`, or leave it out of --candidates"
                 )
 
 

@@ -1,7 +1,7 @@
 """Shows what ours and Hugging Face's `AlbertForPreTraining` learn from the same books in the same time.
 
 Usage:
-    pip install -r requirements-benchmarks.txt
+    make .venv-all/installed && . .venv-all/bin/activate
     python -m benchmarks.pretraining_curves --text=books --output_dir=curves --minutes=20
 
 All programs start from the same weights and get the same batches in the same order, with the same

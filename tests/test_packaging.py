@@ -1,6 +1,7 @@
 """What `pip install` brings is what the package imports, and nothing is imported before it is needed."""
 
 import ast
+import os
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 # Imported by another name than they are installed by, or by others than us.
 IMPORTED_AS = {"absl-py": "absl", "scikit-learn": "sklearn", "tensorflow-text": "tensorflow_text"}
 IMPORTED_BY_TENSORFLOW = {"tensorboard"}
+# pip itself, and Dask, which comes with an extra of Apache Beam.
+PINNED_ONLY = {"pip", "dask", "distributed"}
 
 
 def imported_modules(path):
@@ -25,12 +28,42 @@ def imported_modules(path):
             yield node.module
 
 
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def package_names(*lists):
+    return {
+        re.match(r"[\w-]+", line).group() for lines in lists for line in lines if line[:1] != "#"
+    }
+
+
 def test_every_dependency_is_used():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    names = {re.match(r"[\w-]+", dependency).group() for dependency in project["dependencies"]}
+    names = package_names(PYPROJECT["project"]["dependencies"])
     sources = (ROOT / "albert_tf").rglob("*.py")
     used = {module.partition(".")[0] for path in sources for module in imported_modules(path)}
     assert {IMPORTED_AS.get(name, name) for name in names - IMPORTED_BY_TENSORFLOW} <= used
+
+
+def test_exactly_what_the_environments_have_is_pinned():
+    project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"].values()
+    groups = [[line for line in group if isinstance(line, str)] for group in groups]
+    pins = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    needed = [project["dependencies"], *project["optional-dependencies"].values(), *groups]
+    assert package_names(pins) == package_names(*needed) | PINNED_ONLY
+
+
+def test_the_package_is_installed_for_programs_in_any_folder(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    program = "import importlib.util; print(importlib.util.find_spec('albert_tf').origin)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert pathlib.Path(done.stdout.strip()) == pathlib.Path(albert_tf.__file__)
 
 
 def test_public_names_are_imported_when_they_are_used():

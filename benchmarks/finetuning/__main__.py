@@ -1,7 +1,7 @@
 """Times fine-tuning and prediction against all batches padded, and against Hugging Face's in PyTorch.
 
 Usage:
-    pip install -r requirements-benchmarks.txt
+    make .venv-all/installed && . .venv-all/bin/activate
     python -m benchmarks.finetuning --data_dir=glue --spm_model_file=30k-clean.model
 
 The rows are real: training and dev set of GLUE tasks. Each candidate makes its own batches

@@ -1,7 +1,7 @@
 """Times a pre-training step against Hugging Face's and KerasHub's ALBERT, and against its products.
 
 Usage:
-    pip install -r requirements-benchmarks.txt
+    make .venv-all/installed && . .venv-all/bin/activate
     python -m benchmarks.pretraining
 
 All candidates of a workload take turns, each in a process of its own; ratios are medians of the ratios

@@ -1,7 +1,7 @@
 """Times exported models, text in and label out, next to other runtimes with the same weights.
 
 Usage:
-    pip install -r requirements-benchmarks.txt
+    make .venv-all/installed && . .venv-all/bin/activate
     python -m benchmarks.serving --input_file=glue/SST-2/dev.tsv --spm_model_file=30k-clean.model
 
 A classifier of two classes with random weights answers the sentences of a file in their order, one by one

@@ -101,7 +101,7 @@ def test_ratios_are_within_rounds():
 
 def test_missing_package_and_unknown_candidate_are_named():
     check_candidates(CANDIDATES, ["polite"])
-    with pytest.raises(InputError, match=r"pip install -r requirements-benchmarks\.txt"):
+    with pytest.raises(InputError, match=r"make \.venv-all/installed"):
         check_candidates(CANDIDATES, ["absent"])
     with pytest.raises(FlagError, match="--candidates: received 'other'; expected polite or fail"):
         check_candidates(CANDIDATES, ["other"])
