@@ -1,7 +1,8 @@
 """Reading and writing of files, on local disks and all file systems of `tf.io.gfile`.
 
-Errors name the file, and the line where there is one. Files are written under a name that ends in
-`.incomplete` and renamed when complete, so that no other name is ever half-written.
+A file that cannot be read or is not as expected raises `InputError`, one that cannot be written
+`StoppedError`. Both name the file, and the line where there is one. Files are written under a name that
+ends in `.incomplete` and renamed when complete, so that no other name is ever half-written.
 """
 
 import contextlib
@@ -45,9 +46,6 @@ def expand_globs(patterns: Sequence[str]) -> list[str]:
 
     Args:
         patterns: file names or glob patterns.
-
-    Raises:
-        InputError: a pattern matches no file.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -63,20 +61,12 @@ def expand_globs(patterns: Sequence[str]) -> list[str]:
 
 
 def read_bytes(path: str) -> bytes:
-    """Returns the content of a file.
-
-    Raises:
-        InputError: the file does not exist or cannot be read.
-    """
+    """Returns the content of a file."""
     return b"".join(read_chunks(path))
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """Yields the content of a file in chunks of a megabyte.
-
-    Raises:
-        InputError: the file does not exist or cannot be read.
-    """
+    """Yields the content of a file in chunks of a megabyte."""
     refuse_folder(path)
     with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -84,11 +74,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
 
 
 def sha256(path: str) -> str:
-    """Returns the SHA-256 of a file's content, in hexadecimal.
-
-    Raises:
-        InputError: the file does not exist or cannot be read.
-    """
+    """Returns the SHA-256 of a file's content, in hexadecimal."""
     digest = hashlib.sha256()
     for chunk in read_chunks(path):
         digest.update(chunk)
@@ -99,9 +85,6 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
     r"""Yields the lines of a UTF-8 text file with their numbers from 1.
 
     Lines end in `\n` or `\r\n`, which are removed, as well as a byte-order mark at the start.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not UTF-8.
     """
     return decode_lines(read_chunks(path), path, decode_strictly)
 
@@ -115,9 +98,6 @@ def decode_lines(
         chunks: content of a file.
         path: path of the file, for messages.
         decode: returns the text of a line, given its bytes and its place.
-
-    Raises:
-        InputError: raised by `decode`, or a line has more than 64 MB.
     """
     for number, line in enumerate(_split_lines(chunks, path), start=1):
         text = decode(line, f"{path}, line {number}")
@@ -155,11 +135,7 @@ def refuse_folder(path: str) -> None:
 
 
 def decode_strictly(line: bytes, place: str) -> str:
-    """Returns the text of a line.
-
-    Raises:
-        InputError: the line, which is at `place`, is not UTF-8.
-    """
+    """Returns the text of a line."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -170,11 +146,7 @@ def decode_strictly(line: bytes, place: str) -> str:
 
 
 def read_json(path: str) -> Any:
-    """Returns the value in a JSON file.
-
-    Raises:
-        InputError: the file cannot be read, or see `parse_json`.
-    """
+    """Returns the value in a JSON file."""
     return parse_json(read_bytes(path), path)
 
 
@@ -185,9 +157,6 @@ def parse_json(text: str | bytes, path: str, line: int | None = None) -> Any:
         text: JSON text; bytes are UTF-8.
         path: file of the text, for messages.
         line: line of the text in the file; None if the text is the whole file.
-
-    Raises:
-        InputError: the text is not JSON, is nested too deeply, or has an integer of too many digits.
     """
     place = path if line is None else f"{path}, line {line}"
     try:
@@ -216,11 +185,7 @@ def to_json(value: Any) -> str:
 
 
 def read_json_lines(path: str) -> list[Any]:
-    """Returns the values of a JSON-lines file; none if the file does not exist.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not JSON.
-    """
+    """Returns the values of a JSON-lines file; none if the file does not exist."""
     if not tf.io.gfile.exists(path):
         return []
     return [parse_json(line, path, number) for number, line in read_lines(path)]
@@ -250,11 +215,7 @@ def write_picture(path: str, figure: Any) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Makes a folder and its parents if they are missing.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
+    """Makes a folder and its parents if they are missing."""
     try:
         tf.io.gfile.makedirs(path)
     except ERRORS as error:
@@ -267,10 +228,6 @@ def lock_folder(path: str) -> Iterator[None]:
 
     The kernel releases the lock when its owner ends, in whatever way. On Windows, and on file systems
     without locks, e.g. object stores such as gs://, nothing is locked.
-
-    Raises:
-        InputError: another process holds the lock.
-        StoppedError: the folder cannot be written to.
     """
     if "://" in path or fcntl is None:
         yield
@@ -300,9 +257,6 @@ def write_atomically(path: str) -> Iterator[str]:
     """Yields a path to write a file or folder to, and renames it to `path` on success.
 
     After an exception, what was written is removed and `path` is unchanged.
-
-    Raises:
-        StoppedError: the file cannot be written.
     """
     incomplete = path.rstrip("/") + INCOMPLETE
     remove(incomplete)
@@ -320,9 +274,6 @@ def write_together(paths: Sequence[str]) -> Iterator[str]:
 
     Args:
         paths: the files, in one folder, in the order in which to move them.
-
-    Raises:
-        StoppedError: a file cannot be written.
     """
     folder = paths[-1] + INCOMPLETE
     try:

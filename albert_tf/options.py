@@ -35,11 +35,7 @@ def option(
 
 
 def check_ranges(options: Any) -> None:
-    """Checks that each option is within the range of its declaration.
-
-    Raises:
-        FlagError: an option is out of range.
-    """
+    """Checks that each option is within the range of its declaration."""
     for field in dataclasses.fields(options):
         if field.metadata["least"] is not None:
             check_range(options, field.name, field.metadata["least"], field.metadata["most"])
@@ -53,9 +49,6 @@ def check_range(options: Any, name: str, least: float, most: float = _MAX_INT32)
         name: name of the option.
         least: least value.
         most: greatest value.
-
-    Raises:
-        FlagError: the option is out of range.
     """
     value = getattr(options, name)
     if value is None or least <= value <= most:

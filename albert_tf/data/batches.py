@@ -33,9 +33,6 @@ def training_batches(
 
     Returns:
         Batches as `make_batch` makes them.
-
-    Raises:
-        InputError: there is no example.
     """
     _check_not_empty(features, "train")
     count = len(features)
@@ -66,9 +63,6 @@ def evaluation_batches(
     Returns:
         Batches as `make_batch` makes them, and the example of each of their rows, int64 (n,), for
         `restore_order`.
-
-    Raises:
-        InputError: there is no example.
     """
     _check_not_empty(features, "evaluate")
     order = np.argsort(-features.example_lengths, kind="stable")

@@ -73,9 +73,6 @@ class RecordSpec:
 
         Args:
             values: array of the declared shape for each feature.
-
-        Raises:
-            ValueError: an array has another shape.
         """
         columns = {name: np.asarray(array)[np.newaxis] for name, array in values.items()}
         (record,) = self.serialize_batch(columns)
@@ -86,9 +83,6 @@ class RecordSpec:
 
         Args:
             columns: array (N, *shape) for each feature.
-
-        Raises:
-            ValueError: an array has another shape.
         """
         example = tf.train.Example()
         fields, lists = [], []
@@ -219,11 +213,7 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
 
 
 def write_records(path: str, records: Iterable[bytes], compression: Compression = "none") -> None:
-    """Writes records to a TFRecord file, which appears when it is complete.
-
-    Raises:
-        StoppedError: the file cannot be written.
-    """
+    """Writes records to a TFRecord file, which appears when it is complete."""
     with (
         files.write_atomically(path) as incomplete,
         tf.io.TFRecordWriter(incomplete, TFRECORD_TYPES[compression]) as writer,

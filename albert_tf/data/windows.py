@@ -26,9 +26,6 @@ class TextWindowConfig:
     Attributes:
         max_seq_length: maximum number of tokens of a window, special tokens included.
         doc_stride: number of tokens between the starts of two neighbouring windows.
-
-    Raises:
-        ArgumentError: one of them is too small.
     """
 
     max_seq_length: int = 384

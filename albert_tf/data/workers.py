@@ -34,9 +34,6 @@ def run_tasks(
         tasks: drawn shortly before they are done, so that they need not fit in memory together.
         num_workers: maximum number of processes. With 1, or a single task, this process does the work.
             A process takes seconds to start, as it imports TensorFlow.
-
-    Raises:
-        StoppedError: a worker died.
     """
     tasks = iter(tasks)
     first = list(itertools.islice(tasks, 2))

@@ -106,9 +106,6 @@ class EmbeddingHead(primitives.BaseLayer):
             et al. 2018, https://arxiv.org/abs/1802.05365, equation 1 without its scale) and equal before
             training.
         normalize: whether embeddings have the length 1, so that dot products are cosines.
-
-    Raises:
-        ArgumentError: there is no such pooling.
     """
 
     def __init__(self, pooling: Pooling = "mean", normalize: bool = False, **kwargs):

@@ -126,9 +126,6 @@ def encode_examples(
         labels: label names in the order of the class ids, or the range of scores, or sets of labels.
         tokenizer: maps text to ids.
         max_seq_length: maximum number of tokens of an example, including the special ones.
-
-    Raises:
-        ArgumentError: `max_seq_length` leaves no room for a token of each text.
     """
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
@@ -158,9 +155,6 @@ def encode_choices(
         tokenizer: maps text to ids.
         max_seq_length: maximum number of tokens of a text, including the special ones.
         max_qa_length: maximum number of tokens of question and choice.
-
-    Raises:
-        ArgumentError: `max_seq_length` leaves no room for `max_qa_length` and a token more.
     """
     check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
 
@@ -189,9 +183,6 @@ def encode_pairs(
         tokenizer: maps text to ids.
         max_seq_length: maximum number of tokens of a text, special tokens included; of those that are
             too long, the front.
-
-    Raises:
-        ArgumentError: `max_seq_length` leaves no room for a token of each text.
     """
     texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
     features = encode_examples(texts, (), tokenizer, max_seq_length)

@@ -71,11 +71,7 @@ def choice_lengths(
 
 
 def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None:
-    """Checks that a sequence has room for at least one token of each text.
-
-    Raises:
-        ArgumentError: it does not; `what_for` describes a sequence of `least` tokens.
-    """
+    """Checks that a sequence has room for `least` tokens, which are `what_for`."""
     if max_seq_length < least:
         raise ArgumentError(
             f"max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"

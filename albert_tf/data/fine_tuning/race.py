@@ -35,9 +35,6 @@ class RaceFolders:
             data_dir: the folder that holds `train`, `dev` and `test`; or its parent, as in the original.
             split: `train`, `dev` or `test`.
             labels: the labels that exist.
-
-        Raises:
-            InputError: a folder is missing or empty, or holds no questions, or an article is not RACE's.
         """
         examples = []
         above = os.path.join(data_dir, _FOLDER)
@@ -115,9 +112,6 @@ def examples_of_article(
         labels: the labels that exist.
         split: `train`, `dev` or `test`.
         level: `middle` or `high`, or empty.
-
-    Raises:
-        InputError: something is missing or of another form.
     """
     _check_form(place, article, split)
     questions, options = article["questions"], article["options"]

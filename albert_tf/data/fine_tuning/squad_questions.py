@@ -81,10 +81,6 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
     Args:
         path: a JSON file of SQuAD 1.1 or 2.0.
         labelled: whether every question must have the key `answers`.
-
-    Raises:
-        InputError: the file cannot be read, is not JSON, has another layout, holds no question, or two
-            questions have the same id.
     """
     root = _Node(path, "", files.read_json(path))
     root.expect(dict)
@@ -114,9 +110,6 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
         builder: `squad` for version 1.1, `squad/v2.0`.
         split: `train` or `validation`.
         data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
-
-    Raises:
-        InputError: the package is missing, or the download fails.
     """
     dataset, _ = load_dataset(builder, split, data_dir)
     contexts: dict[str, str] = {}  # so that questions about one passage share the string

@@ -54,9 +54,6 @@ class WindowConfig(TextWindowConfig):
         max_seq_length: maximum number of tokens of a window, special tokens included.
         doc_stride: number of tokens between the starts of two neighbouring windows in the passage.
         max_query_length: maximum number of tokens of a question; the rest of it is dropped.
-
-    Raises:
-        ArgumentError: one of them is too small.
     """
 
     max_query_length: int = 64

@@ -57,9 +57,6 @@ def read_tagged(path: str, split: str, labels: Sequence[str] | None) -> list[Tag
         path: the file.
         split: `train`, `dev` or `test`.
         labels: the labels that exist; None accepts all.
-
-    Raises:
-        InputError: the file cannot be read or holds no text, or a line is not as expected.
     """
     read = _read_json_lines if path.endswith(_JSON_LINES) else _read_conll
     texts = list(read(path, split, labels))
@@ -74,11 +71,7 @@ def read_tagged(path: str, split: str, labels: Sequence[str] | None) -> list[Tag
 
 
 def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
-    """Returns the labels of a training file, sorted.
-
-    Raises:
-        InputError: there is no span.
-    """
+    """Returns the labels of a training file, sorted."""
     labels = sorted({span.label for text in texts for span in text.spans})
     if not labels:
         raise InputError(f"{path}: none of its {len(texts)} texts has a span; expected one or more")

@@ -65,9 +65,6 @@ def encode_tagged(
         tags: names of the classes, in the order of their ids.
         tokenizer: maps text to ids with character offsets.
         config: sizes of the windows.
-
-    Raises:
-        ArgumentError: the tags are not those of a scheme.
     """
     table, tables = TagTable.from_tags(tags), word_tables(tokenizer)
     special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)

@@ -107,11 +107,7 @@ class TagTable:
 
     @classmethod
     def from_tags(cls, tags: Sequence[str]) -> Self:
-        """Makes the table of the tags of a model, in the order of their ids.
-
-        Raises:
-            ArgumentError: one of them is no tag, or a label lacks one.
-        """
+        """Makes the table of the tags of a model, in the order of their ids."""
         parts = [split_tag(tag) for tag in tags]
         for tag, part in zip(tags, parts, strict=True):
             if part is None:

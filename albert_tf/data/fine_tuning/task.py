@@ -42,10 +42,6 @@ class TsvFile:
             data_dir: folder of the tasks' folders, as in the original.
             split: `train`, `dev` or `test`.
             labels: the labels that exist.
-
-        Raises:
-            ArgumentError: the file is missing.
-            InputError: `albert_tf.data.fine_tuning.tsv.read_examples` refuses it.
         """
         path = os.path.join(data_dir, self.file)
         if not tf.io.gfile.exists(path):

@@ -33,9 +33,6 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
         split: `train`, `dev` or `test`.
         set_name: name of the set.
         data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
-
-    Raises:
-        InputError: the package is missing, the download fails, or a file is damaged.
     """
     of_split = task.tfds.dev if split == "dev" else split
     name = f"{of_split}_{set_name}" if set_name else of_split
@@ -62,10 +59,6 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
         builder: name of the data set, e.g. `glue/cola`.
         split: name of the split.
         data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
-
-    Raises:
-        InputError: the package is missing, or the download fails; a damaged file raises it as the
-            records are read.
     """
     try:
         import tensorflow_datasets as tfds

@@ -70,10 +70,6 @@ def make_pretraining_data(
         folder: existing folder for counts and errors, in which all workers can write.
         runner: name of Beam's runner.
         runner_options: its options, e.g. `--project=name`.
-
-    Raises:
-        InputError: the corpus cannot be used, Apache Beam is not installed, or a shard would be empty.
-        StoppedError: the runner failed, an input file changed, or a file cannot be written.
     """
     paths = [file.path for file in inputs]
     results = _Results(folder)

@@ -194,11 +194,7 @@ def _sort(records: Iterable[KeyedRecord], prefix: str) -> Iterator[bytes]:
 
 
 def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
-    """Writes a file that another worker, taken for dead, may be writing, too.
-
-    Raises:
-        StoppedError: the file cannot be written.
-    """
+    """Writes a file that another worker, taken for dead, may be writing, too."""
     own = f"{path}-{uuid.uuid4().hex}"
     write(own, *content)
     with files.explain_refusal(path):

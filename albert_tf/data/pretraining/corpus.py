@@ -94,12 +94,7 @@ class CorpusReader:
         self._min_documents = min_documents
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yields the corpus in chunks.
-
-        Raises:
-            InputError: a file cannot be read or decompressed, a line is not UTF-8 or not of the
-                format, or there is no text.
-        """
+        """Yields the corpus in chunks."""
         number = first_document = done_bytes = 0
         for documents in group_documents(self.documents(), count_characters, self._min_documents):
             read = self.bytes_read - done_bytes
@@ -111,21 +106,13 @@ class CorpusReader:
             raise no_text(self._paths, self._config)
 
     def sentences(self) -> Iterator[str]:
-        """Yields the sentences of all documents.
-
-        Raises:
-            InputError: see `chunks`.
-        """
+        """Yields the sentences of all documents."""
         for chunk in self.chunks():
             for document in chunk.documents:
                 yield from self._config.split_sentences(document)
 
     def documents(self) -> Iterator[list[str]]:
-        """Yields the documents of all files, each as in a `Chunk`.
-
-        Raises:
-            InputError: see `chunks`.
-        """
+        """Yields the documents of all files, each as in a `Chunk`."""
         make_documents = _FORMATS[self._config.input_format]
         for path in self._paths:
             lines = files.decode_lines(self._content(path), path, self._decode)

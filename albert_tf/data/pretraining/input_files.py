@@ -39,9 +39,6 @@ def find_files(patterns: Sequence[str]) -> list[InputFile]:
     Args:
         patterns: file names, glob patterns, and folders. A folder stands for all files below it except
             hidden ones.
-
-    Raises:
-        InputError: a pattern matches no file, a folder holds none, or a file cannot be read.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -56,11 +53,7 @@ def find_files(patterns: Sequence[str]) -> list[InputFile]:
 
 
 def find_file(path: str) -> InputFile:
-    """Returns a file with its size and time.
-
-    Raises:
-        InputError: it does not exist, is a folder, or cannot be read.
-    """
+    """Returns a file with its size and time."""
     files.refuse_folder(path)
     with files.explain_unreadable(path):
         stat = tf.io.gfile.stat(path)
@@ -83,12 +76,7 @@ def _files_below(folder: str) -> list[str]:
 
 @contextlib.contextmanager
 def expect_unchanged(inputs: Sequence[InputFile]) -> Iterator[None]:
-    """Checks after the block that the files have not changed.
-
-    Raises:
-        StoppedError: a file has another size or time, or is gone. It replaces an `InputError` from the
-            block, which the change may have caused.
-    """
+    """Checks after the block that the files have not changed."""
     try:
         yield
     except InputError:
@@ -149,9 +137,6 @@ def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
     Args:
         parts: the bytes of the file; one stream, or several in a row.
         path: its name.
-
-    Raises:
-        InputError: it is damaged or truncated, or the package that reads it is not installed.
     """
     suffix = os.path.splitext(path)[1]
     if suffix not in _COMPRESSIONS:

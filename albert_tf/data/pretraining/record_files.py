@@ -78,9 +78,6 @@ def scan_files(
         description: name of the work in progress lines.
         checks: whether to look for damage and for records that do not match `spec`, to leave them out.
             Otherwise damage is an error.
-
-    Raises:
-        InputError: a file cannot be read, or is damaged and `checks` is False.
     """
     found = [find_file(path) for path in paths]
     total = sum(file.size for file in found) / _MEGABYTE
@@ -128,9 +125,6 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
 
     TensorFlow believes any length that has a valid checksum, and reads that much into memory, also of
     records that are not asked for yet.
-
-    Raises:
-        _DamagedError: the file ends inside a record, or a record is larger than any of `spec`.
     """
     with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         stream = gzip.GzipFile(fileobj=file) if find_compression(path) == "gzip" else file
@@ -157,9 +151,6 @@ def read_records(path: str, spec: RecordSpec) -> Iterator[tuple[int, bytes]]:
     Args:
         path: TFRecord file.
         spec: specification whose size no record exceeds.
-
-    Raises:
-        InputError: the file cannot be read or is damaged.
     """
     number = 0
     try:
@@ -170,11 +161,7 @@ def read_records(path: str, spec: RecordSpec) -> Iterator[tuple[int, bytes]]:
 
 
 def check_first_record(path: str, spec: RecordSpec) -> None:
-    """Checks the first record of a file, which usually shows all mistakes except damage.
-
-    Raises:
-        InputError: the file cannot be read, is damaged or empty, or the record does not match `spec`.
-    """
+    """Checks the first record of a file, which usually shows all mistakes except damage."""
     for number, record in read_records(path, spec):
         if fault := spec.find_fault(record):
             raise InputError(f"{path}, record {number}: {fault}")
@@ -183,11 +170,7 @@ def check_first_record(path: str, spec: RecordSpec) -> None:
 
 
 def check_records(path: str, spec: RecordSpec) -> None:
-    """Checks all records of a file.
-
-    Raises:
-        InputError: the file cannot be read, is damaged or empty, or a record does not match `spec`.
-    """
+    """Checks all records of a file."""
     file = _scan(find_file(path), spec, checks=True)
     for number, fault in file.faults.items():
         raise InputError(f"{path}, record {number}: {fault}")
@@ -212,9 +195,6 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
         with explain_bad_records(paths, spec):
             for batch in dataset:
                 train_on(batch)
-
-    Raises:
-        InputError: a file is damaged, or a record does not match `spec`.
     """
     try:
         yield
@@ -226,11 +206,7 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
 
 
 def find_compression(path: str) -> Compression:
-    """Returns the compression of a file, by its first bytes.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Returns the compression of a file, by its first bytes."""
     with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
 
@@ -250,9 +226,6 @@ def read_sizes(path: str, spec: RecordSpec, limit: int | None = 1) -> dict[str, 
 
     Returns:
         Sizes by name; empty if none of these is the record of a sequence.
-
-    Raises:
-        InputError: the file cannot be read or is damaged.
     """
     for _, record in itertools.islice(read_records(path, spec), limit):
         try:
@@ -276,9 +249,6 @@ def save_scanned(
         path: the file to write.
         scanned: by name, the files, and the specification that all of their records were checked against;
             None for damage only.
-
-    Raises:
-        StoppedError: the file cannot be written.
     """
     values = {
         name: {"checked": repr(spec), "files": [dataclasses.asdict(file) for file in of_name]}
@@ -300,9 +270,6 @@ def load_scanned(
 
     Returns:
         None, with a warning, if they are others.
-
-    Raises:
-        InputError: a file cannot be read.
     """
     if not tf.io.gfile.exists(path):
         return None

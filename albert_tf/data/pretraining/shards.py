@@ -89,10 +89,6 @@ def make_pretraining_data(
         compression: compression of the shards.
         folder: existing folder for the runs. Complete chunks in it are reused if they are still valid.
         num_workers: maximum number of worker processes.
-
-    Raises:
-        InputError: the corpus cannot be used.
-        StoppedError: a worker died, an input file changed, or a file cannot be written.
     """
     paths = [file.path for file in inputs]
     reader = config.read(paths)
@@ -126,10 +122,6 @@ def make_runs(
         folder: existing folder for the runs. Complete chunks in it are reused if they are still valid.
         num_workers: maximum number of worker processes.
         progress: counts megabytes of input, and instances.
-
-    Raises:
-        InputError: the corpus cannot be used.
-        StoppedError: a worker died, or a file cannot be written.
     """
     runs = Runs()
     make_run = _RunMaker(tokenizer, config, folder)
@@ -154,9 +146,6 @@ def write_shards(
         compression: compression of the files.
         num_workers: maximum number of worker processes.
         progress: counts records.
-
-    Raises:
-        StoppedError: a worker died, or a file cannot be written.
     """
     total = runs.stats.instances
     ranks = [number * total // len(paths) for number in range(len(paths) + 1)]

@@ -72,22 +72,14 @@ class RunWriter:
         self._bytes = 0
 
     def add(self, key: int, record: bytes) -> None:
-        """Adds a record, and writes a run if it is full.
-
-        Raises:
-            StoppedError: the run cannot be written.
-        """
+        """Adds a record, and writes a run if it is full."""
         self._records.append((key, record))
         self._bytes += _HEADER.size + len(record)
         if self._bytes >= _MAX_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the records since the last run, if there are any.
-
-        Raises:
-            StoppedError: the run cannot be written.
-        """
+        """Writes the records since the last run, if there are any."""
         if not self._records:
             return
         path = f"{self._prefix}-{len(self.paths)}.run"

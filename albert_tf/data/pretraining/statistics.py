@@ -85,11 +85,7 @@ class PretrainingDataStats:
         return self.swapped / max(1, self.instances)
 
     def check(self, config: SegmentConfig, paths: Sequence[str], num_shards: int) -> None:
-        """Checks that there is an instance for each shard.
-
-        Raises:
-            InputError: there are too few.
-        """
+        """Checks that there is an instance for each shard."""
         if not self.instances:
             raise InputError(
                 f"{name_files(paths)}: documents of at least {config.min_pieces} pieces: received "
