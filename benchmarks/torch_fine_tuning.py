@@ -19,7 +19,7 @@ from albert_tf import command_line, files
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.evaluation.glue_metrics import compute_metrics
+from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.evaluation.squad_metrics import evaluate_v1
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.question_answering import gold_answers

@@ -1,4 +1,7 @@
-"""Ranks scored spans into answers, evaluates them and writes the three files that hold them.
+"""Reads answers from a model's outputs for windows of passages, evaluates and writes them.
+
+Each head has a function that reads scored spans from its outputs. Both return the same type, and later
+steps need not know the head. All windows of a batch are searched at once.
 
 The text of an answer is cut from the passage by character offsets, so it has the original spelling. Ties
 between spans are broken by a fixed order (`_rank_spans`), so answers depend on the scores alone.
@@ -10,20 +13,163 @@ and in the files.
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
-from albert_tf.evaluation import squad_metrics, squad_thresholds
-from albert_tf.evaluation.squad_metrics import GoldAnswers
-from albert_tf.evaluation.squad_spans import ScoredSpans
+from albert_tf.data.fine_tuning.squad_windows import (
+    NO_SPAN_LOG_PROB,
+    NO_WINDOW_SCORE,
+    PassageWindows,
+)
+from albert_tf.evaluation import squad_metrics
 
-PREDICTIONS_FILE = "predictions.json"
-NBEST_FILE = "nbest_predictions.json"
-NULL_ODDS_FILE = "null_odds.json"
+_CLS_POSITION = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredSpans:
+    """K spans that may be answers, and the null scores of W windows.
+
+    Attributes:
+        examples: int (K,), index of the example.
+        windows: int64 (K,), unique id of the window.
+        starts: int (K,), position of the first token in the window.
+        ends: int (K,), position of the last token.
+        start_offsets: int (K,), first character in the passage.
+        end_offsets: int (K,), the character after the last one.
+        start_scores: float64 (K,), logit or log-probability of the start.
+        end_scores: float64 (K,), logit or log-probability of the end.
+        null_examples: int (W,), index of each window's example.
+        null_scores: float64 (W,), confidence that the window holds no answer.
+        null_is_span: whether null scores are sums of a start and an end score, namely those of `[CLS]`,
+            so that the best answer's score has to be subtracted.
+    """
+
+    examples: np.ndarray
+    windows: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    start_offsets: np.ndarray
+    end_offsets: np.ndarray
+    start_scores: np.ndarray
+    end_scores: np.ndarray
+    null_examples: np.ndarray
+    null_scores: np.ndarray
+    null_is_span: bool
+
+
+def simple_spans(
+    windows: PassageWindows,
+    outputs: Mapping[str, np.ndarray],
+    n_best_size: int,
+    max_answer_length: int,
+) -> ScoredSpans:
+    """Finds the spans between the best starts and the best ends (simple head).
+
+    The null score is the score of `[CLS]` as start and end: Devlin et al. 2019,
+    https://arxiv.org/abs/1810.04805, section 4.3.
+
+    Args:
+        windows: W windows.
+        outputs: `start_logits` and `end_logits`, float (W, S).
+        n_best_size: number of starts and of ends to try.
+        max_answer_length: maximum number of tokens.
+    """
+    start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
+    starts, ends = (  # (W, n); of equal logits the first comes first
+        np.argsort(-logits, axis=1, kind="stable")[:, :n_best_size]
+        for logits in (start_logits, end_logits)
+    )
+    null_logits = (logits[:, _CLS_POSITION] for logits in (start_logits, end_logits))
+    return _valid_spans(
+        windows,
+        starts[:, :, None],  # (W, n, 1)
+        ends[:, None, :],  # (W, 1, n)
+        np.take_along_axis(start_logits, starts, axis=1)[:, :, None],
+        np.take_along_axis(end_logits, ends, axis=1)[:, None, :],
+        max_answer_length,
+        null_scores=np.sum([*null_logits], axis=0, dtype=np.float64),
+        null_is_span=True,
+    )
+
+
+def conditional_spans(
+    windows: PassageWindows, outputs: Mapping[str, np.ndarray], max_answer_length: int
+) -> ScoredSpans:
+    """Reads the spans of the beam of a head whose ends are conditioned on starts (conditional head).
+
+    Args:
+        windows: W windows.
+        outputs: `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and
+            `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
+        max_answer_length: maximum number of tokens.
+    """
+    starts = outputs["start_top_index"][:, :, None]  # (W, i, 1)
+    beam = (*starts.shape[:2], -1)  # (W, i, j)
+    return _valid_spans(
+        windows,
+        starts,
+        outputs["end_top_index"].reshape(beam),
+        outputs["start_top_log_probs"][:, :, None],
+        outputs["end_top_log_probs"].reshape(beam),
+        max_answer_length,
+        null_scores=outputs["cls_logits"].astype(np.float64),
+        null_is_span=False,
+    )
+
+
+def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
+    """Joins the spans of one or more batches of windows."""
+    return ScoredSpans(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
+        null_is_span=parts[0].null_is_span,
+    )
+
+
+_ARRAYS = [field.name for field in dataclasses.fields(ScoredSpans) if field.type is np.ndarray]
+
+
+def _valid_spans(
+    windows: PassageWindows,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    start_scores: np.ndarray,
+    end_scores: np.ndarray,
+    max_answer_length: int,
+    null_scores: np.ndarray,
+    null_is_span: bool,
+) -> ScoredSpans:
+    """Keeps the spans within the passage that are short enough and start in the window with most context.
+
+    Starts and their scores are (W, i, 1), ends and their scores (W, 1 or i, j).
+    """
+    rows = np.arange(len(starts))[:, None, None]
+    is_passage = windows.token_ends > 0  # (W, S)
+    may_start = (is_passage & (windows.token_is_max_context > 0))[rows, starts]
+    may_end = is_passage[rows, ends]
+    lengths = ends - starts + 1  # (W, i, j)
+    valid = may_start & may_end & (lengths >= 1) & (lengths <= max_answer_length)
+    row = np.nonzero(valid)[0]
+    starts, ends, start_scores, end_scores = (
+        np.broadcast_to(values, valid.shape)[valid]
+        for values in (starts, ends, start_scores, end_scores)
+    )
+    return ScoredSpans(
+        examples=windows.example_indices[row],
+        windows=windows.unique_ids[row],
+        starts=starts,
+        ends=ends,
+        start_offsets=windows.token_starts[row, starts],
+        end_offsets=windows.token_ends[row, ends],
+        start_scores=start_scores.astype(np.float64),
+        end_scores=end_scores.astype(np.float64),
+        null_examples=windows.example_indices,
+        null_scores=null_scores,
+        null_is_span=null_is_span,
+    )
 
 
 class ScoredAnswer(NamedTuple):
@@ -150,7 +296,7 @@ def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict
     return odds
 
 
-def find_null_threshold(golds: GoldAnswers, answers: Answers) -> float:
+def find_null_threshold(golds: squad_metrics.GoldAnswers, answers: Answers) -> float:
     """Returns the threshold on the null odds that gives the highest F1.
 
     Args:
@@ -159,11 +305,11 @@ def find_null_threshold(golds: GoldAnswers, answers: Answers) -> float:
     """
     scores = squad_metrics.score_answers_v2(golds, answers.predictions())
     has_answer = squad_metrics.which_have_answers(golds)
-    return squad_thresholds.search_threshold(scores.f1, answers.null_odds, has_answer)
+    return squad_metrics.search_threshold(scores.f1, answers.null_odds, has_answer)
 
 
 def evaluate_answers(
-    golds: GoldAnswers, answers: Answers, null_threshold: float | None
+    golds: squad_metrics.GoldAnswers, answers: Answers, null_threshold: float | None
 ) -> dict[str, float]:
     """Returns the metrics of the predictions that `write_answers` writes.
 
@@ -173,8 +319,8 @@ def evaluate_answers(
         null_threshold: threshold on the null odds; None for SQuAD 1.1.
 
     Returns:
-        The metrics of `evaluate_v1` or `evaluate_v2`. Best thresholds and average precisions are those of
-        the answers before the threshold is applied.
+        The metrics of `evaluate_v1` or `evaluate_v2`. Best thresholds are those of the answers before
+        the threshold is applied.
     """
     if null_threshold is None:
         return squad_metrics.evaluate_v1(golds, answers.predictions())
@@ -191,14 +337,14 @@ def write_answers(output_dir: str, answers: Answers, null_threshold: float | Non
         answers: the answers.
         null_threshold: predictions with null odds above it are empty; None for SQuAD 1.1.
     """
+    limit = math.inf if null_threshold is None else null_threshold
     contents: dict[str, Any] = {
-        NBEST_FILE: {
+        "nbest_predictions": {
             name: [answer.to_json_dict() for answer in best] for name, best in answers.nbest.items()
         },
-        PREDICTIONS_FILE: answers.predictions(),
+        "predictions": answers.predictions(limit),
     }
     if null_threshold is not None:
-        contents[NULL_ODDS_FILE] = answers.null_odds
-        contents[PREDICTIONS_FILE] = answers.predictions(null_threshold)
+        contents["null_odds"] = answers.null_odds
     for name, content in contents.items():
-        files.write_json(os.path.join(output_dir, name), content)
+        files.write_json(os.path.join(output_dir, f"{name}.json"), content)

@@ -7,19 +7,27 @@ https://arxiv.org/abs/1806.03822, section 5. Open details follow `evaluate-v1.1.
 * If prediction or answer have no tokens, F1 is 0 in version 1.1. In 2.0 it is 1 if both have none.
 * Answers without tokens are ignored in 2.0 if there are others.
 * A question without a prediction counts as wrong in 1.1. In 2.0 it is excluded from all means.
+
+The null odds of a question are the confidence that its passage holds no answer. Only their order matters.
+A question whose null odds are above a threshold is unanswered. There are two searches for the threshold,
+since the official one is only reported and ours decides what is written:
+
+* `official_best_threshold` is that of `evaluate-v2.0.py`. It may separate questions with equal odds, and
+its threshold for answering nothing is 0. So its threshold does not always give its score.
+* `search_threshold` tries only possible thresholds, so the written file has the score that it found.
 """
 
 import collections
-import dataclasses
+import math
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from albert_tf.evaluation.squad_thresholds import (
-    apply_threshold,
-    average_precision,
-    official_best_threshold,
-)
+import numpy as np
+
+Scores = Mapping[str, float]
+"""Question id -> score, or null odds."""
 
 GoldAnswers = Mapping[str, Sequence[str]]
 """Question id -> texts of the right answers; empty if the passage holds no answer."""
@@ -29,8 +37,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-@dataclasses.dataclass(frozen=True)
-class AnswerScores:
+class AnswerScores(NamedTuple):
     """The scores of the answers, between 0 and 1, in the order of the questions.
 
     Attributes:
@@ -124,8 +131,7 @@ def evaluate_v2(
 ) -> dict[str, float]:
     """Evaluates predictions as `evaluate-v2.0.py` does.
 
-    If a question has null odds but no prediction, the script stops with an error. Here the question has
-    score 0 in the average precisions and is excluded otherwise.
+    If a question has null odds but no prediction, the script stops with an error. Here it is excluded.
 
     Args:
         golds: right answers to the questions.
@@ -139,8 +145,7 @@ def evaluate_v2(
         `exact` and `f1`, in percent, and `total`, the number of predictions; the same with `HasAns_`
         and `NoAns_` over the questions with and without an answer, if there are any. With `null_odds`
         also the best scores of any threshold and the thresholds (`best_exact`, `best_exact_thresh`,
-        `best_f1`, `best_f1_thresh`) and, if any question has an answer, average precisions in percent
-        (`pr_exact_ap`, `pr_f1_ap`; `pr_oracle_ap` with the right answers as predictions).
+        `best_f1`, `best_f1_thresh`).
     """
     scores = score_answers_v2(golds, predictions)
     has_answer = which_have_answers(golds)
@@ -154,10 +159,6 @@ def evaluate_v2(
     for kind, values in (("exact", scores.exact), ("f1", scores.f1)):
         best, threshold = official_best_threshold(values, predictions, null_odds, has_answer)
         results |= {f"best_{kind}": best, f"best_{kind}_thresh": threshold}
-    if any(has_answer.values()):
-        perfect = dict.fromkeys(has_answer, 1.0)
-        for kind, values in (("exact", scores.exact), ("f1", scores.f1), ("oracle", perfect)):
-            results[f"pr_{kind}_ap"] = average_precision(values, null_odds, has_answer)
     return results
 
 
@@ -187,3 +188,86 @@ def _means(scores: AnswerScores, names: Sequence[str]) -> dict[str, float]:
 
 def _percent(scores: Mapping[str, float], names: Sequence[str]) -> float:
     return 100.0 * sum(scores[name] for name in names) / len(names)
+
+
+def apply_threshold(
+    scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool], threshold: float
+) -> dict[str, float]:
+    """Returns the scores if answers with null odds above the threshold are discarded."""
+    return {
+        name: float(not has_answer[name]) if null_odds[name] > threshold else score
+        for name, score in scores.items()
+    }
+
+
+def official_best_threshold(
+    scores: Scores,
+    predictions: Mapping[str, str],
+    null_odds: Scores,
+    has_answer: Mapping[str, bool],
+) -> tuple[float, float]:
+    """Finds the best threshold as `evaluate-v2.0.py` does.
+
+    Args:
+        scores: question id -> score of the prediction, for n > 0 questions.
+        predictions: question id -> answer, empty for none.
+        null_odds: question id -> null odds.
+        has_answer: question id -> whether the passage holds an answer, for all questions.
+
+    Returns:
+        The score in percent, and the threshold.
+    """
+    names, odds = _rank(null_odds, scores)
+    gains = [
+        scores[name] if has_answer[name] else -1.0 if predictions[name] else 0.0 for name in names
+    ]
+    unanswerable = sum(not answerable for answerable in has_answer.values())
+    totals = np.cumsum([unanswerable, *gains])
+    best = int(np.argmax(totals))
+    threshold = float(odds[best - 1]) if best else 0.0
+    return float(100.0 * totals[best] / len(scores)), threshold
+
+
+def search_threshold(scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool]) -> float:
+    """Returns the lowest threshold with the highest sum of scores.
+
+    Args:
+        scores: question id -> score of the prediction, for n > 0 questions.
+        null_odds: question id -> null odds, finite, for the same questions.
+        has_answer: question id -> whether the passage holds an answer.
+
+    Returns:
+        The null odds of the last question to answer; if it is best to answer none, the number just
+        below the lowest null odds.
+    """
+    names, odds = _rank(null_odds, scores)
+    gains = [scores[name] - (not has_answer[name]) for name in names]
+    # The last question of each run of equal odds: the possible cuts.
+    ends = np.flatnonzero(np.append(odds[1:] != odds[:-1], True))
+    totals = np.cumsum([sum(not has_answer[name] for name in names), *gains])[
+        np.append(0, ends + 1)
+    ]
+    thresholds = np.concatenate([[math.nextafter(odds[0], -math.inf)], odds[ends]])
+    return float(thresholds[np.argmax(totals)])
+
+
+def with_margin(threshold: float, null_odds: Scores) -> float:
+    """Returns an equivalent threshold, halfway to the next higher null odds if there are any.
+
+    Other programs and machines round null odds differently, which must not matter at the threshold.
+
+    Args:
+        threshold: from `search_threshold`.
+        null_odds: null odds of the same questions.
+    """
+    higher = min((odds for odds in null_odds.values() if odds > threshold), default=threshold)
+    middle = threshold + (higher - threshold) / 2
+    return middle if middle < higher else threshold
+
+
+def _rank(null_odds: Scores, questions: Scores) -> tuple[list[str], np.ndarray]:
+    """Returns the questions by ascending null odds, in their order if equal, and these odds."""
+    names = [name for name in null_odds if name in questions]
+    odds = np.array([null_odds[name] for name in names], np.float64)
+    order = np.argsort(odds, kind="stable")
+    return [names[index] for index in order], odds[order]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example
-from albert_tf.evaluation.label_sets import choose_thresholds, compute_label_metrics, score_labels
+from albert_tf.evaluation.metrics import choose_thresholds, compute_label_metrics, score_labels
 from albert_tf.evaluation.tables import label_scores
 from albert_tf.kinds.classification import name_probabilities
 from albert_tf.kinds.registry import register

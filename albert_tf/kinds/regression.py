@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.evaluation.glue_metrics import compute_metrics
+from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind
 from albert_tf.losses import RegressionLoss, batch_loss

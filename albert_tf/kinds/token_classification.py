@@ -13,7 +13,7 @@ from albert_tf.data.fine_tuning.tagging_features import TaggingFeatures, encode_
 from albert_tf.data.fine_tuning.tags import Scheme, Span, TagTable, make_tags, tag_words
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
-from albert_tf.evaluation.glue_metrics import is_collapsed
+from albert_tf.evaluation.metrics import is_collapsed
 from albert_tf.evaluation.tables import label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.export.graph_windows import cut_windows

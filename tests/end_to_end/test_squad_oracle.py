@@ -5,14 +5,16 @@ import pytest
 
 from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig, make_windows
-from albert_tf.evaluation.squad_answers import evaluate_answers, find_null_threshold, rank_answers
-from albert_tf.evaluation.squad_metrics import score_answers_v1
-from albert_tf.evaluation.squad_spans import (
+from albert_tf.evaluation.squad_answers import (
     PassageWindows,
     concatenate_spans,
     conditional_spans,
+    evaluate_answers,
+    find_null_threshold,
+    rank_answers,
     simple_spans,
 )
+from albert_tf.evaluation.squad_metrics import score_answers_v1
 from albert_tf.tasks.fine_tuning.question_answering import gold_answers
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import shared_path, slow_except

@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.squad_answers import evaluate_answers, find_null_threshold, rank_answers
-from albert_tf.evaluation.squad_metrics import evaluate_v1, evaluate_v2, score_answers_v2
-from albert_tf.evaluation.squad_spans import (
+from albert_tf.evaluation.squad_answers import (
     PassageWindows,
     conditional_spans,
+    evaluate_answers,
+    find_null_threshold,
+    rank_answers,
     simple_spans,
 )
+from albert_tf.evaluation.squad_metrics import evaluate_v1, evaluate_v2, score_answers_v2
 from tests.helpers import shared_path
 
 SETTINGS = ("n20_len30", "n3_len6")

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from albert_tf.evaluation.squad_metrics import (
+    apply_threshold,
     evaluate_v1,
     evaluate_v2,
     normalize_answer,
+    official_best_threshold,
     score_answers_v1,
     score_answers_v2,
+    search_threshold,
+    with_margin,
 )
 from tests.helpers import shared_path
 
@@ -59,46 +63,9 @@ def test_golden_predictions_of_v1(many):
     assert results == pytest.approx(reference["evaluate_v1_on_answerable_questions"], rel=1e-9)
 
 
-def test_versions_differ_in_empty_texts_and_missing_predictions():
-    golds = {"article": ["the"], "word": ["the", "cat"], "missing": ["dog"]}
-    predictions = {"article": "a", "word": "an", "of another file": "x"}
-    v1, v2 = score_answers_v1(golds, predictions), score_answers_v2(golds, predictions)
-    assert v1.exact == {"article": 1.0, "word": 1.0, "missing": 0.0}
-    assert v1.f1 == {"article": 0.0, "word": 0.0, "missing": 0.0}
-    assert v2.exact == v2.f1 == {"article": 1.0, "word": 0.0}
-
-
-def test_an_empty_prediction_is_right_where_there_is_no_answer():
-    golds = {"none": [], "one": ["cat"]}
-    results = evaluate_v2(golds, {"none": "", "one": ""})
-    assert results == {
-        **{"exact": 50.0, "f1": 50.0, "total": 2},
-        **{"HasAns_exact": 0.0, "HasAns_f1": 0.0, "HasAns_total": 1},
-        **{"NoAns_exact": 100.0, "NoAns_f1": 100.0, "NoAns_total": 1},
-    }
-
-
-def test_most_similar_answer_counts():
-    results = evaluate_v1({"q": ["x", "big red dog", "a dog"]}, {"q": "red dog"})
-    assert results == pytest.approx({"exact_match": 0.0, "f1": 80.0})
-
-
 @pytest.mark.parametrize("text", ["「東京」、。", "«Нет»…", "“x” – y’s", "١٢٫٥"])
 def test_punctuation_of_other_languages_is_kept(text):
     assert normalize_answer(text) == text.lower()
-
-
-def test_no_results_for_an_empty_set_of_questions():
-    results = evaluate_v2({"q": []}, {"q": "x"}, {"q": 0.5})
-    assert not any(name.startswith(("HasAns_", "pr_")) for name in results)
-    assert results["best_exact"] == 100.0
-
-
-def test_question_without_a_prediction_only_lowers_recall():
-    golds = {"a": ["x"], "b": ["y"], "c": ["z"]}
-    results = evaluate_v2(golds, {"a": "x", "c": "z"}, {"a": 0.1, "b": 0.2, "c": 0.3})
-    assert results["exact"] == results["HasAns_exact"] == 100.0
-    assert results["pr_exact_ap"] == pytest.approx(100 * (1 / 1 * 1 / 3 + 2 / 3 * 1 / 3))
 
 
 WORDS = [
@@ -196,3 +163,67 @@ def test_metrics_agree_with_their_definitions(seed):
             assert results[prefix + "total"] == len(of_kind)
             for index, kind in enumerate(("exact", "f1")):
                 assert results[prefix + kind] == mean([final[name][index] for name in of_kind])
+
+
+# Thresholds
+
+
+def random_questions(seed):
+    """Scores, predictions, null odds, some of them equal, and which questions have an answer."""
+    rng = np.random.default_rng(seed)
+    names = [f"q{index}" for index in rng.permutation(int(rng.integers(2, 30)))]
+    has_answer = {name: bool(rng.integers(0, 2)) for name in names}
+    predictions = {name: "x" if rng.random() < 0.8 else "" for name in names}
+    scores = {
+        name: float(rng.choice([0, 1 / 3, 0.5, 1])) if has_answer[name] else float(not text)
+        for name, text in predictions.items()
+    }
+    null_odds = {name: float(rng.integers(-5, 6)) for name in rng.permutation(names)}
+    return scores, predictions, null_odds, has_answer
+
+
+def total(scores, null_odds, has_answer, threshold):
+    return sum(apply_threshold(scores, null_odds, has_answer, threshold).values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_searched_threshold_is_the_lowest_best_one(seed):
+    scores, _, null_odds, has_answer = random_questions(seed)
+    found = search_threshold(scores, null_odds, has_answer)
+    levels = [min(null_odds.values()) - 1, *sorted(set(null_odds.values()))]
+    totals = [total(scores, null_odds, has_answer, level) for level in levels]
+    best = total(scores, null_odds, has_answer, found)
+    assert best == pytest.approx(max(totals), abs=1e-9)
+    below = [value for value, level in zip(totals, levels, strict=True) if level < found]
+    if found in levels:
+        assert max(below) < best - 1e-9
+    else:
+        assert found < levels[1]
+
+
+def official_loop(scores, predictions, null_odds, has_answer):
+    """The official search, one question after the other."""
+    current = best = sum(not has for has in has_answer.values())
+    threshold = 0.0
+    for name in sorted(null_odds, key=null_odds.get):
+        if has_answer[name]:
+            current += scores[name]
+        elif predictions[name]:
+            current -= 1
+        if current > best:
+            best, threshold = current, null_odds[name]
+    return 100.0 * best / len(scores), threshold
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_official_threshold_equals_the_loop_exactly(seed):
+    questions = random_questions(seed)
+    assert official_best_threshold(*questions) == official_loop(*questions)
+
+
+def test_margin_keeps_the_answered_questions():
+    odds = {"a": -3.0, "b": 1.0, "c": 2.0, "d": 2.0}
+    assert with_margin(1.0, odds) == 1.5
+    assert with_margin(2.0, odds) == 2.0
+    below = np.nextafter(-3.0, -np.inf)
+    assert with_margin(below, odds) == below

@@ -5,6 +5,7 @@ They differ only in file names, columns and labels.
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from albert_tf.data.fine_tuning.task import Task, TfdsSource, TsvFile
 from albert_tf.data.fine_tuning.tsv import Columns, Scores
@@ -13,142 +14,117 @@ _ENTAILMENT = ("entailment", "not_entailment")
 _INFERENCE = ("contradiction", "entailment", "neutral")
 
 
-def _sets(folder: str, labelled: Columns, test: Columns) -> Mapping[str, Mapping[str, TsvFile]]:
-    """Returns the three files that most tasks have."""
-    columns = {"train": labelled, "dev": labelled, "test": test}
-    return {split: {"": TsvFile(f"{folder}/{split}.tsv", columns[split])} for split in columns}
+def _task(
+    folder: str, tfds: tuple[str, ...], columns: Mapping[str, Columns], **differing: Any
+) -> Task:
+    """Returns a row for a task with one file per split, and classes 0 and 1.
+
+    Args:
+        folder: name of its folder, and of its submission.
+        tfds: its name in TensorFlow Datasets, and those of the features with the texts.
+        columns: those of `labelled` files and of the `test` file.
+        **differing: columns of the table in which it differs.
+    """
+    splits = {"train": "labelled", "dev": "labelled", "test": "test"}
+    name, *texts = tfds
+    features = Columns(*texts, guid="idx", label="label")
+    row: dict[str, Any] = {
+        "name": folder.lower(),
+        "metrics": ("accuracy",),
+        "labels": ("0", "1"),
+        "sets": {
+            split: {"": TsvFile(f"{folder}/{split}.tsv", columns[kind])}
+            for split, kind in splits.items()
+        },
+        "tfds": TfdsSource((f"glue/{name}",), columns=features),
+        "submissions": {"": f"{folder}.tsv"},
+    }
+    return Task(**row | differing)
 
 
-def _pair(text_a: str, text_b: str, label: str, guid: str = "index") -> dict[str, Columns]:
+def _columns(
+    text_a: str, text_b: str | None = None, label: str = "label", guid: str = "index"
+) -> dict[str, Columns]:
     """Returns the columns of a task whose test file lacks only the label column."""
     test = Columns(guid=guid, text_a=text_a, text_b=text_b)
     return {"labelled": dataclasses.replace(test, label=label), "test": test}
 
 
-def _tfds(name: str, text_a: str, text_b: str | None = None) -> TfdsSource:
-    return TfdsSource(
-        (f"glue/{name}",),
-        columns=Columns(guid="idx", label="label", text_a=text_a, text_b=text_b),
-    )
+def _without_ids(columns: Mapping[str, Columns]) -> dict[str, Columns]:
+    """Returns the columns of a task whose labelled files have no ids."""
+    return {**columns, "labelled": dataclasses.replace(columns["labelled"], guid=None)}
 
 
-_MNLI = _pair("sentence1", "sentence2", "gold_label")
+_COLA = {"labelled": Columns(text_a=3, label=1), "test": _columns("sentence")["test"]}
 _QQP = {
-    name: dataclasses.replace(columns, broken_rows=True)
-    for name, columns in _pair("question1", "question2", "is_duplicate", guid="id").items()
+    kind: dataclasses.replace(columns, broken_rows=True)
+    for kind, columns in _columns("question1", "question2", "is_duplicate", "id").items()
 }
+_MNLI = _columns("sentence1", "sentence2", "gold_label")
+_MNLI_SETS = ("matched", "mismatched")
 
 GLUE_TASKS = (
-    Task(
-        name="cola",
+    _task(
+        "CoLA",
+        ("cola", "sentence"),
+        _COLA,
         metrics=("matthews_corrcoef",),
         more_metrics=("accuracy",),
-        labels=("0", "1"),
-        sets=_sets(
-            "CoLA",
-            labelled=Columns(label=1, text_a=3),
-            test=Columns(guid="index", text_a="sentence"),
-        ),
-        tfds=_tfds("cola", "sentence"),
-        submissions={"": "CoLA.tsv"},
     ),
-    Task(
-        name="sst-2",
-        metrics=("accuracy",),
-        labels=("0", "1"),
-        sets=_sets(
-            "SST-2",
-            labelled=Columns(label="label", text_a="sentence"),
-            test=Columns(guid="index", text_a="sentence"),
-        ),
-        tfds=_tfds("sst2", "sentence"),
-        submissions={"": "SST-2.tsv"},
-    ),
-    Task(
-        name="mrpc",
+    _task("SST-2", ("sst2", "sentence"), _without_ids(_columns("sentence"))),
+    _task(
+        "MRPC",
+        ("mrpc", "sentence1", "sentence2"),
+        _without_ids(_columns("#1 String", "#2 String", "Quality")),
         metrics=("accuracy", "f1"),
-        labels=("0", "1"),
-        sets=_sets(
-            "MRPC",
-            labelled=Columns(label="Quality", text_a="#1 String", text_b="#2 String"),
-            test=Columns(guid="index", text_a="#1 String", text_b="#2 String"),
-        ),
-        tfds=_tfds("mrpc", "sentence1", "sentence2"),
-        submissions={"": "MRPC.tsv"},
     ),
-    Task(
-        name="sts-b",
+    _task(
+        "STS-B",
+        ("stsb", "sentence1", "sentence2"),
+        _columns("sentence1", "sentence2", "score"),
         kind="regression",
         metrics=("pearson", "spearman"),
         labels=Scores(0, 5),
-        sets=_sets("STS-B", **_pair("sentence1", "sentence2", "score")),
-        tfds=_tfds("stsb", "sentence1", "sentence2"),
-        submissions={"": "STS-B.tsv"},
     ),
-    Task(
-        name="qqp",
-        metrics=("accuracy", "f1"),
-        labels=("0", "1"),
-        sets=_sets("QQP", **_QQP),
-        tfds=_tfds("qqp", "question1", "question2"),
-        submissions={"": "QQP.tsv"},
-    ),
-    Task(
-        name="mnli",
-        metrics=("accuracy",),
+    _task("QQP", ("qqp", "question1", "question2"), _QQP, metrics=("accuracy", "f1")),
+    _task(
+        "MNLI",
+        ("mnli", "premise", "hypothesis"),
+        _MNLI,
         labels=_INFERENCE,
         sets={
             "train": {"": TsvFile("MNLI/train.tsv", _MNLI["labelled"])},
             "dev": {
-                "matched": TsvFile("MNLI/dev_matched.tsv", _MNLI["labelled"]),
-                "mismatched": TsvFile("MNLI/dev_mismatched.tsv", _MNLI["labelled"]),
+                name: TsvFile(f"MNLI/dev_{name}.tsv", _MNLI["labelled"]) for name in _MNLI_SETS
             },
-            "test": {
-                "matched": TsvFile("MNLI/test_matched.tsv", _MNLI["test"]),
-                "mismatched": TsvFile("MNLI/test_mismatched.tsv", _MNLI["test"]),
-            },
+            "test": {name: TsvFile(f"MNLI/test_{name}.tsv", _MNLI["test"]) for name in _MNLI_SETS},
         },
-        tfds=_tfds("mnli", "premise", "hypothesis"),
         submissions={"matched": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"},
     ),
-    Task(
-        name="qnli",
-        metrics=("accuracy",),
+    _task(
+        "QNLI",
+        ("qnli", "question", "sentence"),
+        _columns("question", "sentence"),
         labels=_ENTAILMENT,
-        sets=_sets("QNLI", **_pair("question", "sentence", "label")),
-        tfds=_tfds("qnli", "question", "sentence"),
-        submissions={"": "QNLI.tsv"},
     ),
-    Task(
-        name="rte",
-        metrics=("accuracy",),
+    _task(
+        "RTE",
+        ("rte", "sentence1", "sentence2"),
+        _columns("sentence1", "sentence2"),
         labels=_ENTAILMENT,
-        sets=_sets("RTE", **_pair("sentence1", "sentence2", "label")),
-        tfds=_tfds("rte", "sentence1", "sentence2"),
-        submissions={"": "RTE.tsv"},
     ),
-    Task(
-        name="wnli",
-        metrics=("accuracy",),
-        labels=("0", "1"),
-        sets=_sets("WNLI", **_pair("sentence1", "sentence2", "label")),
-        tfds=_tfds("wnli", "sentence1", "sentence2"),
-        submissions={"": "WNLI.tsv"},
-    ),
-    Task(
-        name="ax",
+    _task("WNLI", ("wnli", "sentence1", "sentence2"), _columns("sentence1", "sentence2")),
+    _task(
+        "AX",
+        ("ax", "premise", "hypothesis"),
+        _columns("sentence1", "sentence2"),
         metrics=(),
         labels=_INFERENCE,
         sets={
             "test": {
-                "": TsvFile(
-                    "diagnostic/diagnostic.tsv",
-                    Columns(guid="index", text_a="sentence1", text_b="sentence2"),
-                )
+                "": TsvFile("diagnostic/diagnostic.tsv", _columns("sentence1", "sentence2")["test"])
             }
         },
-        tfds=_tfds("ax", "premise", "hypothesis"),
-        submissions={"": "AX.tsv"},
         trained_as="mnli",
     ),
 )

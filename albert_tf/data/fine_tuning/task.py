@@ -75,8 +75,8 @@ class Task:
 
     Attributes:
         name: name of the task.
-        metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.glue_metrics.METRICS`. The first
-            one selects the best checkpoint.
+        metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.metrics.METRICS`. The first one
+            selects the best checkpoint.
         kind: whether one of several classes, a score, one of several texts, any number of labels,
             labelled parts of a text, or an embedding are predicted.
         more_metrics: metrics that are reported in addition.

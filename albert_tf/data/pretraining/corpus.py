@@ -183,31 +183,29 @@ _Lines = Iterable[tuple[int, str]]
 
 
 def _lines_documents(lines: _Lines, path: str) -> Iterator[list[str]]:
-    document, characters = [], 0
-    for _, line in lines:
-        if not line.isspace() and line:
-            document.append(line)
-            characters += len(line)
-        elif document:
-            yield document
-            document, characters = [], 0
-        if characters >= _CHUNK_CHARACTERS:
-            yield document
-            document, characters = [], 0
-    if document:
-        yield document
+    return _join(
+        (None if not line or line.isspace() else line for _, line in lines), _CHUNK_CHARACTERS
+    )
 
 
 def _text_documents(lines: _Lines, path: str) -> Iterator[list[str]]:
-    document, characters = [], 0
-    for paragraph in _paragraphs(line for _, line in lines):
-        document.append(paragraph)
-        characters += len(paragraph)
-        if characters >= _CHUNK_CHARACTERS:
-            yield document
-            document, characters = [], 0
-    if document:
-        yield document
+    stripped = (line.strip() or None for _, line in lines)
+    paragraphs = map(" ".join, _join(stripped, _PARAGRAPH_CHARACTERS))
+    return _join(paragraphs, _CHUNK_CHARACTERS)
+
+
+def _join(parts: Iterable[str | None], max_characters: int) -> Iterator[list[str]]:
+    """Yields the parts between two None, in lists that end when they have `max_characters`."""
+    joined, characters = [], 0
+    for part in parts:
+        if part is not None:
+            joined.append(part)
+            characters += len(part)
+        if joined and (part is None or characters >= max_characters):
+            yield joined
+            joined, characters = [], 0
+    if joined:
+        yield joined
 
 
 def _jsonl_documents(lines: _Lines, path: str) -> Iterator[list[str]]:
@@ -238,18 +236,3 @@ def _text_field(line: str, path: str, number: int) -> str:
 
 # By input format.
 _FORMATS = {"lines": _lines_documents, "text": _text_documents, "jsonl": _jsonl_documents}
-
-
-def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the lines between blank ones, joined."""
-    paragraph, characters = [], 0
-    for line in lines:
-        text = line.strip()
-        if text:
-            paragraph.append(text)
-            characters += len(text)
-        if paragraph and (not text or characters >= _PARAGRAPH_CHARACTERS):
-            yield " ".join(paragraph)
-            paragraph, characters = [], 0
-    if paragraph:
-        yield " ".join(paragraph)

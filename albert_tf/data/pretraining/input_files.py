@@ -103,31 +103,22 @@ def name_files(paths: Sequence[str]) -> str:
     return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 
 
-class _Compression(NamedTuple):
-    """A compressed format: how to make a decompressor of one stream, and what that raises.
-
-    The stream readers of the libraries are not used: Zstandard's takes a truncated file for a complete
-    one.
-    """
-
-    make_decompressor: Callable[[], Any]
-    error: type[Exception]
+def _gzip(path: str) -> tuple[Callable[[], Any], type[Exception]]:
+    return lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error
 
 
-def _gzip(path: str) -> _Compression:
-    return _Compression(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error)
-
-
-def _zstandard(path: str) -> _Compression:
+def _zstandard(path: str) -> tuple[Callable[[], Any], type[Exception]]:
     try:
         import zstandard
     except ImportError as error:
         raise InputError(
             f"{path}: reading it needs the package zstandard: pip install zstandard"
         ) from error
-    return _Compression(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
+    return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
 
 
+# Suffix -> what makes a decompressor of one stream, and its error. The libraries' stream readers are not
+# used: Zstandard's takes a truncated file for a complete one.
 _COMPRESSIONS = {".gz": _gzip, ".zst": _zstandard}
 
 
@@ -142,14 +133,14 @@ def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
     if suffix not in _COMPRESSIONS:
         yield from parts
         return
-    compression = _COMPRESSIONS[suffix](path)
+    make_decompressor, failure = _COMPRESSIONS[suffix](path)
     decompressor = None  # between two streams
     for compressed in _split(parts, _COMPRESSED_BYTES):
         while compressed:
-            decompressor = decompressor or compression.make_decompressor()
+            decompressor = decompressor or make_decompressor()
             try:
                 content = decompressor.decompress(compressed)
-            except compression.error as error:
+            except failure as error:
                 raise InputError(f"{path}: is damaged, or no {suffix} file: {error}") from error
             yield from _split([content], _PART_BYTES)
             compressed = b""

@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -52,21 +51,6 @@ class Runs:
         self.paths += other.paths
         self.sizes += other.sizes
         self.stats.add(other.stats)
-
-
-class _ChunkResult(NamedTuple):
-    """The runs of a chunk, and its bytes of input."""
-
-    runs: Runs
-    input_bytes: int
-
-
-class _Shard(NamedTuple):
-    """A file to write, with the records of ranks `first` to `last - 1`."""
-
-    path: str
-    first: int
-    last: int
 
 
 def make_pretraining_data(
@@ -113,21 +97,12 @@ def make_runs(
     num_workers: int,
     progress: Progress,
 ) -> Runs:
-    """Makes the instances of a corpus.
-
-    Args:
-        reader: reader of the corpus.
-        tokenizer: tokenizer of the text.
-        config: what to make.
-        folder: existing folder for the runs. Complete chunks in it are reused if they are still valid.
-        num_workers: maximum number of worker processes.
-        progress: counts megabytes of input, and instances.
-    """
+    """Makes the instances of a corpus; see `make_pretraining_data`."""
     runs = Runs()
     make_run = _RunMaker(tokenizer, config, folder)
-    for result in run_tasks(make_run, reader.chunks(), num_workers):
-        runs.add(result.runs)
-        progress.update(result.input_bytes / _MEGABYTE, {"instances": result.runs.stats.instances})
+    for of_chunk, input_bytes in run_tasks(make_run, reader.chunks(), num_workers):
+        runs.add(of_chunk)
+        progress.update(input_bytes / _MEGABYTE, {"instances": of_chunk.stats.instances})
     return runs
 
 
@@ -138,18 +113,10 @@ def write_shards(
     num_workers: int,
     progress: Progress,
 ) -> None:
-    """Writes all records, shuffled, to files whose numbers of records differ by at most one.
-
-    Args:
-        runs: the records.
-        paths: files to write. Existing ones are taken for complete.
-        compression: compression of the files.
-        num_workers: maximum number of worker processes.
-        progress: counts records.
-    """
+    """Writes all records, shuffled, to the files that are missing; see `make_pretraining_data`."""
     total = runs.stats.instances
     ranks = [number * total // len(paths) for number in range(len(paths) + 1)]
-    shards = map(_Shard, paths, ranks, itertools.islice(ranks, 1, None))
+    shards = zip(paths, itertools.pairwise(ranks), strict=True)
     write_shard = _ShardWriter(runs.paths, runs.sizes, compression)
     num_workers = min(num_workers, 1 + int(runs.sizes.bytes.sum()) // _RECORD_BYTES_PER_WORKER)
     for records in run_tasks(write_shard, shards, num_workers):
@@ -157,7 +124,10 @@ def write_shards(
 
 
 class _RunMaker:
-    """Makes the runs of chunks, with a report that marks a chunk as complete."""
+    """Makes the runs of chunks, with a report that marks a chunk as complete.
+
+    Returns the runs of a chunk, and its bytes of input.
+    """
 
     def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig, folder: str):
         self._make_records = ChunkMaker(tokenizer, config)
@@ -165,12 +135,12 @@ class _RunMaker:
         self._request = repr((config, tokenizer.vocabulary_sha256, tokenizer.lower_case))
         self._request += hashlib.sha256(tokenizer.word_start).hexdigest()
 
-    def __call__(self, chunk: Chunk) -> _ChunkResult:
+    def __call__(self, chunk: Chunk) -> tuple[Runs, int]:
         prefix = os.path.join(self._folder, f"chunk-{chunk.number:06d}")
         report = f"{prefix}.json"
         sources = self._hash_sources(chunk)
         if made := _read_report(report, sources, self._folder):
-            return _ChunkResult(made, chunk.input_bytes)
+            return made, chunk.input_bytes
         files.remove(report)  # it belongs to other sources; the new runs get the same names
         stats = PretrainingDataStats()
         writer = RunWriter(prefix)
@@ -179,7 +149,7 @@ class _RunMaker:
         writer.flush()
         runs = Runs(writer.paths, writer.sizes, stats)
         _write_report(report, sources, runs)
-        return _ChunkResult(runs, chunk.input_bytes)
+        return runs, chunk.input_bytes
 
     def _hash_sources(self, chunk: Chunk) -> str:
         """Returns a hash of everything that determines the records of a chunk."""
@@ -216,15 +186,16 @@ def _read_report(path: str, sources: str, folder: str) -> Runs | None:
 
 
 class _ShardWriter:
-    """Writes a shard from the runs, and returns its number of records."""
+    """Writes a file with the records of some ranks, and returns their number."""
 
     def __init__(self, runs: Sequence[str], sizes: BinSizes, compression: Compression):
         self._runs = runs
         self._sizes = sizes
         self._compression = compression
 
-    def __call__(self, shard: _Shard) -> int:
-        if not tf.io.gfile.exists(shard.path):
-            records = read_sorted(self._runs, self._sizes, shard.first, shard.last)
-            write_records(shard.path, records, self._compression)
-        return shard.last - shard.first
+    def __call__(self, shard: tuple[str, tuple[int, int]]) -> int:
+        path, (first, last) = shard
+        if not tf.io.gfile.exists(path):
+            records = read_sorted(self._runs, self._sizes, first, last)
+            write_records(path, records, self._compression)
+        return last - first

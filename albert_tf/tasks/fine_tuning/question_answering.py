@@ -23,18 +23,16 @@ from albert_tf.data.fine_tuning.squad_windows import (
 from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_answers import (
     Answers,
-    evaluate_answers,
-    find_null_threshold,
-    rank_answers,
-    write_answers,
-)
-from albert_tf.evaluation.squad_spans import (
     ScoredSpans,
     concatenate_spans,
     conditional_spans,
+    evaluate_answers,
+    find_null_threshold,
+    rank_answers,
     simple_spans,
+    write_answers,
 )
-from albert_tf.evaluation.squad_thresholds import with_margin
+from albert_tf.evaluation.squad_metrics import with_margin
 from albert_tf.export import ExportDetails, export_question_answering
 from albert_tf.export.version_folders import json_asset
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss

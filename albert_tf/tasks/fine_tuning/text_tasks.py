@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.data.batches import evaluation_batches, make_batch, restore_order
 from albert_tf.data.fine_tuning.features import Features, encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.evaluation.glue_metrics import compute_metrics, is_collapsed
+from albert_tf.evaluation.metrics import compute_metrics, is_collapsed
 from albert_tf.losses import ClassificationLoss, batch_loss
 from albert_tf.tasks.fine_tuning import prediction_files
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask, PredictBatch

@@ -3,7 +3,7 @@ import pytest
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.data.fine_tuning.tsv import Scores
 from albert_tf.errors import ArgumentError
-from albert_tf.evaluation.glue_metrics import METRICS
+from albert_tf.evaluation.metrics import METRICS
 
 
 @pytest.mark.parametrize("name", ["SST-2", "sst-2", "Sst-2"])
