@@ -4,18 +4,14 @@ from albert_tf.export.exportable import ExportDetails
 from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.exporter import export
 from albert_tf.export.exporting import (
-    EMBEDDING_FILE,
-    export_embedder,
     export_question_answering,
 )
 from albert_tf.export.saved_models.reusable import export_reusable
 
 __all__ = [
-    "EMBEDDING_FILE",
     "ExportDetails",
     "ExportedModel",
     "export",
-    "export_embedder",
     "export_question_answering",
     "export_reusable",
 ]

@@ -11,60 +11,23 @@ Each has a model card, and assets: the config, the vocabulary, the labels one pe
 
 import dataclasses
 import functools
-from collections.abc import Callable
 
 from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.export.exportable import Exportable, ExportDetails
-from albert_tf.export.runtimes import openvino_text
 from albert_tf.export.saved_models.answer_model import AnswerTextModel
 from albert_tf.export.saved_models.ids_model import (
-    embedding_outputs,
     span_outputs,
 )
-from albert_tf.export.saved_models.text_models import TextModel
 from albert_tf.export.version_folders import json_asset
 from albert_tf.models import (
     AlbertConditionalSpanLabeler,
-    AlbertEmbedder,
     AlbertSpanLabeler,
 )
 from albert_tf.tokenization import Tokenizer
 
 _CONFIG_FILE = "answer_rule.json"
-EMBEDDING_FILE = "embedding.json"
 
 SAVED_MODELS = ExportDetails()
-
-
-def export_embedder(
-    model: AlbertEmbedder,
-    tokenizer: Tokenizer,
-    export_dir: str,
-    max_seq_length: int,
-    details: ExportDetails = SAVED_MODELS,
-) -> dict[str, str]:
-    """Writes the next version of a model that embeds single texts, with the output `embedding`.
-
-    The arguments, the result and the errors are those of `export_classifier`.
-    """
-    exported = Exportable(
-        model,
-        embedding_outputs,
-        max_seq_length=max_seq_length,
-        **_tokenizing(tokenizer, max_seq_length, pairs=False),
-    )
-    values = {"pooling": model.pooling, "normalize": model.normalize}
-    asset = {EMBEDDING_FILE: json_asset({**values, "max_seq_length": max_seq_length})}
-    return exported.write(tokenizer, export_dir, details.add_assets(asset))
-
-
-def _tokenizing(tokenizer: Tokenizer, max_seq_length: int, pairs: bool) -> dict[str, Callable]:
-    """Returns the arguments of `Exportable` that put the tokenizer of texts or pairs into a model."""
-    limits = {"max_seq_length": max_seq_length, "pairs": pairs}
-    return {
-        "make_text_model": functools.partial(TextModel, tokenizer=tokenizer, **limits),
-        "add_tokenizer": functools.partial(openvino_text.add_text_tokenizer, **limits),
-    }
 
 
 def export_question_answering(

@@ -1,6 +1,7 @@
 """Kinds of tasks: one file decides all that differs between classes, scores, spans and so on."""
 
 from albert_tf.kinds.classification import Classes, Classification
+from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import LabelSets, MultiLabel
 from albert_tf.kinds.multiple_choice import MultipleChoice
@@ -12,6 +13,7 @@ __all__ = [
     "KINDS",
     "Classes",
     "Classification",
+    "Embedding",
     "Kind",
     "LabelSets",
     "MultiLabel",

@@ -113,6 +113,10 @@ class Kind(abc.ABC):
         """Returns a line for each type of label that the model cannot learn or predict."""
         return []
 
+    def micro_batch_fault(self, size: int) -> str | None:
+        """Returns what is wrong with micro-batches of a size; None if nothing is."""
+        return None
+
     # Model
 
     @property

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
-from albert_tf.export import ExportDetails, export_embedder
+from albert_tf.export import ExportDetails, export
 from albert_tf.export.version_folders import json_asset
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder
@@ -22,8 +22,8 @@ from albert_tf.progress import Progress
 from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.fine_tuning.line_prediction import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
+from albert_tf.tasks.loaded import Predictor
 from albert_tf.tasks.loading import load
-from albert_tf.tasks.text_embedder import TextEmbedder
 from albert_tf.tasks.trained_folder import OPTIONS_FILE, VOCABULARY_SHA256, with_version
 from albert_tf.tokenization import Tokenizer
 
@@ -114,7 +114,7 @@ def run(options: EmbeddingOptions) -> None:
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 
-def _embed_file(options: EmbeddingOptions, embedder: TextEmbedder) -> None:
+def _embed_file(options: EmbeddingOptions, embedder: Predictor) -> None:
     path, width = options.output_file, embedder.model.config.hidden_size
     with _open_lines(options.input_file) as read_lines:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
@@ -130,7 +130,7 @@ def _embed_file(options: EmbeddingOptions, embedder: TextEmbedder) -> None:
             header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
             np.lib.format.write_array_header_1_0(file, header)
             while texts := list(itertools.islice(lines, _TEXTS_AT_ONCE)):
-                rows = embedder.embed(texts, progress.update)
+                rows = embedder.predict(embedder.kind.make_examples(texts), progress.update)
                 file.write(rows.astype("<f4").tobytes())
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 
@@ -156,11 +156,8 @@ def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
         yield read_lines
 
 
-def _export(
-    options: EmbeddingOptions, embedder: TextEmbedder, tokenizer: Tokenizer
-) -> dict[str, str]:
-    model, length = embedder.model, embedder.max_seq_length
-    if not isinstance(model, AlbertEmbedder):
+def _export(options: EmbeddingOptions, embedder: Predictor, tokenizer: Tokenizer) -> dict[str, str]:
+    if not isinstance(embedder.model, AlbertEmbedder):
         raise InputError(
             f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
         )
@@ -171,4 +168,4 @@ def _export(
     }
     assets = {OPTIONS_FILE: json_asset(with_version(vocabulary))}
     details = ExportDetails(options.export_format, options.export_weights, assets)
-    return export_embedder(model, tokenizer, options.export_dir, length, details)
+    return export(embedder.model, embedder.kind, tokenizer, options.export_dir, details)

@@ -16,9 +16,9 @@ from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import EMBEDDING_FILE, ExportedModel, version_folders
-from albert_tf.export.saved_models.ids_model import read_embeddings
-from albert_tf.kinds import KINDS
+from albert_tf.export import ExportedModel, version_folders
+from albert_tf.kinds import KINDS, Embedding
+from albert_tf.kinds.registry import read_kind
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -29,14 +29,8 @@ from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.run import load_trained
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.loaded_models import (
-    Loaded,
-    LoadedEmbedder,
-    LoadedModel,
-    LoadedPretrainer,
-    LoadedQuestionAnswerer,
-)
-from albert_tf.tasks.text_embedder import EmbeddingConfig
+from albert_tf.tasks.loaded import Loaded, LoadedQuestionAnswerer
+from albert_tf.tasks.sentence_transformers import read_modules
 from albert_tf.tasks.trained_folder import (
     LABEL_METADATA_FILE,
     LabelMetadata,
@@ -47,12 +41,10 @@ from albert_tf.tasks.trained_folder import (
 )
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WORDPIECE_FILE
-from albert_tf.training import Evaluator, make_strategy
-
-_LOADED = {}
+from albert_tf.training import make_strategy
 
 
-def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
+def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     """Loads a trained model, to predict from text.
 
     `predict` takes lists of texts. It returns for n examples what the scripts write:
@@ -103,7 +95,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> LoadedModel:
         place = {"exported_model": version} if version else {"output_dir": model_dir}
         is_text = tf.io.gfile.exists(os.path.join(model_dir, LABEL_METADATA_FILE))
         saved = read_options(options)
-        if version and tf.io.gfile.exists(os.path.join(model_dir, EMBEDDING_FILE)):
+        if is_text and version and read_kind(model_dir).name == Embedding.name:
             return _load_exported_embedder(version, model_dir)
         if is_text:
             return _load_text_model(place)
@@ -124,20 +116,14 @@ def _find_version(folder: str) -> str | None:
     return folder if exists(folder) else None
 
 
-def _load_text_model(place: dict[str, str]) -> LoadedModel:
+def _load_text_model(place: dict[str, str]) -> Loaded:
     # Options must ask for something.
     options = classification.ClassificationOptions(predict_file="-", **place).complete()
     task, evaluator = load_trained(options, classification.make_task)
-    if task.metadata.kind == "embedding":
-        # Training computes with embeddings of length 1.
-        config = EmbeddingConfig(task.options.pooling, True, task.options.max_seq_length)
-        return LoadedEmbedder(evaluator.model, task.tokenizer, evaluator, config)
-    if task.metadata.kind in KINDS:
-        return Loaded(task.kind, task.tokenizer, evaluator)
-    return _LOADED[task.metadata.kind](task, evaluator)
+    return Loaded(task.kind, evaluator.model, task.tokenizer, evaluator.strategy)
 
 
-def _load_question_answerer(place: dict[str, str]) -> LoadedModel:
+def _load_question_answerer(place: dict[str, str]) -> Loaded:
     place = {"output_dir": "", **place}
     options = question_answering.QuestionAnsweringOptions(
         do_predict=True, predict_file="-", **place
@@ -145,7 +131,7 @@ def _load_question_answerer(place: dict[str, str]) -> LoadedModel:
     return LoadedQuestionAnswerer(*load_trained(options, question_answering.make_task))
 
 
-def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | None) -> LoadedModel:
+def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | None) -> Loaded:
     config_file = os.path.join(folder, CONFIG_FILE)
     config = AlbertConfig.from_json_file(config_file)
     if tokenizer is None:
@@ -162,20 +148,21 @@ def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | No
     with strategy.scope():
         model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
     load_checkpoint(model, best_checkpoint(folder)).check_complete()
-    return LoadedPretrainer(model, tokenizer, Evaluator(model, None, strategy))
+    kind = Embedding(normalize=False, max_seq_length=config.max_position_embeddings)
+    return Loaded(kind, model, tokenizer, strategy)
 
 
-def _load_exported_embedder(version: str, assets: str) -> LoadedModel:
+def _load_exported_embedder(version: str, assets: str) -> Loaded:
     vocabulary = read_folder(assets, ("do_lower_case",))
     tokenizer = load_tokenizer(
         vocabulary["spm_model_file"], vocabulary["vocab_file"], vocabulary["do_lower_case"]
     )
-    model = ExportedModel(version, read_embeddings)
-    evaluator = Evaluator(model, None, make_strategy("one_device"))
-    return LoadedEmbedder(model, tokenizer, evaluator, EmbeddingConfig.from_folder(assets))
+    kind = read_kind(assets)
+    model = ExportedModel(version, kind.read_outputs)
+    return Loaded(kind, model, tokenizer, make_strategy("one_device"))
 
 
-def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str) -> LoadedModel:
+def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str) -> Loaded:
     """Loads a model of another library that predicts from texts, or one without run options."""
     found = find_companions(CheckpointOptions(init_checkpoint=folder))
     tokenizer = tokenizer or found.tokenizer
@@ -188,10 +175,10 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str)
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)
+    length = found.config.max_position_embeddings
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
-        loaded = LoadedPretrainer if isinstance(model, AlbertPretrainer) else LoadedEmbedder
-        evaluator = Evaluator(model, None, strategy)
-        return loaded(model, tokenizer, evaluator, EmbeddingConfig.from_folder(folder))
+        values = {"normalize": False, "max_seq_length": length, **read_modules(folder)}
+        return Loaded(Embedding(**values), model, tokenizer, strategy)
     name = type(model).__name__
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(
@@ -205,28 +192,10 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str)
         metadata = LabelMetadata(OWN_TASK.name, kind, labels, pairs=kind == "classification")
     if metadata.kind == "token_classification":
         TagTable.from_tags(metadata.labels)
-    length = found.config.max_position_embeddings
-    if metadata.kind in KINDS:
-        kind = KINDS[metadata.kind](
-            task_name=metadata.task_name,
-            labels=metadata.labels,
-            **({"pairs": True} if metadata.pairs else {}),
-            max_seq_length=length,
-        )
-        return Loaded(kind, tokenizer, Evaluator(model, kind.loss, strategy))
-    options = classification.ClassificationOptions(
-        output_dir=folder, predict_file="-", max_seq_length=length, doc_stride=length // 2
+    kind = KINDS[metadata.kind](
+        task_name=metadata.task_name,
+        labels=metadata.labels,
+        **({"pairs": True} if metadata.pairs else {}),
+        max_seq_length=length,
     )
-    task = classification.LABELLED_TASKS[metadata.kind](
-        options=options,
-        tokenizer=tokenizer,
-        train_features=None,
-        num_dev_examples=0,
-        name=metadata.task_name,
-        metric="",
-        best_metric="",
-        row=OWN_TASK,
-        metadata=metadata,
-        sets={},
-    )
-    return _LOADED[metadata.kind](task, Evaluator(model, task.loss, strategy))
+    return Loaded(kind, model, tokenizer, strategy)

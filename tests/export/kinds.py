@@ -11,12 +11,12 @@ from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import (
     ExportDetails,
     export,
-    export_embedder,
     export_question_answering,
 )
 from albert_tf.export.saved_models.ids_model import span_outputs
 from albert_tf.kinds import (
     Classification,
+    Embedding,
     MultiLabel,
     MultipleChoice,
     Regression,
@@ -59,6 +59,7 @@ OF_NAMES = {
     "token_classifier": TokenClassification(
         labels=TAGS, max_seq_length=MAX_SEQ_LENGTH, doc_stride=TEXT_WINDOWS.doc_stride
     ),
+    "embedder": Embedding(pooling="weighted_layers", max_seq_length=MAX_SEQ_LENGTH),
     "multi_label": MultiLabel(
         labels=tuple(THRESHOLDS),
         thresholds=tuple(THRESHOLDS.values()),
@@ -91,9 +92,7 @@ def export_kind(kind, model, tokenizer, export_dir, form, **more):
     details = ExportDetails(form=form, **more)
     if kind in OF_NAMES:
         return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
-    length = MAX_SEQ_LENGTH
     return {
-        "embedder": lambda: export_embedder(model, tokenizer, export_dir, length, details),
         "simple_spans": lambda: export_question_answering(
             model, tokenizer, export_dir, ANSWERS, details
         ),

@@ -18,7 +18,7 @@ from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import embedding
 from albert_tf.tasks.embedding import EmbeddingOptions, run
-from albert_tf.tasks.text_embedder import EmbeddingConfig
+from albert_tf.tasks.sentence_transformers import read_modules
 from tests.export.runtimes import load
 from tests.helpers import shared_path, tiny_config
 from tests.tasks.animals import OTHERS
@@ -125,14 +125,14 @@ def test_any_number_of_lines_and_standard_input(model, embed, monkeypatch, capsy
 
 def test_nothing_is_written_before_everything_is_embedded(embed, tmp_path, monkeypatch):
     monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 4)
-    whole = embedding.TextEmbedder.embed
+    whole = embedding.Predictor.predict
 
-    def embed_once(self, texts, report):
-        if len(texts) < 4:
+    def embed_once(self, examples, report):
+        if len(examples) < 4:
             raise KeyboardInterrupt
-        return whole(self, texts, report)
+        return whole(self, examples, report)
 
-    monkeypatch.setattr(embedding.TextEmbedder, "embed", embed_once)
+    monkeypatch.setattr(embedding.Predictor, "predict", embed_once)
     with pytest.raises(KeyboardInterrupt):
         embed(LINES)
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
@@ -223,19 +223,12 @@ def test_other_modules_are_refused(modules, pooling, message, encoder, data, tmp
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("modules.json", '{"type": "Transformer"}'),
-        ("modules.json", '[{"type": "models.Pooling"}]'),
-        ("modules.json", "7"),
-        ("embedding.json", '{"pool": "cls"}'),
-        ("embedding.json", "[]"),
-    ],
+    "content", ['{"type": "Transformer"}', '[{"type": "models.Pooling"}]', "7"]
 )
-def test_damaged_descriptions_are_one_line(name, content, tmp_path):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=rf"{name}: does not describe an embedder as expected"):
-        EmbeddingConfig.from_folder(str(tmp_path))
+def test_damaged_descriptions_are_one_line(content, tmp_path):
+    (tmp_path / "modules.json").write_text(content)
+    with pytest.raises(InputError, match=r"modules\.json: does not describe an embedder as expec"):
+        read_modules(str(tmp_path))
 
 
 def test_every_model_embeds(model, encoder, trained, exported, tmp_path):

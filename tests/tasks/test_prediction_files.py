@@ -2,17 +2,11 @@ import json
 
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.tasks.fine_tuning.prediction_files import write_confusion_matrix, write_submission
+from albert_tf.tasks.fine_tuning.prediction_files import write_submission
 
 
 def examples(*guids):
     return [Example(guid, "text") for guid in guids]
-
-
-def test_confusion_matrix_has_a_row_for_each_true_label(tmp_path):
-    path = tmp_path / "matrix.tsv"
-    write_confusion_matrix(str(path), ("a", "b", "c"), [0, 0, 1, 1, 1], [0, 2, 1, 1, 0])
-    assert path.read_text() == "label\ta\tb\tc\na\t1\t0\t1\nb\t1\t2\t0\nc\t0\t0\t0\n"
 
 
 def test_submission_of_glue(tmp_path):

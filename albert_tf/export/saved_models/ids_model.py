@@ -23,16 +23,6 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 SEQUENCES_PER_SLICE = 32
 
 
-def embedding_outputs(embeddings: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns `embedding` (B, H)."""
-    return {"embedding": embeddings}
-
-
-def read_embeddings(outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Is the inverse of `embedding_outputs`."""
-    return outputs["embedding"]
-
-
 def span_outputs(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the outputs that answers are found with: without those for a known start."""
     of_known_start = ("start_log_probs", "end_log_probs")

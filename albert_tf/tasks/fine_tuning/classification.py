@@ -1,19 +1,16 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
 import dataclasses
-import functools
 import sys
-from collections.abc import Mapping
 
-from albert_tf.data.fine_tuning.task import Task, TaskKind
+from albert_tf.data.fine_tuning.task import Task
 from albert_tf.errors import FlagError, name_flags
 from albert_tf.kinds import KINDS, Kind
 from albert_tf.kinds.registry import option_fields, read_kind
 from albert_tf.tasks.common import start_devices
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
-from albert_tf.tasks.fine_tuning.contrastive import ContrastiveTask, check_contrast
 from albert_tf.tasks.fine_tuning.kind_task import KindTask
-from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
+from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet
 from albert_tf.tasks.fine_tuning.line_prediction import check_lines
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.fine_tuning.text_data import read_text_data
@@ -21,11 +18,7 @@ from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.trained_folder import LabelMetadata
 from albert_tf.tokenization import Tokenizer
 
-__all__ = ["LABELLED_TASKS", "ClassificationOptions", "make_task", "run"]
-
-LABELLED_TASKS: Mapping[TaskKind, type[LabelledTask]] = {
-    "embedding": ContrastiveTask,
-}
+__all__ = ["ClassificationOptions", "make_task", "run"]
 
 
 def run(options: ClassificationOptions) -> dict[str, float]:
@@ -43,7 +36,7 @@ def run(options: ClassificationOptions) -> dict[str, float]:
     return run_task(options.complete(), make_task)
 
 
-def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledTask:
+def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> KindTask:
     """Reads the data of a run.
 
     Raises:
@@ -51,29 +44,25 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
     """
     check_lines(options.predict_file)
     row, metadata, examples = read_text_data(options)
-    if metadata.kind in KINDS and options.export_format in KINDS[metadata.kind].without_forms:
+    kind = make_kind(options, row, metadata)
+    if options.export_format in kind.without_forms:
         raise FlagError(
-            f"--export_format={options.export_format}: {metadata.kind.replace('_', ' ')} has no such form"
+            f"--export_format={options.export_format}: {kind.name.replace('_', ' ')} has no such form"
         )
-    _check_vocabulary(options, metadata.kind)
-    if metadata.kind == "embedding" and options.do_train:
-        check_contrast(options)
-    labels = metadata.accepted_labels
+    _check_vocabulary(options, kind)
+    if options.do_train:
+        fault = kind.micro_batch_fault(options.train_batch_size // options.accumulate_steps)
+        if fault:
+            raise FlagError(f"--train_batch_size={options.train_batch_size}: {fault}")
     with name_flags():
-        if metadata.kind in KINDS:
-            kind = make_kind(options, row, metadata)
-            task_class = functools.partial(KindTask, kind=kind)
-            encode = functools.partial(kind.encode, tokenizer=tokenizer)
-        else:
-            task_class = LABELLED_TASKS[metadata.kind]
-            encode = functools.partial(
-                task_class.encode, labels=labels, tokenizer=tokenizer, options=options
-            )
         sets = {
-            split: [ExampleSet(name, rows, encode(rows)) for name, rows in of_split.items()]
+            split: [
+                ExampleSet(name, rows, kind.encode(rows, tokenizer))
+                for name, rows in of_split.items()
+            ]
             for split, of_split in examples.items()
         }
-    if metadata.kind in KINDS and not row.sets:
+    if not row.sets:
         for split, (one,) in sets.items():
             path = getattr(options, f"{split}_file")
             for fault in kind.find_faults(path, split, one.examples, one.features):
@@ -81,7 +70,8 @@ def make_task(options: ClassificationOptions, tokenizer: Tokenizer) -> LabelledT
     dev_sets = sets.get("dev", [])
     metric = row.metrics[0] if row.metrics else ""
     prefix = dev_sets[0].prefix if dev_sets else ""
-    return task_class(
+    return KindTask(
+        kind=kind,
         options=options,
         tokenizer=tokenizer,
         train_features=sets["train"][0].features if "train" in sets else None,
@@ -109,10 +99,10 @@ def make_kind(options: ClassificationOptions, row: Task, metadata: LabelMetadata
     )
 
 
-def _check_vocabulary(options: ClassificationOptions, kind: TaskKind) -> None:
+def _check_vocabulary(options: ClassificationOptions, kind: Kind) -> None:
     """Raises a `FlagError` if the text model would need a vocabulary with offsets in a graph."""
     saved_model = options.export_dir and options.export_format == "saved_model"
-    if kind == "token_classification" and saved_model and options.vocab_file:
+    if kind.needs_offsets and saved_model and options.vocab_file:
         raise FlagError(
             "--export_dir: expected --spm_model_file or another --export_format; a text model with a "
             "WordPiece vocabulary cannot find parts of texts"

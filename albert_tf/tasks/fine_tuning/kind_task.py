@@ -7,13 +7,16 @@ from typing import Any, Self
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.errors import InputError
 from albert_tf.export.exporter import export
-from albert_tf.kinds.kind import Kind
-from albert_tf.kinds.registry import write_kind
+from albert_tf.kinds.kind import KIND_FILE, Kind
+from albert_tf.kinds.registry import read_kind, write_kind
+from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.fine_tuning import prediction_files
 from albert_tf.tasks.fine_tuning.labelled_task import ExampleSet, LabelledTask
 from albert_tf.tasks.training_options import fixed_length
@@ -46,6 +49,27 @@ class KindTask(LabelledTask):
     def read_exported(self, outputs) -> Any:
         """Maps the outputs of an exported model to those of the model it was made from."""
         return self.kind.read_outputs(outputs)
+
+    def check_labels(self) -> None:
+        """Checks that the model that the run starts from has the same kind, labels and so on.
+
+        Raises:
+            InputError: it has others.
+        """
+        super().check_labels()
+        options, kind = self.options, self.kind
+        stored = os.path.join(options.model_dir, KIND_FILE)
+        if not (options.exported_model or has_checkpoint(options)) or not tf.io.gfile.exists(
+            stored
+        ):
+            return
+        there = read_kind(options.model_dir)
+        for name in kind.of_weights:
+            if getattr(there, name) != getattr(kind, name):
+                raise InputError(
+                    f"{options.model_flag}: was trained with --{name}={getattr(there, name)}; this run "
+                    f"has {getattr(kind, name)}"
+                )
 
     def write_label_metadata(self) -> None:
         """Writes `task.json`."""

@@ -1,31 +1,26 @@
 """What all tasks of `run_classifier.py` have in common: labelled texts in several sets."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
 
-from albert_tf import files
 from albert_tf.checkpoints.loading import stored_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.task import Task
-from albert_tf.data.fine_tuning.tsv import Example, Labels
+from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
-from albert_tf.export.version_folders import json_asset
 from albert_tf.tasks.common import has_checkpoint
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.line_prediction import predict_lines
 from albert_tf.tasks.fine_tuning.task import FineTuningTask
 from albert_tf.tasks.fine_tuning.text_data import check_label_metadata
 from albert_tf.tasks.trained_folder import (
-    LABEL_METADATA_FILE,
     LabelMetadata,
     find_label_metadata,
 )
-from albert_tf.tokenization import Tokenizer
 
 # Maps a batch, as `make_batch` makes it, to the model's logits.
 PredictBatch = Callable[[Mapping[str, np.ndarray]], np.ndarray]
@@ -69,29 +64,6 @@ class LabelledTask(FineTuningTask):
     metadata: LabelMetadata
     sets: Mapping[str, Sequence[ExampleSet]]
 
-    @staticmethod
-    def encode(
-        examples: Sequence[Example],
-        labels: Labels,
-        tokenizer: Tokenizer,
-        options: ClassificationOptions,
-    ) -> Features:
-        """Converts examples to ids."""
-        raise NotImplementedError
-
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        """Makes an example of the fields of a line; None if their number is wrong."""
-        raise NotImplementedError
-
-    @property
-    def line_format(self) -> str:
-        """The expected fields of a line, as text for messages."""
-        raise NotImplementedError
-
-    def answer(self, example: Example, predict: PredictBatch) -> str:
-        """Returns the line that answers an example without a label."""
-        raise NotImplementedError
-
     def check_labels(self) -> None:
         """Checks that the model that the run starts from has the task's labels.
 
@@ -112,25 +84,13 @@ class LabelledTask(FineTuningTask):
                 "initialises a new head"
             )
 
-    def write_label_metadata(self) -> None:
-        """Writes `task.json`."""
-        path = os.path.join(self.options.output_dir, LABEL_METADATA_FILE)
-        files.write_json(path, dataclasses.asdict(self.metadata))
-
     @property
     def dev_features(self) -> Features | None:
         """The first dev set; None if the run reads none."""
         dev_sets = self.sets.get("dev")
         return dev_sets[0].features if dev_sets else None
 
-    def assets(self) -> dict[str, bytes]:
-        """Returns the label metadata."""
-        return {LABEL_METADATA_FILE: json_asset(dataclasses.asdict(self.metadata))}
-
     def predict_lines(self, model: keras.Model) -> None:
         """Answers the lines of `--predict_file` on standard output."""
         if self.options.predict_file:
             predict_lines(self, model)
-
-    def _path(self, name: str, examples: ExampleSet) -> str:
-        return os.path.join(self.options.output_dir, f"{examples.suffixed(name)}.tsv")

@@ -4,56 +4,9 @@ import collections
 import os
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from sklearn import metrics
-
 from albert_tf import files
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-
-
-def write_predictions(
-    path: str,
-    examples: Sequence[Example],
-    predictions: Sequence[str],
-    labels: Sequence[str],
-    probabilities: np.ndarray,
-) -> None:
-    """Writes a row for each example: id, label if known, prediction, probabilities.
-
-    Args:
-        path: the file.
-        examples: n of them.
-        predictions: n predictions as text.
-        labels: names of the k classes; empty if the task has none.
-        probabilities: float (n, k); not written without classes.
-    """
-    labelled = examples[0].label is not None
-    columns = [f"probability_{label}" for label in labels]
-    rows = ["\t".join(["guid", *["label"] * labelled, "prediction", *columns])]
-    for example, name, values in zip(examples, predictions, probabilities, strict=True):
-        label = [example.label] * labelled
-        # Nine digits give the same float32 back.
-        shown = [f"{value:.9g}" for value in values[: len(columns)]]
-        rows.append("\t".join([example.guid, *label, name, *shown]))
-    files.write_text(path, "\n".join(rows) + "\n")
-
-
-def write_confusion_matrix(
-    path: str, labels: Sequence[str], label_ids: np.ndarray, predictions: np.ndarray
-) -> None:
-    """Writes how often each true label (row) was predicted as each label (column).
-
-    Args:
-        path: the file.
-        labels: names of the classes.
-        label_ids: int (n,), true classes.
-        predictions: int (n,), predicted classes.
-    """
-    counts = metrics.confusion_matrix(label_ids, predictions, labels=range(len(labels)))
-    rows = ["\t".join(["label", *labels])]
-    rows += ["\t".join([label, *map(str, row)]) for label, row in zip(labels, counts, strict=True)]
-    files.write_text(path, "\n".join(rows) + "\n")
 
 
 def write_submission(

@@ -142,7 +142,7 @@ def _have_pairs(
         InputError: one of the user's files has pairs and the other has single texts.
     """
     if row.kind == "embedding":
-        return True
+        return False
     train_set = examples.get("train", {}).get("")
     pairs = _are_pairs(train_set) if train_set else read_label_metadata(options).pairs
     if not row.sets:

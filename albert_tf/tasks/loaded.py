@@ -1,9 +1,9 @@
-"""What `albert_tf.load` returns: models that predict from text."""
+"""What `albert_tf.load` returns: a model that predicts from text."""
 
-import abc
+import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -15,14 +15,13 @@ from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_window
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel
-from albert_tf.kinds import Kind
+from albert_tf.kinds import Embedding, Kind
 from albert_tf.kinds.kind import rows_of
 from albert_tf.layers import Pooling
-from albert_tf.models import AlbertEmbedder, AlbertEncoder
+from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options import select
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
-from albert_tf.tasks.text_embedder import EmbeddingConfig, TextEmbedder
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
@@ -47,31 +46,90 @@ class Answers(NamedTuple):
     null_odds: np.ndarray
 
 
-class LoadedModel(abc.ABC):
+@dataclasses.dataclass(frozen=True)
+class Predictor:
+    """Predicts from texts.
+
+    Attributes:
+        kind: what is predicted.
+        evaluator: runs the model.
+        tokenizer: the tokenizer that the model was trained with.
+    """
+
+    kind: Kind
+    evaluator: Evaluator
+    tokenizer: Tokenizer
+
+    @property
+    def model(self) -> keras.Model | ExportedModel:
+        """The model."""
+        return self.evaluator.model
+
+    def predict(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
+        """Returns the kind's result for n examples without labels.
+
+        Args:
+            examples: the examples.
+            report: receives the number of sequences of each batch that is done. By default work of more
+                than ten seconds shows its progress.
+        """
+        features = self.kind.encode(examples, self.tokenizer)
+        with contextlib.ExitStack() as stack:
+            if report is None:
+                total, delay = len(features), SECONDS_WITHOUT_PROGRESS
+                shown = Progress("predicting", "sequences", total, delay=delay)
+                report = stack.enter_context(shown).update
+            evaluator = _Reporting(self.evaluator, report)
+            predictions = self.kind.predict(evaluator, examples, features, _BATCH_SIZE)
+        return self.kind.result(examples, predictions)
+
+
+class _Reporting:
+    """Predicts like an evaluator, and reports the number of rows of each batch."""
+
+    def __init__(self, evaluator: Evaluator, report: Callable[[int], None]):
+        self._evaluator = evaluator
+        self._report = report
+
+    def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
+        for outputs in self._evaluator.predict_batches(batches):
+            self._report(len(tf.nest.flatten(outputs)[0]))
+            yield outputs
+
+
+class Loaded:
     """A trained model and its tokenizer.
 
     Attributes:
+        kind: what it predicts.
         model: a model of `albert_tf.models`; of an exported version, a function with the same outputs.
         tokenizer: the tokenizer that it was trained with.
     """
 
     def __init__(
         self,
-        model: keras.Model,
+        kind: Kind,
+        model: keras.Model | ExportedModel,
         tokenizer: Tokenizer,
-        evaluator: Evaluator,
-        embedding: EmbeddingConfig | None = None,
+        strategy: tf.distribute.Strategy,
     ):
+        self.kind = kind
         self.model = model
         self.tokenizer = tokenizer
-        self._evaluator = _WithProgress(evaluator)
-        self._strategy = evaluator.strategy
-        self._embedding = embedding or EmbeddingConfig()
-        self._embedders: dict[EmbeddingConfig, TextEmbedder] = {}
+        self._strategy = strategy
+        self._predictor = Predictor(kind, Evaluator(model, None, strategy), tokenizer)
+        self._embedders: dict[Kind, Predictor] = {}
 
-    @abc.abstractmethod
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the labels, or letters of the choices; empty if there are none."""
+        return self.kind.label_names
+
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Predicts from lists of texts; arguments and outputs depend on the task, see `load`."""
+        """Predicts from lists of texts; arguments and outputs depend on the kind, see `load`."""
+        if isinstance(self.kind, Embedding):
+            return self.embed(*args, **kwargs)
+        return self._predictor.predict(self.kind.make_examples(*args, **kwargs))
 
     def embed(
         self,
@@ -97,63 +155,69 @@ class LoadedModel(abc.ABC):
             InputError: `texts` is no list of strings, another argument has no such value, or the model
                 is an exported one of another task or pooling.
         """
-        rows = [text for (text,) in rows_of(texts=texts)]
         embedder = self.make_embedder(
             pooling=pooling, normalize=normalize, max_seq_length=max_seq_length
         )
-        with Progress("embedding", "texts", len(rows), delay=SECONDS_WITHOUT_PROGRESS) as progress:
-            return embedder.embed(rows, progress.update)
+        return embedder.predict(embedder.kind.make_examples(texts))
 
-    def make_embedder(self, **given: Any) -> TextEmbedder:
+    def make_embedder(self, **given: Any) -> Predictor:
         """Returns what embeds texts as the arguments of `embed` say; for equal ones the same object."""
-        config = self._embedding.replace(**given)
-        if config not in self._embedders:
+        positions = self.model.config.max_position_embeddings
+        kind = self.kind
+        if not isinstance(kind, Embedding):
+            kind = Embedding(normalize=False, max_seq_length=positions)
+        given = {name: value for name, value in given.items() if value is not None}
+        kind = dataclasses.replace(kind, **given)
+        if kind.max_seq_length > positions:
+            raise ArgumentError(
+                f"max_seq_length={kind.max_seq_length}: expected at most {positions}, the model's number "
+                "of positions"
+            )
+        if kind not in self._embedders:
             with self._strategy.scope():
-                model = self._make_embedding_model(config)
+                model = self._make_embedding_model(kind)
             evaluator = Evaluator(model, None, self._strategy)
-            self._embedders[config] = TextEmbedder(evaluator, self.tokenizer, config.max_seq_length)
-        return self._embedders[config]
+            self._embedders[kind] = Predictor(kind, evaluator, self.tokenizer)
+        return self._embedders[kind]
 
-    def _make_embedding_model(self, config: EmbeddingConfig) -> AlbertEmbedder:
+    def _make_embedding_model(self, kind: Embedding) -> AlbertEmbedder | ExportedModel:
+        if isinstance(self.model, ExportedModel) and isinstance(self.kind, Embedding):
+            for name in ("pooling", "normalize"):
+                there, given = getattr(self.kind, name), getattr(kind, name)
+                if there != given:
+                    raise ArgumentError(f"{name}={given!r}: the exported model has {there!r}")
+            return self.model
         encoder = getattr(self.model, "encoder", self.model)
         if not isinstance(encoder, AlbertEncoder):
             raise InputError(
                 "an exported model of another task has no hidden states to embed with; expected a "
                 "trained folder"
             )
-        return AlbertEmbedder(encoder, config.pooling, config.normalize)
+        model = AlbertEmbedder(encoder, kind.pooling, kind.normalize)
+        if getattr(self.model, "pooling", None) == kind.pooling:
+            model.embedding_head.set_weights(self.model.embedding_head.get_weights())
+        return model
+
+    def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
+        """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`.
+
+        Raises:
+            InputError: the model has no masked-LM head.
+        """
+        if not isinstance(self.model, AlbertPretrainer):
+            raise InputError(
+                "fill_mask: expected a pre-trained model; this one has no masked-LM head"
+            )
+        return fill_mask(self.model, self.tokenizer, text, top_k)
 
 
-class Loaded(LoadedModel):
-    """A trained model of any kind.
-
-    Attributes:
-        kind: what it predicts.
-    """
-
-    def __init__(self, kind: Kind, tokenizer: Tokenizer, evaluator: Evaluator):
-        super().__init__(evaluator.model, tokenizer, evaluator)
-        self.kind = kind
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels, or letters of the choices; empty if there are none."""
-        return self.kind.label_names
-
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Predicts from lists of texts; arguments and outputs depend on the kind, see `load`."""
-        examples = self.kind.make_examples(*args, **kwargs)
-        features = self.kind.encode(examples, self.tokenizer)
-        predictions = self.kind.predict(self._evaluator, examples, features, _BATCH_SIZE)
-        return self.kind.result(examples, predictions)
-
-
-class LoadedQuestionAnswerer(LoadedModel):
+class LoadedQuestionAnswerer(Loaded):
     """Answers questions about passages."""
 
     def __init__(self, task: QuestionAnsweringTask, evaluator: Evaluator):
-        super().__init__(evaluator.model, task.tokenizer, evaluator)
+        super().__init__(None, evaluator.model, task.tokenizer, evaluator.strategy)
         self._task = task
+        self._evaluator = _WithProgress(evaluator)
         threshold = task.find_threshold()
         self._threshold = math.inf if threshold is None else threshold
 
@@ -184,34 +248,6 @@ class LoadedQuestionAnswerer(LoadedModel):
             np.array([each.probability for each in best]),
             np.array(list(found.null_odds.values())),
         )
-
-
-class LoadedEmbedder(LoadedModel):
-    """Embeds texts."""
-
-    def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns `embed(texts)`."""
-        return self.embed(texts)
-
-    def _make_embedding_model(self, config: EmbeddingConfig) -> AlbertEmbedder | ExportedModel:
-        if not isinstance(self.model, ExportedModel):
-            model = super()._make_embedding_model(config)
-            if getattr(self.model, "pooling", None) == config.pooling:
-                model.embedding_head.set_weights(self.model.embedding_head.get_weights())
-            return model
-        for name in ("pooling", "normalize"):
-            there, given = getattr(self._embedding, name), getattr(config, name)
-            if there != given:
-                raise ArgumentError(f"{name}={given!r}: the exported model has {there!r}")
-        return self.model
-
-
-class LoadedPretrainer(LoadedEmbedder):
-    """Embeds texts, and fills masks."""
-
-    def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
-        """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`."""
-        return fill_mask(self.model, self.tokenizer, text, top_k)
 
 
 class _WithProgress:

@@ -1,0 +1,170 @@
+"""Embeddings of texts, trained on pairs of texts that belong together and evaluated by cosines."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning import tsv
+from albert_tf.data.fine_tuning.features import (
+    Features,
+    PairFeatures,
+    encode_examples,
+    encode_pairs,
+    label_ids,
+)
+from albert_tf.data.fine_tuning.tsv import Columns, Example, Table, make_examples
+from albert_tf.errors import InputError
+from albert_tf.evaluation.metrics import compute_metrics
+from albert_tf.kinds.kind import rows_of
+from albert_tf.kinds.registry import register
+from albert_tf.kinds.texts import TextKind
+from albert_tf.layers import Pooling
+from albert_tf.losses import ContrastiveLoss
+from albert_tf.models import AlbertEmbedder
+from albert_tf.options import option
+
+# That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
+_TEMPERATURE = 0.05
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Embedding(TextKind):
+    """Texts whose embeddings have a high cosine if they belong together.
+
+    Predictions are embeddings, float32 (n, 1, H) of single texts or (n, 2, H) of pairs, whose score is
+    the cosine.
+
+    Attributes:
+        pooling: see `albert_tf.AlbertEmbedder`.
+        temperature: divisor of the cosines in the contrastive loss.
+        normalize: whether embeddings have the length 1, as in training.
+    """
+
+    name: ClassVar = "embedding"
+    texts: ClassVar = ("text_a",)
+    of_weights: ClassVar = ("pooling",)
+
+    metrics: tuple[str, ...] = ("spearman", "pearson")
+    pooling: Pooling = option(
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: "
+        "learned mean over all layers.",
+        "mean",
+    )
+    temperature: float = option(
+        "Divisor of the cosines in the contrastive loss.", _TEMPERATURE, least=1e-4
+    )
+    normalize: bool = True
+
+    @property
+    def accepted_labels(self) -> tsv.Scores:
+        """The labels that an example may have."""
+        return tsv.Scores()
+
+    def read(self, path: str, split: str) -> list[Example]:
+        """Reads a file of pairs with a header row: `text_a`, `text_b` and `label`, a score.
+
+        The pairs of a training file belong together and have no label. A test file may lack them.
+
+        Raises:
+            InputError: `albert_tf.data.fine_tuning.tsv.make_examples` refuses the file, a second text is
+                empty, or a training file has labels.
+        """
+        table = Table.read(path)
+        if split == "train" and "label" in table.header:
+            raise InputError(
+                f"{path}: has the column 'label'; expected text_a and text_b of pairs that all belong "
+                "together"
+            )
+        label = None if split == "train" else "label"
+        optional = ("label",) if split == "test" else ()
+        columns = Columns("text_a", "text_b", label, optional=optional)
+        examples = make_examples(table, columns, split, self.accepted_labels)
+        for (number, _), example in zip(table.rows[1:], examples, strict=True):
+            if not example.text_b.strip():
+                raise InputError(f"{path}, line {number}: text_b is empty")
+        return examples
+
+    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
+        """Returns the kind itself: there are no labels."""
+        return self
+
+    def micro_batch_fault(self, size: int) -> str | None:
+        """Returns what is wrong with micro-batches in which a pair has no negatives."""
+        if size >= 2:
+            return None
+        return (
+            "expected two pairs or more for each micro-batch, as the other pairs are the negatives"
+        )
+
+    def make_examples(self, texts: Sequence[str]) -> list[Example]:
+        """Makes examples of n single texts."""
+        return [Example("", text) for (text,) in rows_of(texts=texts)]
+
+    def encode(self, examples, tokenizer) -> Features:
+        """Converts single texts, or both texts of pairs, to ids."""
+        if examples[0].text_b is None:
+            return encode_examples(examples, (), tokenizer, self.max_seq_length)
+        return encode_pairs(examples, self.accepted_labels, tokenizer, self.max_seq_length)
+
+    @property
+    def loss(self) -> ContrastiveLoss:
+        """The training loss."""
+        return ContrastiveLoss(self.temperature)
+
+    def make_model(self, encoder, dropout, seed, dtype) -> AlbertEmbedder:
+        """Makes the model, with equal weights of layers if it has any."""
+        return AlbertEmbedder(encoder, self.pooling, self.normalize, seed=seed, dtype=dtype)
+
+    def decode(self, examples, features, batches) -> np.ndarray:
+        """Returns the embeddings of the texts of each example."""
+        sides = 2 if isinstance(features, PairFeatures) else 1
+        of_examples = (
+            (rows, outputs[: sides * len(rows)].reshape(len(rows), sides, -1))
+            for rows, outputs in batches
+        )
+        return super().decode(examples, features, of_examples)
+
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
+        """Returns the correlations of cosines and scores; only the order of cosines has a meaning."""
+        scores = label_ids(examples, self.accepted_labels)
+        return compute_metrics(self.metrics, scores, _cosines(predictions))
+
+    def result(self, examples: Sequence[Example], predictions: np.ndarray) -> np.ndarray:
+        """Returns the embeddings of single texts, float32 (n, H)."""
+        return predictions[:, 0]
+
+    def rows(self, examples, predictions) -> Iterator[dict[str, str]]:
+        """Yields ids, labels and cosines of pairs."""
+        for example, cosine in zip(examples, _cosines(predictions), strict=True):
+            yield {**example.known(), "prediction": f"{cosine:.6f}"}
+
+    def example_of_line(self, fields: Sequence[str]) -> Example | None:
+        """Makes an example of one or two texts; None for more."""
+        return None if len(fields) > 2 else Example("", *fields)
+
+    @property
+    def line_format(self) -> str:
+        """The expected fields of a line, as text for messages."""
+        return "text_a or text_a, tab, text_b"
+
+    def answer(self, example: Example, predictions: np.ndarray) -> str:
+        """Returns the cosine of two texts, or the embedding of one, separated by tabs."""
+        values = predictions[0, 0] if example.text_b is None else _cosines(predictions)
+        return "\t".join(f"{value:.6f}" for value in values)
+
+    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns `embedding` (B, H)."""
+        return {"embedding": outputs}
+
+    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the embeddings (B, H) of an exported model."""
+        return exported["embedding"]
+
+
+def _cosines(embeddings: np.ndarray) -> np.ndarray:
+    """Returns the cosines (n,) of embeddings of length 1, (n, 2, H)."""
+    return (embeddings[:, 0] * embeddings[:, 1]).sum(axis=1)
