@@ -21,8 +21,8 @@ from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.evaluation.squad_metrics import evaluate_v1
+from albert_tf.kinds.question_answering import gold_answers
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning.question_answering import gold_answers
 from benchmarks.torch_pretraining import AdamWeightDecay, learning_rate
 
 _CLIP_NORM = 1.0

@@ -1,4 +1,4 @@
-"""Reads answers from a model's outputs for windows of passages, evaluates and writes them.
+"""Reads answers from a model's outputs for windows of passages, evaluates them and makes their files.
 
 Each head has a function that reads scored spans from its outputs. Both return the same type, and later
 steps need not know the head. All windows of a batch are searched at once.
@@ -12,7 +12,6 @@ and in the files.
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -200,7 +199,7 @@ _NO_SPAN_V2 = ScoredAnswer("", 1.0, NO_SPAN_LOG_PROB, NO_SPAN_LOG_PROB)
 
 
 @dataclasses.dataclass(frozen=True)
-class Answers:
+class RankedAnswers:
     """The answers to a list of questions.
 
     Attributes:
@@ -225,7 +224,7 @@ def rank_answers(
     spans: ScoredSpans,
     n_best_size: int,
     version_2_with_negative: bool,
-) -> Answers:
+) -> RankedAnswers:
     """Finds the best answers to Q questions.
 
     Args:
@@ -243,7 +242,7 @@ def rank_answers(
     for index, (name, context) in enumerate(zip(question_ids, contexts, strict=True)):
         best = _best_texts(context, spans, order[bounds[index] : bounds[index + 1]], n_best_size)
         nbest[name] = _with_probabilities(best) if best else [no_span]
-    return Answers(nbest, _null_odds(nbest, spans))
+    return RankedAnswers(nbest, _null_odds(nbest, spans))
 
 
 def _rank_spans(spans: ScoredSpans) -> np.ndarray:
@@ -296,7 +295,7 @@ def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict
     return odds
 
 
-def find_null_threshold(golds: squad_metrics.GoldAnswers, answers: Answers) -> float:
+def find_null_threshold(golds: squad_metrics.GoldAnswers, answers: RankedAnswers) -> float:
     """Returns the threshold on the null odds that gives the highest F1.
 
     Args:
@@ -309,9 +308,9 @@ def find_null_threshold(golds: squad_metrics.GoldAnswers, answers: Answers) -> f
 
 
 def evaluate_answers(
-    golds: squad_metrics.GoldAnswers, answers: Answers, null_threshold: float | None
+    golds: squad_metrics.GoldAnswers, answers: RankedAnswers, null_threshold: float | None
 ) -> dict[str, float]:
-    """Returns the metrics of the predictions that `write_answers` writes.
+    """Returns the metrics of the predictions that `answer_files` returns.
 
     Args:
         golds: right answers to the same questions.
@@ -329,22 +328,23 @@ def evaluate_answers(
     return before | written | {"null_score_diff_threshold": null_threshold}
 
 
-def write_answers(output_dir: str, answers: Answers, null_threshold: float | None) -> None:
-    """Writes `predictions.json`, `nbest_predictions.json` and, for SQuAD 2.0, `null_odds.json`.
+def answer_files(answers: RankedAnswers, null_threshold: float | None) -> dict[str, str]:
+    """Returns `predictions.json`, `nbest_predictions.json` and, for SQuAD 2.0, `null_odds.json`.
 
     Args:
-        output_dir: an existing folder.
         answers: the answers.
         null_threshold: predictions with null odds above it are empty; None for SQuAD 1.1.
+
+    Returns:
+        File name -> content.
     """
     limit = math.inf if null_threshold is None else null_threshold
     contents: dict[str, Any] = {
+        "predictions": answers.predictions(limit),
         "nbest_predictions": {
             name: [answer.to_json_dict() for answer in best] for name, best in answers.nbest.items()
         },
-        "predictions": answers.predictions(limit),
     }
     if null_threshold is not None:
         contents["null_odds"] = answers.null_odds
-    for name, content in contents.items():
-        files.write_json(os.path.join(output_dir, f"{name}.json"), content)
+    return {f"{name}.json": files.to_json(content) for name, content in contents.items()}

@@ -3,15 +3,6 @@
 from albert_tf.export.exportable import ExportDetails
 from albert_tf.export.exported_model import ExportedModel
 from albert_tf.export.exporter import export
-from albert_tf.export.exporting import (
-    export_question_answering,
-)
 from albert_tf.export.saved_models.reusable import export_reusable
 
-__all__ = [
-    "ExportDetails",
-    "ExportedModel",
-    "export",
-    "export_question_answering",
-    "export_reusable",
-]
+__all__ = ["ExportDetails", "ExportedModel", "export", "export_reusable"]

@@ -5,12 +5,14 @@ from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import LabelSets, MultiLabel
 from albert_tf.kinds.multiple_choice import MultipleChoice
+from albert_tf.kinds.question_answering import Answers, QuestionAnswering
 from albert_tf.kinds.registry import KINDS, register
 from albert_tf.kinds.regression import Regression, Scores
 from albert_tf.kinds.token_classification import TokenClassification
 
 __all__ = [
     "KINDS",
+    "Answers",
     "Classes",
     "Classification",
     "Embedding",
@@ -18,6 +20,7 @@ __all__ = [
     "LabelSets",
     "MultiLabel",
     "MultipleChoice",
+    "QuestionAnswering",
     "Regression",
     "Scores",
     "TokenClassification",

@@ -18,7 +18,7 @@ from albert_tf.data.fine_tuning.features import (
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Table, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.kind import rows_of
+from albert_tf.kinds.kind import check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind
 from albert_tf.layers import Pooling
@@ -144,7 +144,10 @@ class Embedding(TextKind):
 
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
         """Makes an example of one or two texts; None for more."""
-        return None if len(fields) > 2 else Example("", *fields)
+        if len(fields) > 2:
+            return None
+        check_field(fields[0])
+        return Example("", *fields)
 
     @property
     def line_format(self) -> str:

@@ -236,9 +236,14 @@ class Kind(abc.ABC):
     # Lines of text
 
     def example_of_line(self, fields: Sequence[str]) -> Any | None:
-        """Makes an example of the fields of a line; None if their number is wrong."""
+        """Makes an example of the fields of a line; None if their number is wrong.
+
+        Raises:
+            InputError: the first field, or another one that is needed, is empty.
+        """
         if len(fields) != len(self.texts):
             return None
+        check_field(fields[0])
         (example,) = self.make_examples(*([field] for field in fields))
         return example
 
@@ -306,6 +311,12 @@ class Kind(abc.ABC):
     def assets(self) -> dict[str, bytes]:
         """Returns what describes the kind in an exported model, file name -> content."""
         return {KIND_FILE: files.to_json(self.to_dict()).encode()}
+
+
+def check_field(field: str, what: str = "the text") -> None:
+    """Raises an `InputError` if a field of a line is empty."""
+    if not field.strip():
+        raise InputError(f"{what} is empty")
 
 
 def check_texts(name: str, texts: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export.runtimes.openvino_text import add_choice_tokenizer
 from albert_tf.kinds.classification import Classification
-from albert_tf.kinds.kind import check_texts, rows_of
+from albert_tf.kinds.kind import check_field, check_texts, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option
@@ -89,6 +89,9 @@ class MultipleChoice(Classification):
         texts = 1 + self.pairs
         if len(fields) != texts + len(self.labels):
             return None
+        check_field(fields[0])
+        for choice in fields[texts:]:
+            check_field(choice, "a choice")
         return Example("", *fields[:texts], choices=tuple(fields[texts:]))
 
     @property

@@ -11,7 +11,7 @@ from albert_tf.data.fine_tuning.packing import encode_in_graph
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Table, make_examples
 from albert_tf.errors import InputError
 from albert_tf.export.runtimes.openvino_text import add_text_tokenizer
-from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.models import AlbertClassifier
 
 
@@ -80,7 +80,10 @@ class TextKind(Kind):
 
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
         """Makes an example of the fields of a line; None if their number is wrong."""
-        return None if len(fields) > 1 + self.pairs else Example("", *fields)
+        if len(fields) > 1 + self.pairs:
+            return None
+        check_field(fields[0])
+        return Example("", *fields)
 
     @property
     def line_format(self) -> str:

@@ -18,7 +18,7 @@ from albert_tf.evaluation.tables import label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -195,7 +195,9 @@ class TokenClassification(Kind):
 
     def example_of_line(self, fields: Sequence[str]) -> TaggedText:
         """Makes an example of a line, which is one text with its tabs."""
-        return TaggedText("", "\t".join(fields))
+        text = "\t".join(fields)
+        check_field(text)
+        return TaggedText("", text)
 
     def answer(self, example: TaggedText, predictions: WordLogits) -> str:
         """Returns the spans as JSON: a list of objects with the keys of `ScoredSpan` and `text`."""

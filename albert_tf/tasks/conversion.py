@@ -20,6 +20,8 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
 from albert_tf.errors import FlagError, InputError
+from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
+from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.options import option
 from albert_tf.tasks.conversion_targets import (
@@ -29,13 +31,7 @@ from albert_tf.tasks.conversion_targets import (
     LoadedEncoder,
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
-from albert_tf.tasks.trained_folder import (
-    LABEL_METADATA_FILE,
-    LabelMetadata,
-    find_label_metadata,
-    folder_of,
-    read_folder,
-)
+from albert_tf.tasks.trained_folder import find_kind, folder_of, read_folder
 from albert_tf.tokenization.hugging_face_tokenizer import (
     SENTENCEPIECE_FILE,
     TOKENIZER_CONFIG_FILE,
@@ -171,35 +167,34 @@ def find_companions(options: CheckpointOptions) -> Companions:
     return Companions(config, tokenizer)
 
 
-def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> LabelMetadata | None:
-    """Returns the label metadata of a classifier of texts or tokens, if known.
+def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | None:
+    """Returns what a classifier of texts or tokens predicts, if known.
 
     Raises:
-        InputError: the label metadata next to the checkpoint has another number of classes.
+        InputError: the kind next to the checkpoint has another number of classes.
     """
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
-    if head := find_label_metadata(checkpoint):
+    if head := find_kind(checkpoint):
         if (len(head.labels) or 1) != model.num_classes:
             raise InputError(
-                f"{checkpoint}: its head has {model.num_classes} outputs; {LABEL_METADATA_FILE} "
+                f"{checkpoint}: its head has {model.num_classes} outputs; {KIND_FILE} "
                 f"next to it has {len(head.labels)} labels"
             )
         return head
     if isinstance(model, AlbertTokenClassifier):
         if not report.labels:
             return None
-        name, kind = TAGGING_TASK.name, TAGGING_TASK.kind
-        return LabelMetadata(name, kind, report.labels, pairs=False)
+        return TokenClassification(task_name=TAGGING_TASK.name, labels=report.labels)
     if report.problem_type == "multi_label_classification":
         labels = report.labels or generic_labels(model.num_classes)
-        return LabelMetadata(OWN_TASK.name, "multi_label", labels, pairs=True)
+        return MultiLabel(task_name=OWN_TASK.name, labels=labels, pairs=True)
     theirs = report.format_name == "hugging_face"
     # To `transformers`, a single output without a problem type is a regression.
     if theirs and (report.problem_type == "regression" or model.num_classes == 1):
-        return LabelMetadata(OWN_TASK.name, "regression", (), pairs=True)
+        return Regression(task_name=OWN_TASK.name, pairs=True)
     if report.labels:
-        return LabelMetadata(OWN_TASK.name, "classification", report.labels, pairs=True)
+        return Classification(task_name=OWN_TASK.name, labels=report.labels, pairs=True)
     return None
 
 

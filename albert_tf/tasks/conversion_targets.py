@@ -21,11 +21,10 @@ from albert_tf.checkpoints.names import config_in_original, stored_as_original
 from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
-from albert_tf.data.fine_tuning.task import TaskKind
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models import reusable
+from albert_tf.kinds import Kind
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.tasks.trained_folder import LABEL_METADATA_FILE, LabelMetadata
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,
@@ -35,7 +34,7 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
 from albert_tf.training.checkpoint_manager import save_checkpoint
 
 _FLAG = "output_checkpoint"
-_PROBLEM_TYPES: Mapping[TaskKind, ProblemType] = {
+_PROBLEM_TYPES: Mapping[str, ProblemType] = {
     "classification": "single_label_classification",
     "regression": "regression",
     "multi_label": "multi_label_classification",
@@ -54,12 +53,12 @@ class Companions:
     Attributes:
         config: config of the encoder.
         tokenizer: its tokenizer, if there is a vocabulary.
-        head: label metadata of a classifier, if known.
+        head: what a classifier predicts, if known.
     """
 
     config: AlbertConfig
     tokenizer: Tokenizer | None = None
-    head: LabelMetadata | None = None
+    head: Kind | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +144,7 @@ class HuggingFaceTarget:
         config, tokenizer, head = companions.config, companions.tokenizer, companions.head
         labels, problem_type, tokenizer_files = (), None, {}
         if head:
-            labels, problem_type = head.labels, _PROBLEM_TYPES.get(head.kind)
+            labels, problem_type = head.labels, _PROBLEM_TYPES.get(head.name)
         if tokenizer:
             tokenizer_files = _tokenizer_files(tokenizer, config.max_position_embeddings)
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
@@ -249,7 +248,7 @@ def _contents(companions: Companions) -> dict[str, bytes]:
     if tokenizer := companions.tokenizer:
         contents[vocabulary_name(tokenizer)] = tokenizer.vocabulary
     if companions.head:
-        contents[LABEL_METADATA_FILE] = files.to_json(dataclasses.asdict(companions.head)).encode()
+        contents |= companions.head.assets()
     return contents
 
 

@@ -20,7 +20,7 @@ from albert_tf.models import AlbertEmbedder
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
 from albert_tf.tasks.export_options import ExportOptions
-from albert_tf.tasks.fine_tuning.line_prediction import STANDARD_INPUT
+from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Predictor
 from albert_tf.tasks.loading import load

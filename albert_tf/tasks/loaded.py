@@ -2,48 +2,24 @@
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.squad_questions import SquadExample
-from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel
 from albert_tf.kinds import Embedding, Kind
-from albert_tf.kinds.kind import rows_of
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
-from albert_tf.options import select
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
-from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringTask
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
 _BATCH_SIZE = 64
-
-
-class Answers(NamedTuple):
-    """The answers to n questions, with the numbers of `nbest_predictions.json` and `null_odds.json`.
-
-    Attributes:
-        answer: n parts of the contexts, without surrounding white space; "" for an unanswered question.
-        start: int (n,), the answer's first character in the context; 0 for an unanswered question.
-        end: int (n,), the character after its last one.
-        score: float (n,), probability of the best span among the best ones.
-        null_odds: float (n,), how surely there is no answer, on the scale of the model's head.
-    """
-
-    answer: list[str]
-    start: np.ndarray
-    end: np.ndarray
-    score: np.ndarray
-    null_odds: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,59 +185,3 @@ class Loaded:
                 "fill_mask: expected a pre-trained model; this one has no masked-LM head"
             )
         return fill_mask(self.model, self.tokenizer, text, top_k)
-
-
-class LoadedQuestionAnswerer(Loaded):
-    """Answers questions about passages."""
-
-    def __init__(self, task: QuestionAnsweringTask, evaluator: Evaluator):
-        super().__init__(None, evaluator.model, task.tokenizer, evaluator.strategy)
-        self._task = task
-        self._evaluator = _WithProgress(evaluator)
-        threshold = task.find_threshold()
-        self._threshold = math.inf if threshold is None else threshold
-
-    def predict(self, question: Sequence[str], context: Sequence[str]) -> Answers:
-        """Answers n questions from n contexts of any length."""
-        examples = [
-            SquadExample(str(number), *texts)
-            for number, texts in enumerate(rows_of(question=question, context=context))
-        ]
-        windows = encode_windows(examples, self.tokenizer, select(self._task.options, WindowConfig))
-        if not len(windows):
-            raise InputError("context: expected a text; received empty ones")
-        task = dataclasses.replace(self._task, questions=examples, windows=windows)
-        found = task.answer(self._evaluator)
-        best = [answers[0] for answers in found.nbest.values()]
-        # Without a valid span, the text is one that is not in the context.
-        texts = [
-            text if example.context.startswith(text, answer.start) else ""
-            for example, text, answer in zip(
-                examples, found.predictions(self._threshold).values(), best, strict=True
-            )
-        ]
-        starts = [each.start if text else 0 for each, text in zip(best, texts, strict=True)]
-        return Answers(
-            texts,
-            np.array(starts),
-            np.array([start + len(text) for start, text in zip(starts, texts, strict=True)]),
-            np.array([each.probability for each in best]),
-            np.array(list(found.null_odds.values())),
-        )
-
-
-class _WithProgress:
-    """Predicts like an evaluator, and shows the progress of what takes long."""
-
-    def __init__(self, evaluator: Evaluator):
-        self._evaluator = evaluator
-
-    def predict(self, batches: tf.data.Dataset) -> np.ndarray:
-        return np.concatenate(list(self.predict_batches(batches)))
-
-    def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
-        count = int(batches.cardinality())
-        with Progress("predicting", "batches", count, delay=SECONDS_WITHOUT_PROGRESS) as progress:
-            for outputs in self._evaluator.predict_batches(batches):
-                progress.update()
-                yield outputs

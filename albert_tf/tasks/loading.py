@@ -1,5 +1,6 @@
 """Loads trained models to predict from text in Python."""
 
+import dataclasses
 import os
 
 import tensorflow as tf
@@ -17,7 +18,8 @@ from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
-from albert_tf.kinds import KINDS, Embedding
+from albert_tf.kinds import Classification, Embedding, TokenClassification
+from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import read_kind
 from albert_tf.models import (
     AlbertClassifier,
@@ -26,14 +28,10 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
-from albert_tf.tasks.fine_tuning import classification, question_answering
-from albert_tf.tasks.fine_tuning.run import load_trained
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.loaded import Loaded, LoadedQuestionAnswerer
+from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.sentence_transformers import read_modules
 from albert_tf.tasks.trained_folder import (
-    LABEL_METADATA_FILE,
-    LabelMetadata,
     folder_of,
     options_path,
     read_folder,
@@ -92,18 +90,12 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
                 "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
                 f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
             )
-        place = {"exported_model": version} if version else {"output_dir": model_dir}
-        is_text = tf.io.gfile.exists(os.path.join(model_dir, LABEL_METADATA_FILE))
+        if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
+            return _load_fine_tuned(model_dir, version)
         saved = read_options(options)
-        if is_text and version and read_kind(model_dir).name == Embedding.name:
-            return _load_exported_embedder(version, model_dir)
-        if is_text:
-            return _load_text_model(place)
-        if "max_query_length" in saved:
-            return _load_question_answerer(place)
         if "sentence_objective" in saved:
             return _load_pretrainer(model_dir, saved["sentence_objective"] != "none", tokenizer)
-        raise InputError(f"lacks {LABEL_METADATA_FILE}, which describes the head of a classifier")
+        raise InputError(f"lacks {KIND_FILE}, which describes the head of a fine-tuned model")
 
 
 def _find_version(folder: str) -> str | None:
@@ -116,19 +108,31 @@ def _find_version(folder: str) -> str | None:
     return folder if exists(folder) else None
 
 
-def _load_text_model(place: dict[str, str]) -> Loaded:
-    # Options must ask for something.
-    options = classification.ClassificationOptions(predict_file="-", **place).complete()
-    task, evaluator = load_trained(options, classification.make_task)
-    return Loaded(task.kind, evaluator.model, task.tokenizer, evaluator.strategy)
+def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
+    """Loads a model that the scripts trained.
 
-
-def _load_question_answerer(place: dict[str, str]) -> Loaded:
-    place = {"output_dir": "", **place}
-    options = question_answering.QuestionAnsweringOptions(
-        do_predict=True, predict_file="-", **place
-    ).complete(has_impossible=False)
-    return LoadedQuestionAnswerer(*load_trained(options, question_answering.make_task))
+    Args:
+        folder: the trained folder, or the assets of the exported model.
+        version: folder of the exported model; None for a trained folder.
+    """
+    kind = read_kind(folder)
+    if kind.missing:
+        raise InputError(f"no {kind.missing} in {KIND_FILE}, which --do_eval writes; expected it")
+    vocabulary = read_folder(folder, ("do_lower_case",))
+    tokenizer = load_tokenizer(
+        vocabulary["spm_model_file"], vocabulary["vocab_file"], vocabulary["do_lower_case"]
+    )
+    config_file = os.path.join(folder, CONFIG_FILE)
+    config = AlbertConfig.from_json_file(config_file)
+    check_vocab_size(tokenizer, config, config_file)
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        if version:
+            model = ExportedModel(version, kind.read_outputs)
+        else:
+            model = kind.make_model(AlbertEncoder(config), 0.0, None, None)
+            load_checkpoint(model, best_checkpoint(folder)).check_complete()
+    return Loaded(kind, model, tokenizer, strategy)
 
 
 def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | None) -> Loaded:
@@ -150,16 +154,6 @@ def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | No
     load_checkpoint(model, best_checkpoint(folder)).check_complete()
     kind = Embedding(normalize=False, max_seq_length=config.max_position_embeddings)
     return Loaded(kind, model, tokenizer, strategy)
-
-
-def _load_exported_embedder(version: str, assets: str) -> Loaded:
-    vocabulary = read_folder(assets, ("do_lower_case",))
-    tokenizer = load_tokenizer(
-        vocabulary["spm_model_file"], vocabulary["vocab_file"], vocabulary["do_lower_case"]
-    )
-    kind = read_kind(assets)
-    model = ExportedModel(version, kind.read_outputs)
-    return Loaded(kind, model, tokenizer, make_strategy("one_device"))
 
 
 def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str) -> Loaded:
@@ -185,17 +179,15 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str)
             f"holds an {name}; only encoders, classifiers, regressions, token classifiers "
             f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
-    metadata = head_of(model, report, folder)
-    if metadata is None:
-        kind = "classification" if isinstance(model, AlbertClassifier) else "token_classification"
+    kind = head_of(model, report, folder)
+    if kind is None:
         labels = generic_labels(model.num_classes)
-        metadata = LabelMetadata(OWN_TASK.name, kind, labels, pairs=kind == "classification")
-    if metadata.kind == "token_classification":
-        TagTable.from_tags(metadata.labels)
-    kind = KINDS[metadata.kind](
-        task_name=metadata.task_name,
-        labels=metadata.labels,
-        **({"pairs": True} if metadata.pairs else {}),
-        max_seq_length=length,
-    )
-    return Loaded(kind, model, tokenizer, strategy)
+        if isinstance(model, AlbertClassifier):
+            kind = Classification(task_name=OWN_TASK.name, labels=labels, pairs=True)
+        else:
+            kind = TokenClassification(task_name=OWN_TASK.name, labels=labels)
+    of_length = {"max_seq_length": length}
+    if isinstance(kind, TokenClassification):
+        TagTable.from_tags(kind.labels)
+        of_length["doc_stride"] = None
+    return Loaded(dataclasses.replace(kind, **of_length), model, tokenizer, strategy)

@@ -4,11 +4,10 @@
 encoder's config and the vocabulary they are all that evaluation, prediction and export need.
 """
 
-import dataclasses
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,9 +15,9 @@ from albert_tf import files
 from albert_tf._version import __version__
 from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.config import CONFIG_FILE
-from albert_tf.data.fine_tuning.task import TaskKind
-from albert_tf.data.fine_tuning.tsv import Labels, LabelSets, Scores
 from albert_tf.errors import InputError
+from albert_tf.kinds.kind import KIND_FILE, Kind
+from albert_tf.kinds.registry import read_kind
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 
 OPTIONS_FILE = "run_options.json"
@@ -26,7 +25,6 @@ OPTIONS_FILE = "run_options.json"
 VOCABULARY_SHA256 = "vocabulary_sha256"
 # Another one: version of this package.
 _VERSION = "albert_tf_version"
-LABEL_METADATA_FILE = "task.json"
 
 _MODEL_FILES = {
     "albert_config_file": CONFIG_FILE,
@@ -35,53 +33,14 @@ _MODEL_FILES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class LabelMetadata:
-    """The meaning of a head's outputs, stored next to the checkpoints.
-
-    Attributes:
-        task_name: task that the model was trained on.
-        kind: kind of the task.
-        labels: names of the classes, the labels or the tags, or letters of the choices; empty for a
-            regression or an embedder.
-        pairs: whether an example may have two texts.
-    """
-
-    task_name: str
-    kind: TaskKind
-    labels: tuple[str, ...]
-    pairs: bool
-
-    @classmethod
-    def from_json_file(cls, path: str) -> Self:
-        """Reads the file that training wrote.
-
-        Raises:
-            InputError: the file cannot be read or has other keys.
-        """
-        values = files.read_json(path)
-        try:
-            labels, pairs = tuple(values["labels"]), values.get("pairs", False)
-            return cls(values["task_name"], values["kind"], labels, pairs)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: not as --do_train writes it: {error}") from error
-
-    @property
-    def accepted_labels(self) -> Labels:
-        """The labels that an example may have."""
-        if self.kind == "multi_label":
-            return LabelSets(self.labels)
-        return Scores() if self.kind in ("regression", "embedding") else self.labels
-
-
-def find_label_metadata(checkpoint: str) -> LabelMetadata | None:
-    """Returns the label metadata next to a checkpoint, given by prefix or folder; None if there is none.
+def find_kind(checkpoint: str) -> Kind | None:
+    """Returns the kind next to a checkpoint, given by prefix or folder; None if there is none.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: its file is damaged.
     """
-    path = os.path.join(folder_of(checkpoint), LABEL_METADATA_FILE)
-    return LabelMetadata.from_json_file(path) if tf.io.gfile.exists(path) else None
+    folder = folder_of(checkpoint)
+    return read_kind(folder) if tf.io.gfile.exists(os.path.join(folder, KIND_FILE)) else None
 
 
 def folder_of(checkpoint: str) -> str:

@@ -15,7 +15,7 @@ from albert_tf.evaluation.squad_answers import (
     simple_spans,
 )
 from albert_tf.evaluation.squad_metrics import score_answers_v1
-from albert_tf.tasks.fine_tuning.question_answering import gold_answers
+from albert_tf.kinds.question_answering import gold_answers
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import shared_path, slow_except
 

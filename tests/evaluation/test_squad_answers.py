@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from albert_tf.evaluation.squad_answers import (
-    Answers,
     PassageWindows,
+    RankedAnswers,
     ScoredAnswer,
     ScoredSpans,
+    answer_files,
     concatenate_spans,
     conditional_spans,
     evaluate_answers,
     find_null_threshold,
     rank_answers,
     simple_spans,
-    write_answers,
 )
 from albert_tf.evaluation.squad_metrics import evaluate_v2
 
@@ -119,16 +119,16 @@ def random_answers(seed):
     texts = ["red", "red dog", "blue", "the", ""]
     golds = {name: [str(rng.choice(texts[:3]))] if rng.random() < 0.6 else [] for name in names}
     nbest = {name: [ScoredAnswer(str(rng.choice(texts)), 1.0, 0.0, 0.0)] for name in names}
-    return golds, Answers(nbest, {name: float(rng.integers(-4, 5)) for name in names})
+    return golds, RankedAnswers(nbest, {name: float(rng.integers(-4, 5)) for name in names})
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_reported_scores_match_the_written_files(tmp_path, seed):
+def test_reported_scores_match_the_files(seed):
     golds, answers = random_answers(seed)
     threshold = find_null_threshold(golds, answers)
-    write_answers(str(tmp_path), answers, threshold)
-    predictions = json.loads((tmp_path / "predictions.json").read_text())
-    null_odds = json.loads((tmp_path / "null_odds.json").read_text())
+    files = answer_files(answers, threshold)
+    predictions = json.loads(files["predictions.json"])
+    null_odds = json.loads(files["null_odds.json"])
     assert null_odds == answers.null_odds
     reported = evaluate_answers(golds, answers, threshold)
     # Once with the threshold applied to the file, once without: it changes nothing.
@@ -151,16 +151,13 @@ def test_best_threshold_is_of_the_unfiltered_answers():
     assert reported["HasAns_exact"] == 0.0
 
 
-def test_files_of_version_1(tmp_path):
+def test_files_of_version_1():
     answers = rank(version_2_with_negative=False)
-    write_answers(str(tmp_path), answers, None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "nbest_predictions.json",
-        "predictions.json",
-    ]
-    predictions = json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8"))
+    files = answer_files(answers, None)
+    assert sorted(files) == ["nbest_predictions.json", "predictions.json"]
+    predictions = json.loads(files["predictions.json"])
     assert predictions == {"first": "Ab", "second": "empty", "third": "x"}
-    nbest = json.loads((tmp_path / "nbest_predictions.json").read_text(encoding="utf-8"))
+    nbest = json.loads(files["nbest_predictions.json"])
     best = nbest["first"][1]
     assert list(best) == ["text", "probability", "start_log_prob", "end_log_prob"]
     assert best["text"] == "Éf"

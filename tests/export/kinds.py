@@ -5,20 +5,15 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.data.fine_tuning.tags import make_tags
 from albert_tf.data.windows import TextWindowConfig
-from albert_tf.export import (
-    ExportDetails,
-    export,
-    export_question_answering,
-)
-from albert_tf.export.saved_models.ids_model import span_outputs
+from albert_tf.export import ExportDetails, export
 from albert_tf.kinds import (
     Classification,
     Embedding,
     MultiLabel,
     MultipleChoice,
+    QuestionAnswering,
     Regression,
     TokenClassification,
 )
@@ -34,13 +29,15 @@ from albert_tf.models import (
 from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
 from tests.helpers import random_inputs, tiny_config
 
-ANSWERS = AnswerConfig(
+ANSWERS = QuestionAnswering(
+    version_2_with_negative=True,
     max_seq_length=MAX_SEQ_LENGTH,
     doc_stride=5,
     max_query_length=7,
     n_best_size=5,
     max_answer_length=4,
-    null_threshold=None,
+    start_n_top=3,
+    end_n_top=2,
 )
 MAX_QA_LENGTH = 9
 THRESHOLDS = dict(zip(LABELS, (0.3, 0.5, 0.6), strict=True))
@@ -67,6 +64,8 @@ OF_NAMES = {
         pairs=True,
     ),
     "regressor": Regression(max_seq_length=MAX_SEQ_LENGTH, pairs=True),
+    "simple_spans": dataclasses.replace(ANSWERS, head="simple"),
+    "conditional_spans": dataclasses.replace(ANSWERS, head="conditional"),
 }
 # There is no file for LiteRT of these.
 WITHOUT_TFLITE = {"multiple_choice"}
@@ -90,16 +89,7 @@ def make_model(kind):
 
 def export_kind(kind, model, tokenizer, export_dir, form, **more):
     details = ExportDetails(form=form, **more)
-    if kind in OF_NAMES:
-        return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
-    return {
-        "simple_spans": lambda: export_question_answering(
-            model, tokenizer, export_dir, ANSWERS, details
-        ),
-        "conditional_spans": lambda: export_question_answering(
-            model, tokenizer, export_dir, ANSWERS, details
-        ),
-    }[kind]()
+    return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
 
 
 def make_inputs(kind):
@@ -118,7 +108,7 @@ def expected_of(kind, model, inputs):
     if kind == "embedder":
         return {"embedding": outputs.numpy()}
     if kind.endswith("spans"):
-        return {name: value.numpy() for name, value in span_outputs(outputs).items()}
+        return {name: value.numpy() for name, value in OF_NAMES[kind].outputs(outputs).items()}
     if kind == "multi_label":
         return {"logits": outputs.numpy(), "probabilities": tf.sigmoid(outputs).numpy()}
     # Of a token classifier for each token.

@@ -1,5 +1,4 @@
 import dataclasses
-import json
 import os
 import pathlib
 
@@ -9,9 +8,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
-from albert_tf.export import export_question_answering
-from tests.export.kinds import ANSWERS
+from albert_tf.export import export
+from albert_tf.kinds.registry import read_kind
+from tests.export.kinds import OF_NAMES
 from tests.export.runtimes import load, run_in_session
 from tests.export.samples import WORDS
 from tests.export.strategies import SHORT_TEXTS
@@ -86,16 +85,16 @@ def test_threshold_decides_what_is_unanswered(exported_kind, tokenizer, tmp_path
     outputs = ask(load_answers(paths["text"]), *pairs)
     low, high = np.sort(outputs["null_score"])[[2, 3]]
     threshold = float(low + high) / 2
-    config = dataclasses.replace(ANSWERS, null_threshold=threshold)
-    paths = export_question_answering(model, tokenizer, str(tmp_path), config)
+    kind = OF_NAMES["conditional_spans"]
+    kind = dataclasses.replace(kind, null_score_diff_threshold=threshold)
+    paths = export(model, kind, tokenizer, str(tmp_path))
     with_threshold = ask(load_answers(paths["text"]), *pairs)
     kept = outputs["null_score"] <= threshold
     np.testing.assert_array_equal(with_threshold["answer"], np.where(kept, outputs["answer"], b""))
     np.testing.assert_array_equal(with_threshold["end"], np.where(kept, outputs["end"], 0))
     np.testing.assert_array_equal(with_threshold["score"], outputs["score"])
     for path in paths.values():
-        saved = json.loads(pathlib.Path(path, "assets", "answer_rule.json").read_text())
-        assert AnswerConfig(**saved) == config
+        assert read_kind(os.path.join(path, "assets")) == kind
 
 
 def assert_answered(answer, *pairs):

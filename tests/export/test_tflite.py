@@ -11,8 +11,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export.runtimes.tflite import write_tflite
-from albert_tf.export.saved_models.ids_model import span_outputs
-from albert_tf.kinds import Classification, Regression
+from albert_tf.kinds import Classification, QuestionAnswering, Regression
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -139,10 +138,13 @@ def test_runtime_can_keep_shared_weights_once(classifier, classifier_file, tmp_p
 
 HEADS = {
     "regressor": (lambda encoder: AlbertClassifier(encoder, 1, seed=2), Regression().outputs),
-    "span": (lambda encoder: AlbertSpanLabeler(encoder, seed=2), span_outputs),
+    "span": (
+        lambda encoder: AlbertSpanLabeler(encoder, seed=2),
+        QuestionAnswering(head="simple").outputs,
+    ),
     "conditional_span": (
         lambda encoder: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
-        span_outputs,
+        QuestionAnswering(head="conditional").outputs,
     ),
 }
 
@@ -217,4 +219,4 @@ def test_path_that_cannot_be_written_is_named(tmp_path):
     model = AlbertSpanLabeler(make_encoder(num_hidden_layers=1), seed=2)
     path = tmp_path / "absent" / "model.tflite"
     with pytest.raises(StoppedError, match=r"absent/model\.tflite: cannot be written"):
-        write_tflite(model, span_outputs, str(path), "float32", S)
+        write_tflite(model, QuestionAnswering(head="simple").outputs, str(path), "float32", S)

@@ -5,12 +5,10 @@ import pytest
 
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
-from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export import (
     export,
-    export_question_answering,
 )
 from albert_tf.models import (
     AlbertClassifier,
@@ -77,7 +75,6 @@ def test_multiple_choice(tokenizer, encoder, tmp_path):
 
 
 def test_question_answering_is_refused(tokenizer, encoder, tmp_path):
-    config = AnswerConfig(23, 5, 7)
     with pytest.raises(InputError, match="a model with a WordPiece vocabulary cannot be"):
-        export_question_answering(AlbertSpanLabeler(encoder), tokenizer, str(tmp_path), config)
+        export(AlbertSpanLabeler(encoder), OF_NAMES["simple_spans"], tokenizer, str(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -117,7 +117,7 @@ def test_folder_of_another_kind_of_run_is_refused(data, tmp_path):
 
 
 def test_evaluation_needs_a_trained_folder(data, tmp_path):
-    with pytest.raises(InputError, match=r"--output_dir=.*: holds no classifier"):
+    with pytest.raises(InputError, match=r"--output_dir=.*: holds no fine-tuned model"):
         run(make_options(data, tmp_path, do_train=False))
 
 

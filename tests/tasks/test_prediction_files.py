@@ -2,7 +2,7 @@ import json
 
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.tasks.fine_tuning.prediction_files import write_submission
+from albert_tf.tasks.fine_tuning.predictions import write_submission
 
 
 def examples(*guids):

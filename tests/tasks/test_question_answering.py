@@ -6,11 +6,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.fine_tuning.squad_windows import WindowConfig, encode_windows
 from albert_tf.errors import FlagError, InputError
-from albert_tf.options import select
+from albert_tf.kinds import QuestionAnswering
 from albert_tf.tasks.fine_tuning.question_answering import run
-from albert_tf.tasks.fine_tuning.question_data import read_prediction_set, warn_of_long_answers
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.tasks.plants import OTHERS, PLANTS, make_options, write_data
@@ -70,7 +68,7 @@ def test_learns_evaluates_and_answers(data, tmp_path, version, head):
     options = make_options(data, out, version, head=head, train_batch_size=32)
     metrics = run(options)
     assert metrics["f1"] > 60
-    assert read(out / "run_options.json")["head"] == "simple"
+    assert read(out / "task.json")["head"] == "simple"
     assert (out / "null_odds.json").exists() == (version == "v2")
     predictions = read(out / "predictions.json")
     asked = questions_of(data / f"dev-{version}.json")
@@ -87,14 +85,15 @@ def test_exported_model_answers_as_the_trained_one(data, tmp_path):
     metrics = run(options)
     assert metrics["f1"] > 60
     assert read(out / "eval_results.json") == pytest.approx(metrics)
-    assert read(out / "run_options.json")["head"] == "conditional"
+    assert read(out / "task.json")["head"] == "conditional"
     best = read(next((out / "best").glob("*.json")))
     assert best["f1"] == pytest.approx(metrics["f1"])
     predictions = read(out / "predictions.json")
 
     text_model = tmp_path / "exported" / "text" / "1"
-    rule = read(text_model / "assets" / "answer_rule.json")
-    assert rule["null_threshold"] == read(out / "null_threshold.json")["null_score_diff_threshold"]
+    rule = read(text_model / "assets" / "task.json")
+    assert rule == read(out / "task.json")
+    assert rule["null_score_diff_threshold"] == metrics["null_score_diff_threshold"]
     assert (rule["max_seq_length"], rule["doc_stride"], rule["max_answer_length"]) == (40, 17, 4)
     asked = questions_of(data / "dev-v2.json")
     answers = tf.saved_model.load(str(text_model)).signatures["serving_default"](
@@ -209,7 +208,7 @@ def test_faults_are_counted_in_warnings(data, tmp_path, capsys):
     assert "questions about an empty passage: 1, skipped (d)" in warnings
 
 
-def test_too_long_answers_are_counted(data, tmp_path, capsys):
+def test_too_long_answers_are_counted(data, tmp_path):
     words = "oak fern moss ivy rose"  # a piece each, or more
     path = write(
         tmp_path,
@@ -217,16 +216,14 @@ def test_too_long_answers_are_counted(data, tmp_path, capsys):
         (f"a {words} near", [make_question("both", [(words, 2), ("rose", 20)])]),
         ("the rose near", [make_question("short", [("rose", 4)])]),
     )
-    options = make_options(data, tmp_path / "out", predict_file=path).complete(has_impossible=False)
-    questions = read_prediction_set(options)
-    tokenizer = AlbertTokenizer(options.spm_model_file, options.do_lower_case)
-    windows = encode_windows(questions, tokenizer, select(options, WindowConfig))
-    warn_of_long_answers(questions, windows, options.max_answer_length)
-    error = capsys.readouterr().err
-    assert (
-        "warning: --max_answer_length=4: 1 of 3 questions to evaluate on have only longer" in error
+    kind = QuestionAnswering(max_seq_length=40, max_query_length=7, max_answer_length=4)
+    questions = kind.read(path, "dev")
+    windows = kind.encode(questions, AlbertTokenizer(str(data / "words.model")))
+    (fault,) = kind.find_faults(path, "dev", questions, windows)
+    assert fault.startswith(
+        "--max_answer_length=4: 1 of 3 questions to evaluate on have only longer"
     )
-    assert "and cannot be answered right (long)" in error
+    assert fault.endswith("and cannot be answered right (long)")
 
 
 def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
@@ -258,7 +255,10 @@ def test_prediction_needs_a_threshold(data, tmp_path):
     run(options)
     asked = {"predict_file": str(data / "dev-v2.json"), "do_train": False, "do_predict": True}
     predicting = dataclasses.replace(options, **asked)
-    with pytest.raises(InputError, match=r"no null_threshold\.json, which --do_eval writes"):
+    with pytest.raises(
+        InputError,
+        match="has no null_score_diff_threshold, which --do_eval writes; expected it or --",
+    ):
         run(predicting)
     run(dataclasses.replace(predicting, null_score_diff_threshold=-1e9))
     assert set(read(out / "predictions.json").values()) == {""}

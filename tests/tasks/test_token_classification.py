@@ -13,7 +13,8 @@ import albert_tf
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, make_task, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.data import read_data
 from tests.tasks.names import as_json, make_options, write_data
 
 
@@ -231,7 +232,7 @@ def test_spans_that_cut_words_are_counted(data, tmp_path, capsys):
     path.write_text("".join(json.dumps(text) + "\n" for text in texts))
     asked = {"dev_file": None, "do_eval": False, "train_file": str(path)}
     options = make_options(data, tmp_path / "out", **asked).complete()
-    make_task(options, options.load_tokenizer())
+    read_data(options, options.load_tokenizer())
     message = (
         f"warning: {path}: 3 of 6 spans begin or end inside a word, such as 'num' in train-1; the "
         "model finds whole words"

@@ -16,7 +16,8 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import FlagError, InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, make_task, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.data import check_kind, read_data
 from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.helpers import tiny_config
 from tests.tasks.animals import make_options, pair_files, write_rows, write_vocabulary
@@ -311,7 +312,8 @@ def test_starts_from_a_hugging_face_folder_and_leaves_its_files(data, tmp_path, 
 def test_head_without_known_classes_is_kept(data, tmp_path):
     write_theirs(tmp_path / "theirs", ())
     options = one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"))
-    make_task(options.complete(), options.load_tokenizer()).check_labels()
+    options = options.complete()
+    check_kind(options, read_data(options, options.load_tokenizer()).kind)
 
 
 def test_trained_head_with_other_classes_is_refused(data, classifier, tmp_path):

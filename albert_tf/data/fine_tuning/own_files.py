@@ -4,7 +4,7 @@ import dataclasses
 import string
 from collections.abc import Sequence
 
-from albert_tf.data.fine_tuning.task import Task, TaskKind
+from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import (
     LABEL_SEPARATOR,
     Columns,
@@ -27,7 +27,7 @@ EMBEDDING_TASK = Task(
 
 _CHOICE = "choice_"
 _LABEL = "label_"
-_METRICS: dict[TaskKind, tuple[str, ...]] = {
+_METRICS: dict[str, tuple[str, ...]] = {
     "classification": ("accuracy",),
     "regression": ("pearson", "spearman"),
     "multiple_choice": ("accuracy",),
@@ -36,7 +36,7 @@ _METRICS: dict[TaskKind, tuple[str, ...]] = {
 }
 
 
-def complete_task(kind: TaskKind, labels: Labels) -> Task:
+def complete_task(kind: str, labels: Labels) -> Task:
     """Returns the row of the user's own task.
 
     Args:
@@ -141,7 +141,7 @@ def read_pairs(table: Table, split: str) -> list[Example]:
     return examples
 
 
-def collect_labels(examples: Sequence[Example], path: str, kind: TaskKind) -> Labels:
+def collect_labels(examples: Sequence[Example], path: str, kind: str) -> Labels:
     """Returns the labels of a training file, sorted; their order gives the class ids.
 
     Args:

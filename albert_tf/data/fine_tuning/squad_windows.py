@@ -69,24 +69,6 @@ class WindowConfig(TextWindowConfig):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class AnswerConfig(WindowConfig):
-    """How passages are cut into windows and answers are chosen.
-
-    Exported models keep it as `assets/answer_rule.json`.
-
-    Attributes:
-        n_best_size: number of starts and of ends that are tried (simple head only).
-        max_answer_length: maximum number of tokens of an answer.
-        null_threshold: null score above which a question is unanswered; None if every question has an
-            answer.
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    null_threshold: float | None = None
-
-
 class Window(NamedTuple):
     """A question and a part of its passage, n tokens without padding.
 

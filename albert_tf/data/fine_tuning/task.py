@@ -3,17 +3,12 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Protocol
 
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import ArgumentError
-
-TaskKind = Literal[
-    *("classification", "regression", "multiple_choice", "multi_label", "token_classification"),
-    "embedding",
-]
 
 
 class Source(Protocol):
@@ -77,8 +72,7 @@ class Task:
         name: name of the task.
         metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.metrics.METRICS`. The first one
             selects the best checkpoint.
-        kind: whether one of several classes, a score, one of several texts, any number of labels,
-            labelled parts of a text, or an embedding are predicted.
+        kind: name of the kind in `albert_tf.kinds.KINDS`.
         more_metrics: metrics that are reported in addition.
         labels: names in the order of the class ids, as in the original; or the range of a regression's
             scores; None if the training file decides.
@@ -91,7 +85,7 @@ class Task:
 
     name: str
     metrics: tuple[str, ...]
-    kind: TaskKind = "classification"
+    kind: str = "classification"
     more_metrics: tuple[str, ...] = ()
     labels: tuple[str, ...] | Scores | None = None
     sets: Mapping[str, Mapping[str, Source]] = dataclasses.field(default_factory=dict)

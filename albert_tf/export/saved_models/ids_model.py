@@ -23,12 +23,6 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 SEQUENCES_PER_SLICE = 32
 
 
-def span_outputs(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the outputs that answers are found with: without those for a known start."""
-    of_known_start = ("start_log_probs", "end_log_probs")
-    return {name: values for name, values in outputs.items() if name not in of_known_start}
-
-
 def input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:
     """Returns the inputs of a signature by name; only a loaded one has all of them as keywords."""
     specs = tf.nest.flatten(signature.structured_input_signature)

@@ -126,6 +126,11 @@ class ClassificationOptions(FineTuningOptions):
         return "init_classifier" if self.init_classifier else super().init_flag
 
     @property
+    def lines_file(self) -> str | None:
+        """The file whose lines are answered on standard output, if any."""
+        return self.predict_file
+
+    @property
     def task(self) -> Task:
         """The row of the task."""
         with name_flags():

@@ -44,6 +44,8 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         OF_TRAINING: those that must not change when training resumes; evaluation and export may differ.
         WANTED: options that ask for something; at least one has to be given.
         NOT_WITH_TRIALS: options that `--num_trials` excludes.
+        DEV_PREDICTIONS: name of the files of predictions for dev sets, without their ends.
+        TEST_PREDICTIONS: the same for test sets.
     """
 
     OF_MODEL: ClassVar[tuple[str, ...]] = (
@@ -53,6 +55,8 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     OF_TRAINING: ClassVar[tuple[str, ...]] = ("max_seq_length",)
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
     NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
+    DEV_PREDICTIONS: ClassVar = "eval_predictions"
+    TEST_PREDICTIONS: ClassVar = "test_results"
 
     albert_config_file: str | None = option(
         "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
@@ -147,6 +151,11 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         """The flag that names the model and its value, for messages."""
         name = "exported_model" if self.exported_model else "output_dir"
         return f"--{name}={getattr(self, name)}"
+
+    @property
+    def lines_file(self) -> str | None:
+        """The file whose lines are answered on standard output, if any."""
+        return None
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the vocabulary, of either kind.

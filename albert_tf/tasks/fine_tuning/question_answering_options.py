@@ -3,15 +3,16 @@
 import dataclasses
 from typing import ClassVar, Literal
 
-from albert_tf.data.fine_tuning.squad_windows import AnswerConfig
-from albert_tf.errors import FlagError, name_flags
-from albert_tf.options import check_range, option
+from albert_tf.errors import FlagError
+from albert_tf.kinds import QuestionAnswering
+from albert_tf.kinds.registry import option_fields
+from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.recipes import PAPER_SQUAD_V1, PAPER_SQUAD_V2
 
 # The original's.
-_DEFAULTS = {"learning_rate": 5e-5, "start_n_top": 5, "end_n_top": 5}
-_DEFAULTS |= {field.name: field.default for field in dataclasses.fields(AnswerConfig)}
+_DEFAULTS = {"learning_rate": 5e-5}
+_DEFAULTS |= {field.name: field.default for field in option_fields(QuestionAnswering.name)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,10 @@ class QuestionAnsweringOptions(FineTuningOptions):
     )
     OF_WEIGHTS: ClassVar = (*FineTuningOptions.OF_WEIGHTS, *_OF_HEAD)
     OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "doc_stride", "max_query_length")
+
+    # The original's names.
+    DEV_PREDICTIONS: ClassVar = "predictions"
+    TEST_PREDICTIONS: ClassVar = "predictions"
 
     train_file: str | None = option("SQuAD JSON file to train on.", None)
     predict_file: str | None = option(
@@ -92,17 +97,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
         """Whether there are questions to evaluate on."""
         return bool(self.predict_file) or self.data_source == "tfds"
 
-    def answer_config(self, null_threshold: float | None = None) -> AnswerConfig:
-        """Returns how passages are cut and answers are chosen."""
-        return AnswerConfig(
-            self.max_seq_length,
-            self.doc_stride,
-            self.max_query_length,
-            self.n_best_size,
-            self.max_answer_length,
-            null_threshold,
-        )
-
     def complete(self, has_impossible: bool) -> "QuestionAnsweringOptions":
         """Returns the options with the values of those that the user left out.
 
@@ -128,10 +122,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
                 f"{self.model_flag}: holds no model that answers questions; expected a folder that "
                 f"--{'export_dir' if self.exported_model else 'do_train'} wrote"
             )
-        for name in ("start_n_top", "end_n_top"):
-            check_range(filled, name, 1, filled.max_seq_length)
-        with name_flags():
-            filled.answer_config()
         return filled
 
     def _check_sources(self) -> None:

@@ -8,7 +8,8 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,12 +21,13 @@ from albert_tf.checkpoints.loading import load_checkpoint, stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import make_batch, training_batches
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import ExportDetails, ExportedModel
+from albert_tf.export import ExportDetails, ExportedModel, export
 from albert_tf.export.exportable import OF_RUNTIMES
 from albert_tf.export.runtimes.runtime import Predict
 from albert_tf.export.saved_models.ids_model import INPUTS
 from albert_tf.export.version_folders import json_asset
 from albert_tf.export.weights import round_to_int8
+from albert_tf.kinds.registry import write_kind
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
@@ -35,8 +37,15 @@ from albert_tf.tasks.common import (
     start_or_resume,
     write_results,
 )
+from albert_tf.tasks.fine_tuning.data import RunData, check_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-from albert_tf.tasks.fine_tuning.task import FineTuningTask
+from albert_tf.tasks.fine_tuning.predictions import (
+    measure_sets,
+    predict_lines,
+    write_predictions,
+    write_scores,
+    write_submission,
+)
 from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed, run_trials, trials_of
 from albert_tf.tasks.flags import check_vocab_size
 from albert_tf.tasks.learning_curve import draw_learning_curve
@@ -70,13 +79,13 @@ _CALIBRATION_EXAMPLES = 300
 
 def run_task(
     options: FineTuningOptions,
-    make_task: Callable[[FineTuningOptions, Tokenizer], FineTuningTask],
+    read_data: Callable[[FineTuningOptions, Tokenizer], RunData],
 ) -> dict[str, float]:
     """Trains, evaluates, predicts and exports, as the options say.
 
     Args:
         options: complete options, see `FineTuningOptions.fill`.
-        make_task: reads the data of the run.
+        read_data: reads the data of the run.
 
     Returns:
         The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
@@ -85,48 +94,17 @@ def run_task(
     Raises:
         InputError: a file, an example or a checkpoint contradicts the options.
     """
-    config, task = _prepare(options, make_task)
-
-    def run_one(options: FineTuningOptions) -> dict[str, float]:
-        return _Run(dataclasses.replace(task, options=options), config).run()
-
-    return run_trials(options, run_one) if options.num_trials > 1 else run_one(options)
-
-
-def load_trained(
-    options: FineTuningOptions,
-    make_task: Callable[[FineTuningOptions, Tokenizer], FineTuningTask],
-) -> tuple[FineTuningTask, Evaluator]:
-    """Loads a trained model as `run_task` does, for predictions in Python.
-
-    Args:
-        options: complete options without training, see `FineTuningOptions.fill`.
-        make_task: makes the task, without data.
-
-    Returns:
-        The task, and what runs its best checkpoint or the exported model.
-
-    Raises:
-        InputError: the folder holds no complete model.
-    """
-    config, task = _prepare(options, make_task)
-    run = _Run(task, config)
-    if not options.exported_model:
-        run.load_best_checkpoint()
-    return task, run.evaluator
-
-
-def _prepare(
-    options: FineTuningOptions,
-    make_task: Callable[[FineTuningOptions, Tokenizer], FineTuningTask],
-) -> tuple[AlbertConfig, FineTuningTask]:
-    """Reads and checks everything that a run needs but the weights."""
     config = load_config(options)
     tokenizer = options.load_tokenizer()
     check_vocab_size(tokenizer, config, options.albert_config_file)
     for trial in trials_of(options):
         _check_folder(trial, config, tokenizer)
-    return config, make_task(options, tokenizer)
+    data = read_data(options, tokenizer)
+
+    def run_one(options: FineTuningOptions) -> dict[str, float]:
+        return _Run(options, data, config).run()
+
+    return run_trials(options, run_one) if options.num_trials > 1 else run_one(options)
 
 
 def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
@@ -160,39 +138,86 @@ def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str
 class _Run:
     """One training, or what follows one, of a task whose data are read."""
 
-    def __init__(self, task: FineTuningTask, config: AlbertConfig):
-        self.task = task
-        self.options = task.options
+    def __init__(self, options: FineTuningOptions, data: RunData, config: AlbertConfig):
+        self.options = options
+        self.data = data
+        self.kind = data.kind
         self.config = config
-        task.check_labels()
+        check_kind(options, data.kind)
         self.num_train_steps = self._count_train_steps()
-        self.warmup_steps = self.options.warmup_steps
+        self.warmup_steps = options.warmup_steps
         if self.warmup_steps is None:
-            self.warmup_steps = int(self.num_train_steps * self.options.warmup_proportion)
-        self.evaluator = self._load_exported() if self.options.exported_model else self._make()
+            self.warmup_steps = int(self.num_train_steps * options.warmup_proportion)
+        self.evaluator = self._load_exported() if options.exported_model else self._make()
 
     def run(self) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
-        options, task, evaluator = self.options, self.task, self.evaluator
+        options = self.options
         if options.do_train:
             self._train()
         if not options.exported_model:
-            self.load_best_checkpoint()
-        if options.do_train or options.do_eval:
-            task = task.fit(evaluator)
+            self._load_best_checkpoint()
         metrics = {}
-        if options.do_eval:
-            metrics, predictions = task.evaluate(evaluator)
-            write_results(options, metrics)
-            task.write_evaluation(metrics, predictions)
-        if options.do_predict:
-            files.make_directory(options.output_dir)
-            task.predict(evaluator)
+        if self.data.dev_set:
+            predictions = self._predict_sets("dev", self.evaluator)
+            self._fit(predictions[0])
+            if options.do_eval:
+                metrics = self._write_evaluation(predictions)
+        if self.kind.missing and (options.do_predict or options.export_dir or options.lines_file):
+            raise InputError(
+                f"{options.model_flag}: has no {self.kind.missing}, which --do_eval writes; expected it "
+                f"or --{self.kind.missing}"
+            )
+        if "test" in self.data.sets:
+            self._write_predictions()
+        model = self.evaluator.model
         if options.export_dir:
-            paths = task.export(evaluator.model, self._export_details(metrics))
+            details = self._export_details(metrics)
+            paths = export(model, self.kind, self.data.tokenizer, options.export_dir, details)
             print("\n".join(f"exported {path}" for path in paths.values()))
-        task.predict_lines(evaluator.model)
+        if options.lines_file:
+            of_model = self.kind, self.data.tokenizer, model
+            predict_lines(options.lines_file, *of_model, options.eval_batch_size)
         return metrics
+
+    def _predict_sets(self, split: str, evaluator: Evaluator) -> list[Any]:
+        """Returns the predictions for each set of a split."""
+        size, length = self.options.eval_batch_size, fixed_length(self.options)
+        return [
+            self.kind.predict(evaluator, one.examples, one.features, size, length)
+            for one in self.data.sets[split]
+        ]
+
+    def _fit(self, predictions: Any) -> None:
+        """Chooses thresholds that suit the dev set, and writes them."""
+        kind = self.kind.fit(self.data.dev_set.examples, predictions)
+        if kind != self.kind and not self.options.exported_model:
+            write_kind(self.options.output_dir, kind)
+        self.kind = kind
+
+    def _write_evaluation(self, predictions: Sequence[Any]) -> dict[str, float]:
+        """Writes metrics and predictions of the dev sets, and how well each label is predicted."""
+        options, dev_sets = self.options, self.data.sets["dev"]
+        metrics = measure_sets(self.kind, dev_sets, predictions)
+        write_results(options, metrics)
+        for one, of_set in zip(dev_sets, predictions, strict=True):
+            write_predictions(self.kind, options.output_dir, options.DEV_PREDICTIONS, one, of_set)
+            write_scores(self.kind, options.output_dir, one, of_set)
+        return metrics
+
+    def _write_predictions(self) -> None:
+        """Predicts the test sets; writes the predictions and the leaderboard's files."""
+        options, kind, row = self.options, self.kind, self.data.row
+        files.make_directory(options.output_dir)
+        test_sets = self.data.sets["test"]
+        for one, of_set in zip(test_sets, self._predict_sets("test", self.evaluator), strict=True):
+            name = options.TEST_PREDICTIONS
+            path = write_predictions(kind, options.output_dir, name, one, of_set)
+            print(f"predictions in {path}")
+            if one.name in row.submissions:
+                names = [each["prediction"] for each in kind.rows(one.examples, of_set)]
+                place = options.output_dir, row, one.name
+                print(f"for the leaderboard {write_submission(*place, one.examples, names)}")
 
     def _count_train_steps(self) -> int:
         options = self.options
@@ -200,32 +225,33 @@ class _Run:
             return 0
         if options.num_train_steps is not None:
             return options.num_train_steps
-        num_examples = len(self.task.train_features)
+        num_examples = len(self.data.train_features)
         return max(1, round(num_examples * options.num_train_epochs / options.train_batch_size))
 
     def _make(self) -> Evaluator:
         """Makes the model and what runs it: a `Trainer` with `--do_train`."""
-        options, task = self.options, self.task
+        options, kind = self.options, self.kind
         seed, dtype = options.random_seed, options.mixed_precision
 
         def make_model() -> keras.Model:
-            return task.make_model(AlbertEncoder(self.config, seed=seed, dtype=dtype), seed + 1)
+            encoder = AlbertEncoder(self.config, seed=seed, dtype=dtype)
+            return kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
 
         return make_evaluator(
-            options, make_model, task.loss, self.num_train_steps, self.warmup_steps
+            options, make_model, kind.loss, self.num_train_steps, self.warmup_steps
         )
 
     def _load_exported(self) -> Evaluator:
-        options, task = self.options, self.task
+        options, kind = self.options, self.kind
         strategy = make_strategy(options.distribution_strategy, options.tpu)
         try:
             with strategy.scope():
-                model = ExportedModel(options.exported_model, task.read_exported)
+                model = ExportedModel(options.exported_model, kind.read_outputs)
         except InputError as error:
             raise InputError(f"--exported_model={error}") from error
-        return Evaluator(model, task.loss, strategy)
+        return Evaluator(model, kind.loss, strategy)
 
-    def load_best_checkpoint(self) -> None:
+    def _load_best_checkpoint(self) -> None:
         """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
         model = self.evaluator.model
         load_checkpoint(model, best_checkpoint(self.options.output_dir)).check_complete()
@@ -241,7 +267,7 @@ class _Run:
         """Returns the assets and figures that make `--exported_model` need no other flag."""
         options = self.options
         of_model = {name: getattr(options, name) for name in options.OF_MODEL}
-        of_model[VOCABULARY_SHA256] = self.task.tokenizer.vocabulary_sha256
+        of_model[VOCABULARY_SHA256] = self.data.tokenizer.vocabulary_sha256
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
         evaluations = {
@@ -251,7 +277,7 @@ class _Run:
         return ExportDetails(
             options.export_format,
             options.export_weights,
-            {OPTIONS_FILE: json_asset(with_version(of_model)), **self.task.assets()},
+            {OPTIONS_FILE: json_asset(with_version(of_model))},
             {name: values for name, values in evaluations.items() if values},
             self._calibration_inputs() if options.calibrates else (),
             self._evaluate_exported if options.do_eval and self._evaluates_file else None,
@@ -259,7 +285,7 @@ class _Run:
 
     def _calibration_inputs(self) -> list[dict[str, np.ndarray]]:
         """Returns some examples of the training set, or of the dev set if there is no training."""
-        features = self.task.train_features or self.task.dev_features
+        features = self.data.train_features or self.data.dev_set.features
         count = min(len(features), _CALIBRATION_EXAMPLES)
         rng = np.random.default_rng(self.options.random_seed)
         examples = rng.choice(len(features), count, replace=False)
@@ -268,27 +294,27 @@ class _Run:
 
     def _evaluate_exported(self, predict: Predict) -> dict[str, float]:
         """Returns the metrics of an exported file on the dev set."""
-        task = self.task
 
         def model(batch, training):
-            return task.read_exported(predict(batch))
+            return self.kind.read_outputs(predict(batch))
 
         # Other runtimes know nothing of the devices of the training.
-        metrics, _ = task.evaluate(Evaluator(model, task.loss, tf.distribute.get_strategy()))
-        return metrics
+        evaluator = Evaluator(model, self.kind.loss, tf.distribute.get_strategy())
+        predictions = self._predict_sets("dev", evaluator)
+        return measure_sets(self.kind, self.data.sets["dev"], predictions)
 
     def _train(self) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
-        options, task, trainer = self.options, self.task, self.evaluator
+        options, trainer, tokenizer = self.options, self.evaluator, self.data.tokenizer
         part = self._starting_part()
-        with start_or_resume(options, self.config, trainer, part, task.tokenizer):
+        with start_or_resume(options, self.config, trainer, part, tokenizer):
             if options.export_dir:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
             # So that prediction needs the folder alone.
-            copy = os.path.join(options.output_dir, task.tokenizer.file_name)
-            files.write_bytes(copy, task.tokenizer.vocabulary)
-            task.write_label_metadata()
+            copy = os.path.join(options.output_dir, tokenizer.file_name)
+            files.write_bytes(copy, tokenizer.vocabulary)
+            write_kind(options.output_dir, self.kind)
             self._warn_of_sizes()
             self._train_until_done()
         if has_collapsed(options.output_dir):
@@ -298,9 +324,8 @@ class _Run:
                 "--random_seed, a lower --learning_rate or a longer warm-up",
                 file=sys.stderr,
             )
-        if path := draw_learning_curve(options.output_dir, task.metric):
+        if path := draw_learning_curve(options.output_dir, *self.kind.metrics[:1]):
             print(f"learning curve in {path}")
-        task.finish_training(best_metrics(options.output_dir) or {})
 
     def _starting_part(self) -> keras.Model:
         """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head.
@@ -328,17 +353,17 @@ class _Run:
         return model
 
     def _warn_of_sizes(self) -> None:
-        options, task = self.options, self.task
-        num_examples = len(task.train_features)
+        options, dev_set = self.options, self.data.dev_set
+        num_examples = len(self.data.train_features)
         if options.train_batch_size > num_examples:
             print(
                 f"warning: --train_batch_size={options.train_batch_size}: there are {num_examples} "
                 "training examples, so every update has some of them more than once",
                 file=sys.stderr,
             )
-        if 0 < task.num_dev_examples < _FEW_EXAMPLES:
+        if dev_set and len(dev_set.examples) < _FEW_EXAMPLES:
             print(
-                f"warning: {task.num_dev_examples} dev examples pick the best checkpoint; with fewer "
+                f"warning: {len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "
                 f"than {_FEW_EXAMPLES} that choice is mostly chance",
                 file=sys.stderr,
             )
@@ -350,16 +375,16 @@ class _Run:
             every = math.ceil(steps / _EVALUATIONS)
             options = dataclasses.replace(options, save_checkpoints_steps=every)
         plan = TrainingPlan(
-            options, self.task.name, steps, self.task.best_metric, higher_is_better=True
+            options, self.data.row.name, steps, self.data.best_metric, higher_is_better=True
         )
         batches_from = functools.partial(
             training_batches,
-            self.task.train_features,
+            self.data.train_features,
             options.train_batch_size,
             options.random_seed,
             fixed_length=fixed_length(options),
         )
-        evaluate = self._evaluate_in_training if self.task.num_dev_examples else None
+        evaluate = self._evaluate_in_training if self.data.dev_set else None
         patience = options.early_stopping_evaluations
         if patience is None or evaluate is None:
             train(trainer, plan, batches_from, evaluate)
@@ -373,9 +398,14 @@ class _Run:
 
     def _evaluate_in_training(self) -> dict[str, float]:
         """Returns the metrics and, after the warm-up, whether the model has collapsed."""
-        metrics, predictions = self.task.evaluate(self.evaluator)
+        dev_sets, dev_set = self.data.sets["dev"], self.data.dev_set
+        predictions = self._predict_sets("dev", self.evaluator)
+        # Thresholds that suit these weights; those of the best ones are chosen after the training.
+        kind = self.kind.fit(dev_set.examples, predictions[0])
+        metrics = measure_sets(kind, dev_sets, predictions)
         if self.evaluator.step > self.warmup_steps:
-            collapsed = self.task.is_collapsed(metrics, predictions)
+            of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
+            collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
             if collapsed is not None:
                 metrics[COLLAPSED] = float(collapsed)
         return metrics

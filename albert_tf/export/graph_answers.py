@@ -1,10 +1,9 @@
-"""The SavedModel that answers questions about passages: strings in, strings out.
+"""Finds the answers to questions in a graph, from what a model returns for windows of passages.
 
 The answer is the one that `albert_tf.evaluation` finds. Every choice there has its counterpart here, also
 between equal scores: `tf.math.top_k` and `tf.argmax` return the first of equal ones.
 """
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,80 +14,54 @@ from albert_tf.data.fine_tuning.squad_windows import (
     NO_SPAN_LOG_PROB,
     NO_WINDOW_SCORE,
     PADDING_LOGIT,
-    AnswerConfig,
 )
-from albert_tf.export.graph_windows import GraphWindows, cut_windows
-from albert_tf.export.saved_models.checks import check_rows
-from albert_tf.export.saved_models.ids_model import IdsModel, trace
-from albert_tf.tokenization import Tokenizer
+from albert_tf.export.graph_windows import GraphWindows
 from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
-from albert_tf.tokenization.in_graph import make_offsets_tokenizer
 
 _IMPOSSIBLE = np.float64("-inf")
 
 
-class AnswerTextModel(tf.Module):
-    """Maps questions and contexts to answers; needs TensorFlow Text's operators as well.
+def find_answers(
+    context: tf.Tensor,
+    windows: GraphWindows,
+    outputs: Mapping[str, tf.Tensor],
+    passage_lengths: tf.Tensor,
+    n_best_size: int,
+    max_answer_length: int,
+    null_threshold: float,
+) -> dict[str, tf.Tensor]:
+    """Answers B questions from what a model returns for the windows of their contexts.
 
     Args:
-        ids_model: made of an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler`.
-        tokenizer: the tokenizer that the model was trained with.
-        config: how to cut passages and choose answers.
+        context: string (B,), of any length.
+        windows: W windows of the contexts.
+        outputs: what an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler` returns for them.
+        passage_lengths: int64 (B,), tokens of each context.
+        n_best_size: number of starts and of ends to try (simple head only).
+        max_answer_length: maximum number of tokens of an answer.
+        null_threshold: null score above which a question is unanswered.
 
-    Raises:
-        InputError: the vocabulary is WordPiece, whose tokens have no offsets in a graph.
+    Returns:
+        `answer`, string (B,), a part of the context without surrounding white space, empty if the
+        question is unanswered; `start` and `end`, int32 (B,), its first character in the context and the
+        one after its last, in code points as Python counts them, both 0 if it is empty; `score`, float32
+        (B,), of the best span, whether it is the answer or not; `null_score`, float32 (B,), which is
+        compared with the threshold.
     """
-
-    def __init__(self, ids_model: IdsModel, tokenizer: Tokenizer, config: AnswerConfig):
-        super().__init__()
-        self.weights, self.assets = ids_model.weights, ids_model.assets
-        self.predict_unchecked = ids_model.predict_unchecked
-        self.graph_tokenizer = make_offsets_tokenizer(tokenizer)
-        self._config = config
-        self._special_ids = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id}
-        self.signature = trace(
-            self.predict,
-            question=tf.TensorSpec((None,), tf.string, "question"),
-            context=tf.TensorSpec((None,), tf.string, "context"),
-        )
-
-    def predict(self, question, context):
-        """Answers questions, string (B,), from contexts, string (B,), of any length.
-
-        Returns:
-            `answer`, string (B,), a part of the context without surrounding white space, empty if the
-            question is unanswered; `start` and `end`, int32 (B,), its first character in the context and
-            the one after its last, in code points as Python counts them, both 0 if it is empty; `score`,
-            float32 (B,), of the best span, whether it is the answer or not; `null_score`, float32 (B,),
-            which is compared with the threshold.
-        """
-        question, context = check_rows(question=question, context=context)
-        config = self._config
-        passage = self.graph_tokenizer.tokenize_with_offsets(context)
-        question_ids = self.graph_tokenizer(question, max_ids=config.max_query_length)
-        windows = cut_windows(
-            passage, config=config, question_ids=question_ids, **self._special_ids
-        )
-        best = find_best_spans(
-            windows,
-            self.predict_unchecked(**windows.inputs),
-            passage.ids.row_lengths(),
-            config,
-        )
-        threshold = math.inf if config.null_threshold is None else config.null_threshold
-        is_null = best.null_scores > tf.constant(threshold, tf.float64)
-        answer, start, end = _cut_out(
-            context,
-            tf.where(is_null, tf.zeros_like(best.starts), best.starts),
-            tf.where(is_null, tf.zeros_like(best.ends), best.ends),
-        )
-        return {
-            "answer": answer,
-            "start": start,
-            "end": end,
-            "score": tf.cast(best.scores, tf.float32),
-            "null_score": tf.cast(best.null_scores, tf.float32),
-        }
+    best = _find_best_spans(windows, outputs, passage_lengths, n_best_size, max_answer_length)
+    is_null = best.null_scores > tf.constant(null_threshold, tf.float64)
+    text, start, end = _cut_out(
+        context,
+        tf.where(is_null, tf.zeros_like(best.starts), best.starts),
+        tf.where(is_null, tf.zeros_like(best.ends), best.ends),
+    )
+    return {
+        "answer": text,
+        "start": start,
+        "end": end,
+        "score": tf.cast(best.scores, tf.float32),
+        "null_score": tf.cast(best.null_scores, tf.float32),
+    }
 
 
 def _cut_out(
@@ -122,7 +95,7 @@ def _cut_out(
     )
 
 
-class BestSpans(NamedTuple):
+class _BestSpans(NamedTuple):
     """The best span of each of B questions.
 
     Attributes:
@@ -158,25 +131,19 @@ class _Candidates(NamedTuple):
     null_is_span: bool
 
 
-def find_best_spans(
+def _find_best_spans(
     windows: GraphWindows,
     outputs: Mapping[str, tf.Tensor],
     passage_lengths: tf.Tensor,
-    config: AnswerConfig,
-) -> BestSpans:
-    """Finds the best span of each question over all of its windows.
-
-    Args:
-        windows: W windows of B questions.
-        outputs: what an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler` returns for them.
-        passage_lengths: int64 (B,), tokens of each passage.
-        config: how to choose.
-    """
+    n_best_size: int,
+    max_answer_length: int,
+) -> _BestSpans:
+    """Finds the best span of each question over all of its windows."""
     if "cls_logits" in outputs:
         candidates = _conditional(outputs)
     else:
-        candidates = _simple(windows, outputs, config.n_best_size)
-    totals = _score(windows, candidates, config.max_answer_length)  # (W, i, j)
+        candidates = _simple(windows, outputs, n_best_size)
+    totals = _score(windows, candidates, max_answer_length)  # (W, i, j)
     shape = tf.shape(totals, tf.int64)
     totals = tf.reshape(totals, [shape[0], -1])
     in_window = tf.argmax(totals, axis=1)  # (W,)
@@ -198,7 +165,7 @@ def find_best_spans(
     null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
     first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
     after = tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1)
-    return BestSpans(
+    return _BestSpans(
         starts=tf.where(is_found, first, tf.zeros_like(first)),
         ends=tf.where(is_found, after, tf.zeros_like(after)),
         scores=scores,

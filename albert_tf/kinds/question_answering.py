@@ -1,0 +1,331 @@
+"""Question answering: questions about passages, whose answers are parts of the passage (SQuAD)."""
+
+import dataclasses
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.squad_questions import (
+    SquadExample,
+    describe_faults,
+    read_squad,
+    show_ids,
+)
+from albert_tf.data.fine_tuning.squad_windows import (
+    PADDING_LOGIT,
+    SquadWindows,
+    WindowConfig,
+    count_answer_tokens,
+    encode_windows,
+)
+from albert_tf.errors import ArgumentError, InputError
+from albert_tf.evaluation.squad_answers import (
+    RankedAnswers,
+    ScoredSpans,
+    answer_files,
+    concatenate_spans,
+    conditional_spans,
+    evaluate_answers,
+    find_null_threshold,
+    rank_answers,
+    simple_spans,
+)
+from albert_tf.evaluation.squad_metrics import with_margin
+from albert_tf.export.graph_answers import find_answers
+from albert_tf.export.graph_windows import cut_windows
+from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.registry import register
+from albert_tf.losses import ConditionalSpanLoss, SpanLoss
+from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
+from albert_tf.options import option
+from albert_tf.training.evaluator import Loss
+
+# Outputs of the conditional head that only its loss reads.
+_OF_KNOWN_START = ("start_log_probs", "end_log_probs")
+
+
+class Answers(NamedTuple):
+    """The answers to n questions, with the numbers of `nbest_predictions.json` and `null_odds.json`.
+
+    Attributes:
+        answer: n parts of the contexts, without surrounding white space; "" for an unanswered question.
+        start: int (n,), the answer's first character in the context; 0 for an unanswered question.
+        end: int (n,), the character after its last one.
+        score: float (n,), probability of the best span among the best ones.
+        null_odds: float (n,), how surely there is no answer, on the scale of the model's head.
+    """
+
+    answer: list[str]
+    start: np.ndarray
+    end: np.ndarray
+    score: np.ndarray
+    null_odds: np.ndarray
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionAnswering(Kind):
+    """Questions whose answers are spans of a context. Predictions are `RankedAnswers`.
+
+    Attributes:
+        version_2_with_negative: whether questions may have no answer; None if the training file decides.
+        head: the head; None for the one that suits `version_2_with_negative`.
+        start_n_top: number of starts that the conditional head tries.
+        end_n_top: number of ends that it tries for each of them.
+        doc_stride: number of tokens between the starts of two neighbouring windows of a context.
+        max_query_length: maximum number of tokens of a question; the rest of it is dropped.
+        n_best_size: maximum number of answers per question in `nbest_predictions.json`, and of starts and
+            of ends that are tried with the simple head.
+        max_answer_length: maximum number of tokens of an answer.
+        null_score_diff_threshold: null odds above which a question is unanswered; None if the dev set
+            decides, or if every question has an answer.
+    """
+
+    name: ClassVar = "question_answering"
+    texts: ClassVar = ("question", "context")
+    of_weights: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
+    of_training: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
+    needs_offsets: ClassVar = True
+
+    metrics: tuple[str, ...] = ("f1",)
+    max_seq_length: int = option(
+        "Maximum number of tokens per sequence, including the special ones.", 384, least=5
+    )
+    version_2_with_negative: bool | None = option(
+        "Questions may have no answer. Default: as in --train_file.", None
+    )
+    head: Literal["simple", "conditional"] | None = option(
+        "simple: start and end; conditional: the end depends on the start, and answerability is "
+        "predicted. Default: conditional if questions may have no answer, otherwise simple.",
+        None,
+    )
+    start_n_top: int = option("Number of starts to try (--head=conditional).", 5, least=1)
+    end_n_top: int = option("Number of ends to try per start (--head=conditional).", 5, least=1)
+    doc_stride: int = option(
+        "Number of tokens between the starts of two neighbouring windows in the passage.",
+        128,
+        least=1,
+    )
+    max_query_length: int = option("Maximum number of tokens of a question.", 64, least=1)
+    n_best_size: int = option(
+        "Maximum number of answers per question in nbest_predictions.json and, with --head=simple, "
+        "number of starts and of ends to try.",
+        20,
+        least=1,
+    )
+    max_answer_length: int = option("Maximum number of tokens of an answer.", 30, least=1)
+    null_score_diff_threshold: float | None = option(
+        "Leave a question unanswered if its null odds exceed this threshold. Default: the best one in "
+        "evaluation.",
+        None,
+    )
+
+    def __post_init__(self):
+        for name in ("start_n_top", "end_n_top"):
+            if getattr(self, name) > self.max_seq_length:
+                raise ArgumentError(
+                    f"{name}={getattr(self, name)}: expected at most {self.max_seq_length}"
+                )
+        WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
+
+    @property
+    def _windows(self) -> WindowConfig:
+        return WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
+
+    def read(self, path: str, split: str) -> list[SquadExample]:
+        """Reads a file in SQuAD's format; see `usable_examples`."""
+        return usable_examples(read_squad(path, labelled=split != "test"), path, split)
+
+    def fit_labels(self, examples: Sequence[SquadExample], path: str) -> Self:
+        """Returns the kind with a head that suits the training file."""
+        version_2 = self.version_2_with_negative
+        if version_2 is None:
+            version_2 = any(example.is_impossible for example in examples)
+        head = self.head or ("conditional" if version_2 else "simple")
+        return dataclasses.replace(self, version_2_with_negative=version_2, head=head)
+
+    def make_examples(self, question: Sequence[str], context: Sequence[str]) -> list[SquadExample]:
+        """Makes n examples without answers of n questions and n contexts of any length."""
+        rows = rows_of(question=question, context=context)
+        return [SquadExample(str(number), *texts) for number, texts in enumerate(rows)]
+
+    def encode(self, examples, tokenizer) -> SquadWindows:
+        """Converts examples to windows of ids, with the places of the answers if they have any."""
+        return encode_windows(examples, tokenizer, self._windows)
+
+    def find_faults(
+        self, path: str, split: str, examples: Sequence[SquadExample], features: SquadWindows
+    ) -> list[str]:
+        """Counts the questions that `max_answer_length` makes unanswerable."""
+        if split != "dev":
+            return []
+        counts = count_answer_tokens(examples, features)
+        too_long = np.flatnonzero(counts > self.max_answer_length)
+        if not len(too_long):
+            return []
+        ids = show_ids([examples[index].id for index in too_long])
+        return [
+            f"--max_answer_length={self.max_answer_length}: {len(too_long)} of {len(examples)} questions "
+            f"to evaluate on have only longer answers, of up to {counts.max()} tokens, and cannot be "
+            f"answered right ({ids})"
+        ]
+
+    @property
+    def loss(self) -> Loss:
+        """The training loss."""
+        return SpanLoss() if self.head == "simple" else ConditionalSpanLoss()
+
+    def make_model(self, encoder, dropout, seed, dtype) -> keras.Model:
+        """Makes the model, with a randomly initialised head."""
+        if self.head == "simple":
+            return AlbertSpanLabeler(encoder, seed, dtype=dtype)
+        beam = self.start_n_top, self.end_n_top
+        return AlbertConditionalSpanLabeler(encoder, *beam, dropout, seed, dtype=dtype)
+
+    def decode(self, examples, features: SquadWindows, batches) -> RankedAnswers:
+        """Returns the best answers to each question.
+
+        Raises:
+            InputError: no context has any token.
+        """
+        if not len(features):
+            raise InputError("context: expected a text; received empty ones")
+        spans = [self._find_spans(features, rows, outputs) for rows, outputs in batches]
+        return rank_answers(
+            [example.id for example in examples],
+            [example.context for example in examples],
+            concatenate_spans(spans),
+            self.n_best_size,
+            self.version_2_with_negative,
+        )
+
+    def _find_spans(
+        self, features: SquadWindows, rows: np.ndarray, outputs: Mapping[str, np.ndarray]
+    ) -> ScoredSpans:
+        """Reads scored spans from the outputs for some windows."""
+        lengths = features.lengths[rows]
+        passages = features.passages(rows, lengths.max())
+        outputs = {name: values[: len(rows)] for name, values in outputs.items()}
+        if self.head == "conditional":
+            return conditional_spans(passages, outputs, self.max_answer_length)
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        logits = {
+            name: np.where(mask, values[:, : lengths.max()], np.float32(PADDING_LOGIT))
+            for name, values in outputs.items()
+        }
+        return simple_spans(passages, logits, self.n_best_size, self.max_answer_length)
+
+    def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
+        """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
+        if not self.version_2_with_negative or self.null_score_diff_threshold is not None:
+            return self
+        threshold = find_null_threshold(gold_answers(examples), predictions)
+        threshold = with_margin(threshold, predictions.null_odds)
+        return dataclasses.replace(self, null_score_diff_threshold=threshold)
+
+    @property
+    def missing(self) -> str | None:
+        """The name of the threshold if no dev set has decided it."""
+        needed = self.version_2_with_negative and self.null_score_diff_threshold is None
+        return "null_score_diff_threshold" if needed else None
+
+    @property
+    def _threshold(self) -> float | None:
+        """The threshold; None if every question has an answer."""
+        return self.null_score_diff_threshold if self.version_2_with_negative else None
+
+    def _texts(self, predictions: RankedAnswers) -> list[str]:
+        threshold = math.inf if self._threshold is None else self._threshold
+        return list(predictions.predictions(threshold).values())
+
+    def measure(self, examples, predictions: RankedAnswers) -> dict[str, float]:
+        """Returns the metrics of SQuAD, of version 2.0 if questions may have no answer."""
+        return evaluate_answers(gold_answers(examples), predictions, self._threshold)
+
+    def result(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Answers:
+        """Returns the answers and their places."""
+        best = [answers[0] for answers in predictions.nbest.values()]
+        # Without a valid span, the text is one that is not in the context.
+        texts = [
+            text if example.context.startswith(text, answer.start) else ""
+            for example, text, answer in zip(examples, self._texts(predictions), best, strict=True)
+        ]
+        starts = [each.start if text else 0 for each, text in zip(best, texts, strict=True)]
+        return Answers(
+            texts,
+            np.array(starts),
+            np.array([start + len(text) for start, text in zip(starts, texts, strict=True)]),
+            np.array([each.probability for each in best]),
+            np.array(list(predictions.null_odds.values())),
+        )
+
+    def rows(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, str]]:
+        """Yields ids and answers."""
+        for example, text in zip(examples, self._texts(predictions), strict=True):
+            yield {"guid": example.id, "prediction": text}
+
+    def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
+        """Returns SQuAD's files, with `eval_` or `test_` before their names if `name` begins so."""
+        prefix = name.removesuffix("predictions").removesuffix("results")
+        contents = answer_files(predictions, self._threshold)
+        return {prefix + file: content for file, content in contents.items()}
+
+    def outputs(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the outputs that answers are found with."""
+        return {name: each for name, each in outputs.items() if name not in _OF_KNOWN_START}
+
+    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the outputs as they are."""
+        return dict(exported)
+
+    def graph_encode(
+        self, tokenizer, graph_tokenizer, question, context
+    ) -> tuple[dict[str, tf.Tensor], Any]:
+        """Converts questions and contexts of any length to windows of ids."""
+        passage = graph_tokenizer.tokenize_with_offsets(context)
+        question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
+        special = tokenizer.cls_id, tokenizer.sep_id
+        windows = cut_windows(passage, *special, self._windows, question_ids)
+        return windows.inputs, (context, windows, passage.ids.row_lengths())
+
+    def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
+        """Chooses the answers; see `find_answers`."""
+        texts, windows, lengths = context
+        threshold = math.inf if self._threshold is None else self._threshold
+        rule = self.n_best_size, self.max_answer_length, threshold
+        return find_answers(texts, windows, outputs, lengths, *rule)
+
+
+def usable_examples(
+    examples: Sequence[SquadExample], source: str, split: str
+) -> list[SquadExample]:
+    """Returns the examples of a split that can be used, and warns of mistakes in the others.
+
+    Args:
+        examples: the examples.
+        source: name of their source.
+        split: `train`, `dev` or `test`. Only training leaves examples out.
+
+    Raises:
+        InputError: none of them can be trained on.
+    """
+    is_training = split == "train"
+    if split != "test":
+        for line in describe_faults(examples, source, is_training):
+            print(f"warning: {line}", file=sys.stderr)
+    if not is_training:
+        return list(examples)
+    trainable = [example for example in examples if example.is_trainable]
+    if not trainable:
+        raise InputError(f"{source}: none of {len(examples)} questions can be trained on")
+    return trainable
+
+
+def gold_answers(examples: Sequence[SquadExample]) -> dict[str, list[str]]:
+    """Returns the texts of the right answers by question id; empty if there is no answer."""
+    return {example.id: [answer.text for answer in example.answers] for example in examples}

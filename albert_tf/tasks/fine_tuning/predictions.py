@@ -1,0 +1,214 @@
+"""What a run predicts: metrics and files of dev and test sets, and answers to lines of text."""
+
+import collections
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.tsv import Scores
+from albert_tf.errors import InputError, name_place
+from albert_tf.kinds import Kind
+from albert_tf.tokenization import Tokenizer
+
+STANDARD_INPUT = "-"
+
+
+class ExampleSet(NamedTuple):
+    """One set of a split.
+
+    Attributes:
+        name: e.g. `matched`; empty for the only set of a split.
+        examples: examples of the set.
+        features: the same examples as ids.
+    """
+
+    name: str
+    examples: list[Any]
+    features: Features
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of its metrics."""
+        return f"{self.name}_" if self.name else ""
+
+    def suffixed(self, name: str) -> str:
+        """Returns the name of a file of the set."""
+        return f"{name}_{self.name}" if self.name else name
+
+
+def measure_sets(
+    kind: Kind, sets: Sequence[ExampleSet], predictions: Sequence[Any]
+) -> dict[str, float]:
+    """Returns the metrics of the predictions for each set, and for each subset of a set."""
+    metrics = {}
+    for one, of_set in zip(sets, predictions, strict=True):
+        values = kind.measure(one.examples, of_set)
+        values |= _measure_subsets(kind, one.examples, of_set)
+        metrics |= {one.prefix + name: value for name, value in values.items()}
+    return metrics
+
+
+def _measure_subsets(
+    kind: Kind, examples: Sequence[Any], predictions: np.ndarray
+) -> dict[str, float]:
+    subset_of_row = np.array([getattr(example, "subset", "") for example in examples])
+    subsets = np.unique(subset_of_row)
+    results = {}
+    for subset in subsets if len(subsets) > 1 else ():
+        rows = np.flatnonzero(subset_of_row == subset)
+        values = kind.measure([examples[row] for row in rows], predictions[rows])
+        results |= {f"{subset}_{name}": values[name] for name in kind.metrics}
+    return results
+
+
+def write_predictions(
+    kind: Kind, output_dir: str, name: str, examples: ExampleSet, predictions: Any
+) -> str:
+    """Writes the files of predictions and returns the first one."""
+    contents = kind.prediction_files(examples.suffixed(name), examples.examples, predictions)
+    paths = [os.path.join(output_dir, file) for file in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        files.write_text(path, content)
+    return paths[0]
+
+
+def write_scores(kind: Kind, output_dir: str, examples: ExampleSet, predictions: Any) -> None:
+    """Writes how well each label is predicted."""
+    for name, content in kind.score_files(examples.examples, predictions).items():
+        stem, end = os.path.splitext(name)
+        files.write_text(os.path.join(output_dir, examples.suffixed(stem) + end), content)
+
+
+def write_submission(
+    output_dir: str, task: Task, set_name: str, examples: Sequence[Any], names: Sequence[str]
+) -> str | None:
+    """Writes predictions in the leaderboard's format.
+
+    Args:
+        output_dir: folder of the file.
+        task: row of the table of tasks.
+        set_name: name of the test set.
+        examples: n of them.
+        names: n predictions as text.
+
+    Returns:
+        The file; None if the task has no leaderboard.
+    """
+    if set_name not in task.submissions:
+        return None
+    path = os.path.join(output_dir, task.submissions[set_name])
+    if isinstance(task.labels, Scores):
+        names = [f"{task.labels.clip(float(name)):.6f}" for name in names]
+    write = _SUBMISSIONS[os.path.splitext(path)[1]]
+    files.write_text(path, write([example.guid for example in examples], names))
+    return path
+
+
+def _glue_submission(guids: Sequence[str], names: Sequence[str]) -> str:
+    rows = [f"{guid}\t{name}\n" for guid, name in zip(guids, names, strict=True)]
+    return "".join(["index\tprediction\n", *rows])
+
+
+def _race_answers(guids: Sequence[str], names: Sequence[str]) -> str:
+    """Article id -> the letters of its questions in order, like `answers` in RACE's own files."""
+    answers = collections.defaultdict(list)
+    for guid, name in zip(guids, names, strict=True):
+        answers[guid.rpartition("-")[0]].append(name)
+    return files.to_json(answers)
+
+
+_SUBMISSIONS: dict[str, Callable[[Sequence[str], Sequence[str]], str]] = {
+    ".tsv": _glue_submission,
+    ".json": _race_answers,
+}
+
+
+def check_lines(path: str | None) -> None:
+    """Checks that `--predict_file`, which is read last, exists.
+
+    Raises:
+        InputError: it does not.
+    """
+    if path not in (None, STANDARD_INPUT) and not tf.io.gfile.exists(path):
+        raise InputError(f"--predict_file: no file '{path}'; - is standard input")
+
+
+def predict_lines(
+    path: str, kind: Kind, tokenizer: Tokenizer, model: keras.Model, batch_size: int
+) -> None:
+    """Answers each line of `--predict_file` on standard output before it reads the next one.
+
+    A line of input holds the texts, separated by tabs. A line that cannot be answered is named on
+    standard error and has an empty line on standard output.
+
+    Args:
+        path: the file; `-` is standard input.
+        kind: what the model predicts.
+        tokenizer: its tokenizer.
+        model: the model.
+        batch_size: number of sequences in a batch.
+
+    Raises:
+        InputError: the file cannot be read; or, at the end, some lines were not answered, because they
+            are not UTF-8, have a wrong number of texts or an empty one.
+    """
+    graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
+
+    def predict(batch: Mapping[str, np.ndarray]) -> Any:
+        outputs = graph(tf.nest.map_structure(tf.constant, batch))
+        return tf.nest.map_structure(lambda output: output.numpy(), outputs)
+
+    def answer(place: str, line: str) -> str:
+        files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
+        with name_place(place):
+            example = _read_example(kind, line)
+            features = kind.encode([example], tokenizer)
+            rows = np.arange(len(features))
+            parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
+            outputs = ((part, predict(make_batch(features, part))) for part in parts)
+            return kind.answer(example, kind.decode([example], features, outputs))
+
+    count = unanswered = 0
+    for place, line in _lines(path):
+        count += 1
+        try:
+            answered = answer(place, line)
+        except InputError as error:
+            unanswered += 1
+            print(f"error: {error}; its answer is an empty line", file=sys.stderr)
+            answered = ""
+        print(answered, flush=True)
+    if unanswered:
+        raise InputError(
+            f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
+        )
+
+
+def _lines(path: str) -> Iterator[tuple[str, str]]:
+    """Yields (place, line); bytes that are not UTF-8 become surrogates."""
+    is_pipe = path == STANDARD_INPUT
+    name = "standard input" if is_pipe else path
+    chunks = sys.stdin.buffer if is_pipe else files.read_chunks(path)
+
+    def decode(line: bytes, _: str) -> str:
+        return line.decode("utf-8", "surrogateescape")
+
+    for number, line in files.decode_lines(chunks, name, decode):
+        yield f"{name}, line {number}", line
+
+
+def _read_example(kind: Kind, line: str) -> Any:
+    fields = line.split("\t")
+    example = kind.example_of_line(fields)
+    if example is None:
+        raise InputError(f"received {len(fields)} texts; expected {kind.line_format}")
+    return example
