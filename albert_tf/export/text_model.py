@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.export.saved_models.checks import check_rows
-from albert_tf.export.saved_models.ids_model import IdsModel, trace
+from albert_tf.export.checks import check_rows
+from albert_tf.export.ids_model import IdsModel, trace
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.in_graph import make_graph_tokenizer, make_offsets_tokenizer
+from albert_tf.tokenization.in_graph import GraphAlbertTokenizer, make_graph_tokenizer
 
 
 class TextModel(tf.Module):
@@ -20,16 +20,13 @@ class TextModel(tf.Module):
         ids_model: maps ids to predictions.
         kind: an `albert_tf.kinds.Kind`.
         tokenizer: the tokenizer that the model was trained with.
-
-    Raises:
-        InputError: the kind needs the places of tokens in texts, and the vocabulary is WordPiece.
     """
 
     def __init__(self, ids_model: IdsModel, kind: Any, tokenizer: Tokenizer):
         super().__init__()
         self.weights, self.assets = ids_model.weights, ids_model.assets
         self.predict_unchecked = ids_model.predict_unchecked
-        make_tokenizer = make_offsets_tokenizer if kind.needs_offsets else make_graph_tokenizer
+        make_tokenizer = GraphAlbertTokenizer if kind.needs_offsets else make_graph_tokenizer
         self.graph_tokenizer = make_tokenizer(tokenizer)
         specs = kind.text_specs()
 

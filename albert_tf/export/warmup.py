@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.saved_models.ids_model import input_specs
+from albert_tf.export.ids_model import input_specs
 
 WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 BATCHING_FILE = "batching_params.pbtxt"

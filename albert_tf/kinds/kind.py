@@ -15,8 +15,9 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.errors import InputError
+from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.tables import to_tsv
+from albert_tf.export.runtimes import missing_packages
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -258,6 +259,36 @@ class Kind(abc.ABC):
         return "\t".join(x if isinstance(x, str) else f"{x:.6f}" for x in values)
 
     # Exported models, whose methods run in TensorFlow graphs
+
+    def check_export(self, form: str, weights: str | None, tokenizer: Tokenizer) -> None:
+        """Checks that models of this kind have a form.
+
+        Args:
+            form: see `albert_tf.export.ExportDetails`.
+            weights: the same.
+            tokenizer: the model's tokenizer.
+
+        Raises:
+            ArgumentError: they have not, or a package that writes it is missing.
+        """
+        place = f"export_format={form}"
+        if form in self.without_forms:
+            raise ArgumentError(f"{place}: {self.name.replace('_', ' ')} has no such form")
+        if weights == "float16" and form != "tflite":
+            raise ArgumentError(
+                f"export_weights=float16: expected export_format=tflite; received {form}"
+            )
+        is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
+        if self.needs_offsets and form == "saved_model" and not is_sentencepiece:
+            raise ArgumentError(
+                f"{place}: a text model with a WordPiece vocabulary cannot find parts of texts; expected "
+                "a SentencePiece model, or another format"
+            )
+        if missing := missing_packages(form):
+            raise ArgumentError(
+                f"{place}: needs {', '.join(missing)}, which cannot be imported: "
+                f"pip install 'albert-tf[{form}]'"
+            )
 
     @property
     def num_choices(self) -> int | None:

@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.features import Features, encode_choices
 from albert_tf.data.fine_tuning.packing import BLANK, pack_choices
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
-from albert_tf.export.runtimes.openvino_text import add_choice_tokenizer
+from albert_tf.export.openvino_text import add_choice_tokenizer
 from albert_tf.kinds.classification import Classification
 from albert_tf.kinds.kind import check_field, check_texts, rows_of
 from albert_tf.kinds.registry import register

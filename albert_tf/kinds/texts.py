@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.features import Features, encode_examples
 from albert_tf.data.fine_tuning.packing import encode_in_graph
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Table, make_examples
 from albert_tf.errors import InputError
-from albert_tf.export.runtimes.openvino_text import add_text_tokenizer
+from albert_tf.export.openvino_text import add_text_tokenizer
 from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.models import AlbertClassifier
 

@@ -22,7 +22,7 @@ from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.export.saved_models import reusable
+from albert_tf.export import reusable
 from albert_tf.kinds import Kind
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import Tokenizer

@@ -110,6 +110,9 @@ def run(options: EmbeddingOptions) -> None:
     if options.output_file:
         _embed_file(options, embedder)
     if options.export_dir:
+        with name_flags():
+            wanted = options.export_format, options.export_weights
+            embedder.kind.check_export(*wanted, loaded.tokenizer)
         paths = _export(options, embedder, loaded.tokenizer)
         print("\n".join(f"exported {path}" for path in paths.values()))
 

@@ -2,9 +2,8 @@
 
 import dataclasses
 
-from albert_tf.errors import FlagError, name_place
-from albert_tf.export.exportable import Form, Weights
-from albert_tf.export.runtimes.runtime import check_packages
+from albert_tf.errors import FlagError
+from albert_tf.export.exporter import Form, Weights
 from albert_tf.options import option
 
 
@@ -33,14 +32,9 @@ class ExportOptions:
         """Checks that the options go together.
 
         Raises:
-            FlagError: two options contradict each other.
-            InputError: packages for the form of the exported model are missing.
+            FlagError: one is given without `--export_dir`.
         """
         for name, default in (("export_format", "saved_model"), ("export_weights", None)):
             value = getattr(self, name)
             if value != default and not self.export_dir:
                 raise FlagError(f"--{name}={value}: expected --export_dir")
-        if self.export_weights == "float16" and self.export_format != "tflite":
-            raise FlagError("--export_weights=float16: expected --export_format=tflite")
-        with name_place(f"--export_format={self.export_format}"):
-            check_packages(self.export_format)

@@ -87,20 +87,6 @@ def make_graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
     return GraphWordPieceTokenizer(tokenizer)
 
 
-def make_offsets_tokenizer(tokenizer: Tokenizer) -> "GraphAlbertTokenizer":
-    """Returns the tokenizer as TensorFlow operations that also say where in a text an id comes from.
-
-    Raises:
-        InputError: the vocabulary is WordPiece, whose tokens have no offsets in a graph.
-    """
-    if not isinstance(tokenizer, AlbertTokenizer):
-        raise InputError(
-            f"{tokenizer.vocabulary_file}: a model with a WordPiece vocabulary cannot be exported to "
-            "find parts of texts, as its tokens have no offsets in a graph"
-        )
-    return GraphAlbertTokenizer(tokenizer)
-
-
 class TokensWithOffsets(NamedTuple):
     """Ids, and where in the text they come from.
 

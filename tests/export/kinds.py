@@ -87,8 +87,8 @@ def make_model(kind):
     }[kind]()
 
 
-def export_kind(kind, model, tokenizer, export_dir, form, **more):
-    details = ExportDetails(form=form, **more)
+def export_kind(kind, model, tokenizer, export_dir, form, weights=None, **more):
+    details = ExportDetails(form, weights, **more)
     return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
 
 

@@ -65,6 +65,8 @@ def test_weights_are_stored_once(weights, size, bound, tokenizer, tmp_path):
 
 def test_float16_is_refused(tokenizer, tmp_path):
     model = make_model("classifier")
-    with pytest.raises(InputError, match=r"^weights='float16': form='onnx' has no"):
+    with pytest.raises(
+        InputError, match=r"^export_weights=float16: expected export_format=tflite; received onnx"
+    ):
         export_kind("classifier", model, tokenizer, str(tmp_path), "onnx", weights="float16")
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
 from albert_tf.data.fine_tuning.tsv import Columns, Example, read_examples
 from albert_tf.errors import InputError
-from albert_tf.export.saved_models.ids_model import INPUTS, trace
+from albert_tf.export.ids_model import INPUTS, trace
 from albert_tf.export.weights import in_float32
 from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
@@ -40,8 +40,8 @@ openvino = pytest.importorskip("openvino", reason=_REASON)
 for package in ("openvino_tokenizers", "nncf"):
     pytest.importorskip(package, reason=_REASON)
 
-from albert_tf.export.runtimes import openvino_model  # noqa: E402
-from albert_tf.export.runtimes.openvino_text import add_text_tokenizer  # noqa: E402
+from albert_tf.export import openvino_model  # noqa: E402
+from albert_tf.export.openvino_text import add_text_tokenizer  # noqa: E402
 
 SIZES = {**LARGER_THAN_ITS_GRAPH, "initializer_range": 0.1}
 TAKING_TEXT = ("classifier", "regressor", "multiple_choice", "multi_label", "embedder")
@@ -234,7 +234,7 @@ def test_int8_takes_a_quarter_of_the_space(larger_model, tokenizer, tmp_path):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("float16", "^weights='float16': form='openvino' has no such form; expected int8"),
+        ("float16", "^export_weights=float16: expected export_format=tflite; received openvino"),
         ("int8", "^weights='int8': form='openvino' needs inputs as `calibration`"),
     ],
 )

@@ -13,7 +13,7 @@ def test_missing_package_is_named_with_the_command_that_installs_it(
     form, missing, tokenizer, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, missing, None)
-    message = rf"^form='{form}': needs .*{missing}.*: pip install 'albert-tf\[{form}\]'$"
+    message = rf"^export_format={form}: needs .*{missing}.*: pip install 'albert-tf\[{form}\]'$"
     with pytest.raises(InputError, match=message):
         export_kind("classifier", make_model("classifier"), tokenizer, str(tmp_path), form)
     assert list(tmp_path.iterdir()) == []

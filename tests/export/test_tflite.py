@@ -10,7 +10,7 @@ from ai_edge_litert.compiled_model import (
 from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.export.runtimes.tflite import write_tflite
+from albert_tf.export.runtimes import write_tflite
 from albert_tf.kinds import Classification, QuestionAnswering, Regression
 from albert_tf.models import (
     AlbertClassifier,

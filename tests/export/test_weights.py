@@ -75,7 +75,7 @@ def test_each_weight_is_read_once_however_often_the_block_is_applied(bf16_model,
     assert len(bf16_model.weights) == reads
 
 
-INT8 = ExportDetails(weights="int8")
+INT8 = ExportDetails(export_weights="int8")
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,10 @@ def test_each_value_is_within_half_a_step_of_its_row_or_column(wide_model):
 
 
 def test_saved_model_has_no_float16(wide_model, tokenizer, tmp_path):
-    details = ExportDetails(weights="float16")
-    with pytest.raises(InputError, match="weights='float16': SavedModels have no such form"):
+    details = ExportDetails(export_weights="float16")
+    with pytest.raises(
+        InputError,
+        match=r"^export_weights=float16: expected export_format=tflite; received saved_model",
+    ):
         export(wide_model, SINGLE_TEXTS, tokenizer, str(tmp_path), details)
     assert list(tmp_path.iterdir()) == []

@@ -75,6 +75,6 @@ def test_multiple_choice(tokenizer, encoder, tmp_path):
 
 
 def test_question_answering_is_refused(tokenizer, encoder, tmp_path):
-    with pytest.raises(InputError, match="a model with a WordPiece vocabulary cannot be"):
+    with pytest.raises(InputError, match="a text model with a WordPiece vocabulary cannot"):
         export(AlbertSpanLabeler(encoder), OF_NAMES["simple_spans"], tokenizer, str(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -93,9 +93,10 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
     received = serve(text_a=tf.constant(TEXTS))["embedding"]
     np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
     card = (tmp_path / "exported" / "ids" / "1" / "README.md").read_text()
-    assert "Embeddings have the pooling `weighted_layers` and are of length 1." in card
+    assert "- pooling: weighted_layers" in card
+    assert "- normalize: True" in card
     assert "| output | `embedding` | float32 (?, 48) |" in card
-    assert "`embed_texts.py` embeds with this folder as `--model`." in card
+    assert "`embed_texts.py` embeds with it as `--model`" in card
 
     exported = albert_tf.load(f"{export_dir}/ids/1")
     np.testing.assert_allclose(exported.embed(TEXTS), expected, rtol=0, atol=1e-5)

@@ -186,7 +186,7 @@ def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
         ),
         (
             {"exported_model": None, "export_dir": "x", "export_weights": "float16"},
-            r"^--export_weights=float16: expected --export_format=tflite",
+            r"^--export_weights=float16: expected export_format=tflite",
         ),
         ({"export_dir": "again"}, r"^--exported_model: expected no --export_dir"),
         (

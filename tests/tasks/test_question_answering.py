@@ -237,10 +237,11 @@ def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
     contexts = {question["id"]: text for question, text in questions_of(data / "dev-v1.json")}
     for id_, answer in read(out / "predictions.json").items():
         assert f" {answer} " in f" {contexts[id_]} "
+    exporting = make_options(data, out, export_dir=str(tmp_path / "exported"), **wordpiece)
     with pytest.raises(
-        FlagError, match="--export_dir: expected --spm_model_file; a model with a W"
+        FlagError, match=r"^--export_format=saved_model: a text model with a WordPiece"
     ):
-        make_options(data, out, export_dir=str(tmp_path / "exported"), **wordpiece)
+        run(exporting)
 
 
 @pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])

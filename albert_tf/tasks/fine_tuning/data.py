@@ -101,11 +101,9 @@ def make_data(
     Raises:
         InputError: the options contradict the kind, or an example does not fit them.
     """
-    if options.export_format in kind.without_forms:
-        raise FlagError(
-            f"--export_format={options.export_format}: {kind.name.replace('_', ' ')} has no such form"
-        )
-    _check_vocabulary(options, kind)
+    if options.export_dir:
+        with name_flags():
+            kind.check_export(options.export_format, options.export_weights, tokenizer)
     if options.do_train:
         fault = kind.micro_batch_fault(options.train_batch_size // options.accumulate_steps)
         if fault:
@@ -141,16 +139,6 @@ def start_kind(options: FineTuningOptions, row: Task) -> Kind:
             _check_task(options, there, expected)
             return dataclasses.replace(there, **given)
         return KINDS[row.kind](task_name=row.model_task, **given)
-
-
-def _check_vocabulary(options: FineTuningOptions, kind: Kind) -> None:
-    """Raises a `FlagError` if the text model would need a vocabulary with offsets in a graph."""
-    saved_model = options.export_dir and options.export_format == "saved_model"
-    if kind.needs_offsets and saved_model and options.vocab_file:
-        raise FlagError(
-            "--export_dir: expected --spm_model_file or another --export_format; a text model with a "
-            "WordPiece vocabulary cannot find parts of texts"
-        )
 
 
 def _read_files(options: ClassificationOptions, kind: Kind) -> tuple[Kind, Splits]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from albert_tf.errors import FlagError
-from albert_tf.export.exportable import Weights
+from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy

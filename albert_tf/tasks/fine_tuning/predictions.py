@@ -17,7 +17,10 @@ from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import Scores
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
+from albert_tf.training import Evaluator
 
 STANDARD_INPUT = "-"
 
@@ -43,6 +46,14 @@ class ExampleSet(NamedTuple):
     def suffixed(self, name: str) -> str:
         """Returns the name of a file of the set."""
         return f"{name}_{self.name}" if self.name else name
+
+
+def predict_sets(
+    kind: Kind, sets: Sequence[ExampleSet], evaluator: Evaluator, options: FineTuningOptions
+) -> list[Any]:
+    """Returns the predictions of a model for each set."""
+    size, length = options.eval_batch_size, fixed_length(options)
+    return [kind.predict(evaluator, one.examples, one.features, size, length) for one in sets]
 
 
 def measure_sets(

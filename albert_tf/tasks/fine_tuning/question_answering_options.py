@@ -85,11 +85,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
             dev_flag="predict_file",
             has_dev_set=self.has_predict_set,
         )
-        if self.export_dir and self.vocab_file:
-            raise FlagError(
-                "--export_dir: expected --spm_model_file; a model with a WordPiece vocabulary cannot be "
-                "exported to answer questions"
-            )
         self._check_sources()
 
     @property

@@ -3,11 +3,7 @@
 Everything is read and checked before a model is made, so that mistakes show at once.
 """
 
-import dataclasses
-import functools
-import math
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,14 +13,14 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
-from albert_tf.checkpoints.loading import load_checkpoint, stored_shape
+from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.data.batches import make_batch, training_batches
-from albert_tf.errors import InputError, name_place
+from albert_tf.data.batches import make_batch
+from albert_tf.errors import InputError
 from albert_tf.export import ExportDetails, ExportedModel, export
-from albert_tf.export.exportable import OF_RUNTIMES
-from albert_tf.export.runtimes.runtime import Predict
-from albert_tf.export.saved_models.ids_model import INPUTS
+from albert_tf.export.exporter import OF_RUNTIMES
+from albert_tf.export.ids_model import INPUTS
+from albert_tf.export.runtimes import Predict
 from albert_tf.export.version_folders import json_asset
 from albert_tf.export.weights import round_to_int8
 from albert_tf.kinds.registry import write_kind
@@ -34,7 +30,6 @@ from albert_tf.tasks.common import (
     has_checkpoint,
     load_config,
     make_evaluator,
-    start_or_resume,
     write_results,
 )
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind
@@ -42,13 +37,14 @@ from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
     measure_sets,
     predict_lines,
+    predict_sets,
     write_predictions,
     write_scores,
     write_submission,
 )
-from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed, run_trials, trials_of
+from albert_tf.tasks.fine_tuning.training import train_kind
+from albert_tf.tasks.fine_tuning.trials import run_trials, trials_of
 from albert_tf.tasks.flags import check_vocab_size
-from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.trained_folder import (
     OPTIONS_FILE,
     VOCABULARY_SHA256,
@@ -56,22 +52,12 @@ from albert_tf.tasks.trained_folder import (
     read_options,
     with_version,
 )
-from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
     Evaluator,
-    TrainingPlan,
     best_metrics,
     make_strategy,
-    train,
 )
-
-# Evaluations of a training unless the user sets their interval: enough to choose a checkpoint from, and
-# for early stopping.
-_EVALUATIONS = 10
-
-# With fewer dev examples, one of them moves the accuracy by more than a percent.
-_FEW_EXAMPLES = 100
 
 # NNCF's own default.
 _CALIBRATION_EXAMPLES = 300
@@ -144,7 +130,7 @@ class _Run:
         self.kind = data.kind
         self.config = config
         check_kind(options, data.kind)
-        self.num_train_steps = self._count_train_steps()
+        self.num_train_steps = _count_train_steps(options, data)
         self.warmup_steps = options.warmup_steps
         if self.warmup_steps is None:
             self.warmup_steps = int(self.num_train_steps * options.warmup_proportion)
@@ -154,12 +140,15 @@ class _Run:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
         options = self.options
         if options.do_train:
-            self._train()
+            plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
+            train_kind(options, self.data, *plan)
         if not options.exported_model:
             self._load_best_checkpoint()
         metrics = {}
         if self.data.dev_set:
-            predictions = self._predict_sets("dev", self.evaluator)
+            predictions = predict_sets(
+                self.kind, self.data.sets["dev"], self.evaluator, self.options
+            )
             self._fit(predictions[0])
             if options.do_eval:
                 metrics = self._write_evaluation(predictions)
@@ -179,14 +168,6 @@ class _Run:
             of_model = self.kind, self.data.tokenizer, model
             predict_lines(options.lines_file, *of_model, options.eval_batch_size)
         return metrics
-
-    def _predict_sets(self, split: str, evaluator: Evaluator) -> list[Any]:
-        """Returns the predictions for each set of a split."""
-        size, length = self.options.eval_batch_size, fixed_length(self.options)
-        return [
-            self.kind.predict(evaluator, one.examples, one.features, size, length)
-            for one in self.data.sets[split]
-        ]
 
     def _fit(self, predictions: Any) -> None:
         """Chooses thresholds that suit the dev set, and writes them."""
@@ -210,7 +191,11 @@ class _Run:
         options, kind, row = self.options, self.kind, self.data.row
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
-        for one, of_set in zip(test_sets, self._predict_sets("test", self.evaluator), strict=True):
+        for one, of_set in zip(
+            test_sets,
+            predict_sets(self.kind, self.data.sets["test"], self.evaluator, self.options),
+            strict=True,
+        ):
             name = options.TEST_PREDICTIONS
             path = write_predictions(kind, options.output_dir, name, one, of_set)
             print(f"predictions in {path}")
@@ -218,15 +203,6 @@ class _Run:
                 names = [each["prediction"] for each in kind.rows(one.examples, of_set)]
                 place = options.output_dir, row, one.name
                 print(f"for the leaderboard {write_submission(*place, one.examples, names)}")
-
-    def _count_train_steps(self) -> int:
-        options = self.options
-        if not options.do_train:
-            return 0
-        if options.num_train_steps is not None:
-            return options.num_train_steps
-        num_examples = len(self.data.train_features)
-        return max(1, round(num_examples * options.num_train_epochs / options.train_batch_size))
 
     def _make(self) -> Evaluator:
         """Makes the model and what runs it: a `Trainer` with `--do_train`."""
@@ -300,120 +276,14 @@ class _Run:
 
         # Other runtimes know nothing of the devices of the training.
         evaluator = Evaluator(model, self.kind.loss, tf.distribute.get_strategy())
-        predictions = self._predict_sets("dev", evaluator)
+        predictions = predict_sets(self.kind, self.data.sets["dev"], evaluator, self.options)
         return measure_sets(self.kind, self.data.sets["dev"], predictions)
 
-    def _train(self) -> None:
-        """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
-        options, trainer, tokenizer = self.options, self.evaluator, self.data.tokenizer
-        part = self._starting_part()
-        with start_or_resume(options, self.config, trainer, part, tokenizer):
-            if options.export_dir:
-                # Otherwise hours of training could end at a folder that cannot be made.
-                files.make_directory(options.export_dir)
-            # So that prediction needs the folder alone.
-            copy = os.path.join(options.output_dir, tokenizer.file_name)
-            files.write_bytes(copy, tokenizer.vocabulary)
-            write_kind(options.output_dir, self.kind)
-            self._warn_of_sizes()
-            self._train_until_done()
-        if has_collapsed(options.output_dir):
-            print(
-                f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
-                "predictions are alike, and the loss is that of guessing; start again with another "
-                "--random_seed, a lower --learning_rate or a longer warm-up",
-                file=sys.stderr,
-            )
-        if path := draw_learning_curve(options.output_dir, *self.kind.metrics[:1]):
-            print(f"learning curve in {path}")
 
-    def _starting_part(self) -> keras.Model:
-        """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head.
-
-        Raises:
-            InputError: the checkpoint has a head with another number of outputs.
-        """
-        options, model = self.options, self.evaluator.model
-        if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
-            return model.encoder
-        encoder = {weight.path for weight in model.encoder.weights}
-        head = (w for w in model.weights if w.name == "bias" and w.path not in encoder)
-        bias = next(head, None)
-        if bias is None:
-            return model
-        with name_place("--init_checkpoint"):
-            shape = stored_shape(options.init_checkpoint, bias.path)
-        if shape is None:
-            return model.encoder
-        if shape != tuple(bias.shape):
-            raise InputError(
-                f"--init_checkpoint={options.init_checkpoint}: has a head with {shape[0]} outputs; this "
-                f"task has {bias.shape[0]}; --reset_head initialises a new head"
-            )
-        return model
-
-    def _warn_of_sizes(self) -> None:
-        options, dev_set = self.options, self.data.dev_set
-        num_examples = len(self.data.train_features)
-        if options.train_batch_size > num_examples:
-            print(
-                f"warning: --train_batch_size={options.train_batch_size}: there are {num_examples} "
-                "training examples, so every update has some of them more than once",
-                file=sys.stderr,
-            )
-        if dev_set and len(dev_set.examples) < _FEW_EXAMPLES:
-            print(
-                f"warning: {len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "
-                f"than {_FEW_EXAMPLES} that choice is mostly chance",
-                file=sys.stderr,
-            )
-
-    def _train_until_done(self) -> None:
-        """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
-        options, trainer, steps = self.options, self.evaluator, self.num_train_steps
-        if options.save_checkpoints_steps is None:
-            every = math.ceil(steps / _EVALUATIONS)
-            options = dataclasses.replace(options, save_checkpoints_steps=every)
-        plan = TrainingPlan(
-            options, self.data.row.name, steps, self.data.best_metric, higher_is_better=True
-        )
-        batches_from = functools.partial(
-            training_batches,
-            self.data.train_features,
-            options.train_batch_size,
-            options.random_seed,
-            fixed_length=fixed_length(options),
-        )
-        evaluate = self._evaluate_in_training if self.data.dev_set else None
-        patience = options.early_stopping_evaluations
-        if patience is None or evaluate is None:
-            train(trainer, plan, batches_from, evaluate)
-            return
-        every = options.save_checkpoints_steps
-        while not _has_stopped_improving(trainer.step, plan, patience * every):
-            end = min(trainer.step - trainer.step % every + every, steps)
-            train(trainer, dataclasses.replace(plan, num_train_steps=end), batches_from, evaluate)
-            if trainer.step >= steps:
-                return
-
-    def _evaluate_in_training(self) -> dict[str, float]:
-        """Returns the metrics and, after the warm-up, whether the model has collapsed."""
-        dev_sets, dev_set = self.data.sets["dev"], self.data.dev_set
-        predictions = self._predict_sets("dev", self.evaluator)
-        # Thresholds that suit these weights; those of the best ones are chosen after the training.
-        kind = self.kind.fit(dev_set.examples, predictions[0])
-        metrics = measure_sets(kind, dev_sets, predictions)
-        if self.evaluator.step > self.warmup_steps:
-            of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
-            collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
-            if collapsed is not None:
-                metrics[COLLAPSED] = float(collapsed)
-        return metrics
-
-
-def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -> bool:
-    best = plan.best.metrics
-    if best is None or step - best["step"] < patience_steps:
-        return False
-    print(f"stopped at step {step}: no evaluation was better since step {best['step']}")
-    return True
+def _count_train_steps(options: FineTuningOptions, data: RunData) -> int:
+    if not options.do_train:
+        return 0
+    if options.num_train_steps is not None:
+        return options.num_train_steps
+    num_examples = len(data.train_features)
+    return max(1, round(num_examples * options.num_train_epochs / options.train_batch_size))

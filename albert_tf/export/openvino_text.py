@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.packing import BLANK, pack_choices, pack_inputs
-from albert_tf.export.runtimes.openvino_model import convert
-from albert_tf.export.saved_models.ids_model import trace
+from albert_tf.export.ids_model import trace
+from albert_tf.export.openvino_model import convert
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.charsmap import compile_charsmap
 from albert_tf.tokenization.graph_normalization import (

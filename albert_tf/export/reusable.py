@@ -20,8 +20,8 @@ from albert_tf import files
 from albert_tf.config import CONFIG_FILE
 from albert_tf.data.fine_tuning.packing import pack_inputs
 from albert_tf.export import version_folders
-from albert_tf.export.saved_models.checks import check_ids, check_positions, check_shapes
-from albert_tf.export.saved_models.ids_model import INPUTS
+from albert_tf.export.checks import check_ids, check_positions, check_shapes
+from albert_tf.export.ids_model import INPUTS
 from albert_tf.layers.primitives import take_positions
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer

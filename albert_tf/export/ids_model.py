@@ -1,18 +1,25 @@
-"""The SavedModel that maps ids to predictions.
+"""The SavedModel that maps ids to predictions: its module, and an exported one in place of its model.
 
 Its module tracks the raw variables of the model, not the model: TensorFlow Serving's loader does not
 restore variables that it only reaches through a Keras 3 model, and tracking both would write each weight
 twice.
 """
 
+import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from albert_tf.export.saved_models.checks import check_ids
+from albert_tf import files
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.checks import check_ids
+from albert_tf.export.version_folders import assets_folder
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
+from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 # Maps what the model returns, such as logits, to what the exported model returns.
 Outputs = Callable[[Any], dict[str, tf.Tensor]]
@@ -158,3 +165,58 @@ def map_slices(
         lambda index, _: index < count, add_slice, (0, arrays), parallel_iterations=1
     )
     return tf.nest.map_structure(lambda array: array.concat(), arrays)
+
+
+class ExportedModel:
+    """Maps a batch to what the original model returns.
+
+    Args:
+        saved_model_dir: folder of a version, of the ids or of the text model.
+        read_outputs: maps the exported model's outputs to the original model's.
+
+    Raises:
+        InputError: the folder holds no such model.
+    """
+
+    def __init__(
+        self, saved_model_dir: str, read_outputs: Callable[[Mapping[str, tf.Tensor]], Any]
+    ):
+        if not tf.saved_model.contains_saved_model(saved_model_dir):
+            raise InputError(f"{saved_model_dir}: holds no SavedModel; expected a version's folder")
+        self._config_file = os.path.join(assets_folder(saved_model_dir), CONFIG_FILE)
+        _import_operators(saved_model_dir)
+        try:
+            self._loaded = tf.saved_model.load(saved_model_dir)
+        except Exception as error:  # a damaged file can raise anything, e.g. IndexError
+            raise InputError(
+                f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
+            ) from error
+        # Only models of ids have `predict`.
+        self._predict = getattr(self._loaded, "predict", None) or getattr(
+            self._loaded, "predict_unchecked", None
+        )
+        if self._predict is None:
+            raise InputError(f"{saved_model_dir}: is not a model that this package exported")
+        self._read_outputs = read_outputs
+
+    @functools.cached_property
+    def config(self) -> AlbertConfig:
+        """The encoder's config."""
+        return AlbertConfig.from_json_file(self._config_file)
+
+    def __call__(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> Any:
+        """Returns the model's outputs, such as logits.
+
+        Args:
+            batch: `input_ids`, `input_mask`, `segment_ids`, int32 (B, S), or (B, C, S) with choices;
+                other features are ignored.
+            training: ignored; an exported model does not train.
+        """
+        return self._read_outputs(self._predict(**{name: batch[name] for name in INPUTS}))
+
+
+def _import_operators(saved_model_dir: str) -> None:
+    """Registers the operators of TensorFlow Text if the model is a text model, which alone needs them."""
+    graph = files.read_bytes(os.path.join(saved_model_dir, "saved_model.pb"))
+    if b"graph_tokenizer" in graph:
+        import_tensorflow_text()

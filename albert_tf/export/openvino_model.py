@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export.runtimes.runtime import Arrays, Run, quiet
+from albert_tf.export.runtimes import Arrays, Run, quiet
 
 if TYPE_CHECKING:
     import openvino

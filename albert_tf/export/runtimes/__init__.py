@@ -1,1 +1,0 @@
-"""Files for runtimes other than TensorFlow: LiteRT, OpenVINO, ONNX Runtime."""

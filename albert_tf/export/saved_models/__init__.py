@@ -1,1 +1,0 @@
-"""The SavedModels: ids to predictions, texts to predictions, the reusable encoder."""

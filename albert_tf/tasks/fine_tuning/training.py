@@ -1,0 +1,172 @@
+"""The training of a fine-tuning run, with early stopping and warnings of what spoils it."""
+
+import dataclasses
+import functools
+import math
+import os
+import sys
+
+import keras
+
+from albert_tf import files
+from albert_tf.checkpoints.loading import stored_shape
+from albert_tf.config import AlbertConfig
+from albert_tf.data.batches import training_batches
+from albert_tf.errors import InputError, name_place
+from albert_tf.kinds.registry import write_kind
+from albert_tf.tasks.common import has_checkpoint, start_or_resume
+from albert_tf.tasks.fine_tuning.data import RunData
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
+from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed
+from albert_tf.tasks.learning_curve import draw_learning_curve
+from albert_tf.tasks.training_options import fixed_length
+from albert_tf.training import Trainer, TrainingPlan, train
+
+# Evaluations of a training unless the user sets their interval: enough to choose a checkpoint from, and
+# for early stopping.
+_EVALUATIONS = 10
+
+# With fewer dev examples, one of them moves the accuracy by more than a percent.
+_FEW_EXAMPLES = 100
+
+
+def train_kind(
+    options: FineTuningOptions,
+    data: RunData,
+    config: AlbertConfig,
+    trainer: Trainer,
+    num_train_steps: int,
+    warmup_steps: int,
+) -> None:
+    """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan.
+
+    Args:
+        options: options of the run.
+        data: its data.
+        config: config of the encoder.
+        trainer: trainer of the model.
+        num_train_steps: total number of updates.
+        warmup_steps: number of updates of the warm-up.
+
+    Raises:
+        InputError: the checkpoint to start from does not fit the model.
+    """
+    tokenizer = data.tokenizer
+    part = _starting_part(options, trainer.model)
+    with start_or_resume(options, config, trainer, part, tokenizer):
+        if options.export_dir:
+            # Otherwise hours of training could end at a folder that cannot be made.
+            files.make_directory(options.export_dir)
+        # So that prediction needs the folder alone.
+        copy = os.path.join(options.output_dir, tokenizer.file_name)
+        files.write_bytes(copy, tokenizer.vocabulary)
+        write_kind(options.output_dir, data.kind)
+        _warn_of_sizes(options, data)
+        _train_until_done(options, data, trainer, num_train_steps, warmup_steps)
+    if has_collapsed(options.output_dir):
+        print(
+            f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
+            "predictions are alike, and the loss is that of guessing; start again with another "
+            "--random_seed, a lower --learning_rate or a longer warm-up",
+            file=sys.stderr,
+        )
+    if path := draw_learning_curve(options.output_dir, *data.kind.metrics[:1]):
+        print(f"learning curve in {path}")
+
+
+def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Model:
+    """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head.
+
+    Raises:
+        InputError: the checkpoint has a head with another number of outputs.
+    """
+    if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
+        return model.encoder
+    encoder = {weight.path for weight in model.encoder.weights}
+    head = (w for w in model.weights if w.name == "bias" and w.path not in encoder)
+    bias = next(head, None)
+    if bias is None:
+        return model
+    with name_place("--init_checkpoint"):
+        shape = stored_shape(options.init_checkpoint, bias.path)
+    if shape is None:
+        return model.encoder
+    if shape != tuple(bias.shape):
+        raise InputError(
+            f"--init_checkpoint={options.init_checkpoint}: has a head with {shape[0]} outputs; this "
+            f"task has {bias.shape[0]}; --reset_head initialises a new head"
+        )
+    return model
+
+
+def _warn_of_sizes(options: FineTuningOptions, data: RunData) -> None:
+    dev_set, num_examples = data.dev_set, len(data.train_features)
+    if options.train_batch_size > num_examples:
+        print(
+            f"warning: --train_batch_size={options.train_batch_size}: there are {num_examples} "
+            "training examples, so every update has some of them more than once",
+            file=sys.stderr,
+        )
+    if dev_set and len(dev_set.examples) < _FEW_EXAMPLES:
+        print(
+            f"warning: {len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "
+            f"than {_FEW_EXAMPLES} that choice is mostly chance",
+            file=sys.stderr,
+        )
+
+
+def _train_until_done(
+    options: FineTuningOptions, data: RunData, trainer: Trainer, steps: int, warmup_steps: int
+) -> None:
+    """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
+    if options.save_checkpoints_steps is None:
+        every = math.ceil(steps / _EVALUATIONS)
+        options = dataclasses.replace(options, save_checkpoints_steps=every)
+    plan = TrainingPlan(options, data.row.name, steps, data.best_metric, higher_is_better=True)
+    batches_from = functools.partial(
+        training_batches,
+        data.train_features,
+        options.train_batch_size,
+        options.random_seed,
+        fixed_length=fixed_length(options),
+    )
+
+    def evaluate() -> dict[str, float]:
+        return _evaluate(options, data, trainer, warmup_steps)
+
+    patience = options.early_stopping_evaluations
+    if patience is None or not data.dev_set:
+        train(trainer, plan, batches_from, evaluate if data.dev_set else None)
+        return
+    every = options.save_checkpoints_steps
+    while not _has_stopped_improving(trainer.step, plan, patience * every):
+        end = min(trainer.step - trainer.step % every + every, steps)
+        train(trainer, dataclasses.replace(plan, num_train_steps=end), batches_from, evaluate)
+        if trainer.step >= steps:
+            return
+
+
+def _evaluate(
+    options: FineTuningOptions, data: RunData, trainer: Trainer, warmup_steps: int
+) -> dict[str, float]:
+    """Returns the metrics and, after the warm-up, whether the model has collapsed."""
+    dev_sets, dev_set = data.sets["dev"], data.dev_set
+    predictions = predict_sets(data.kind, dev_sets, trainer, options)
+    # Thresholds that suit these weights; those of the best ones are chosen after the training.
+    kind = data.kind.fit(dev_set.examples, predictions[0])
+    metrics = measure_sets(kind, dev_sets, predictions)
+    if trainer.step > warmup_steps:
+        of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
+        collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
+        if collapsed is not None:
+            metrics[COLLAPSED] = float(collapsed)
+    return metrics
+
+
+def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -> bool:
+    best = plan.best.metrics
+    if best is None or step - best["step"] < patience_steps:
+        return False
+    print(f"stopped at step {step}: no evaluation was better since step {best['step']}")
+    return True
