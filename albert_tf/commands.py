@@ -46,7 +46,7 @@ def classify() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks.fine_tuning import classification as task
-    command_line.run(task.ClassificationOptions, task.run, classify.__doc__)
+    command_line.run(task.options_class(), task.run, classify.__doc__)
 
 
 def answer_questions() -> None:

@@ -6,9 +6,10 @@ such as the training loop, declare it in a dataclass of their own, which the tas
 """
 
 import dataclasses
+import typing
 from typing import Any, TypeVar
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import ArgumentError, FlagError
 
 _MAX_INT32 = 2**31 - 1
 
@@ -50,11 +51,15 @@ def check_range(options: Any, name: str, least: float, most: float = _MAX_INT32)
         least: least value.
         most: greatest value.
     """
-    value = getattr(options, name)
+    fault = _range_fault(getattr(options, name), least, most)
+    if fault:
+        raise FlagError(f"--{name}={getattr(options, name)}: {fault}")
+
+
+def _range_fault(value: float | None, least: float, most: float) -> str | None:
     if value is None or least <= value <= most:
-        return
-    bound = f"at most {most}" if value > most else f"at least {least}"
-    raise FlagError(f"--{name}={value}: expected {bound}")
+        return None
+    return f"expected at most {most}" if value > most else f"expected at least {least}"
 
 
 def select(options: Any, config_class: type[_Config]) -> _Config:
@@ -74,3 +79,36 @@ def to_json_dict(options: Any) -> dict[str, Any]:
         name: list(value) if isinstance(value, tuple) else value
         for name, value in dataclasses.asdict(options).items()
     }
+
+
+def check_types(config: Any) -> None:
+    """Checks that each field of a dataclass has a value of its type, and within its range if it has one.
+
+    Raises:
+        ArgumentError: one has not.
+    """
+    types_of = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, expected = getattr(config, field.name), types_of[field.name]
+        if not _is_a(value, expected):
+            shown = getattr(expected, "__name__", None) or str(expected).replace("typing.", "")
+            raise ArgumentError(f"{field.name}={value!r}: expected {shown}")
+        if field.metadata.get("least") is not None:
+            fault = _range_fault(value, field.metadata["least"], field.metadata["most"])
+            if fault:
+                raise ArgumentError(f"{field.name}={value}: {fault}")
+
+
+def _is_a(value: Any, expected: Any) -> bool:
+    """Returns whether a value has a type: a class, a union, a `Literal` or a tuple of any length."""
+    origin, choices = typing.get_origin(expected), typing.get_args(expected)
+    if origin is typing.Literal:
+        return any(value == choice and type(value) is type(choice) for choice in choices)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_a(each, choices[0]) for each in value)
+    if origin is not None:
+        return any(_is_a(value, choice) for choice in choices)
+    # In Python `True` is an `int`; a whole number may stand for another.
+    if isinstance(value, bool):
+        return expected is bool
+    return isinstance(value, (int, float) if expected is float else expected)

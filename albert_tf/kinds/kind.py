@@ -19,7 +19,7 @@ from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.tables import to_tsv
 from albert_tf.export.runtimes import missing_packages
 from albert_tf.models import AlbertEncoder
-from albert_tf.options import option
+from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.training.evaluator import Evaluator, Loss
 
@@ -69,6 +69,12 @@ class Kind(abc.ABC):
     max_seq_length: int = option(
         "Maximum number of tokens per sequence, including the special ones.", 128, least=5
     )
+
+    def __post_init__(self):
+        check_types(self)
+        for number, label in enumerate(self.labels):
+            if label in self.labels[:number]:
+                raise ArgumentError(f"labels: received '{label}' twice; expected it once")
 
     # Data
 

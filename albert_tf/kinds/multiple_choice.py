@@ -43,6 +43,7 @@ class MultipleChoice(Classification):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.max_qa_length is None:
             length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
             object.__setattr__(self, "max_qa_length", length)

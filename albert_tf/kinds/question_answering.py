@@ -126,6 +126,7 @@ class QuestionAnswering(Kind):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("start_n_top", "end_n_top"):
             if getattr(self, name) > self.max_seq_length:
                 raise ArgumentError(

@@ -1,19 +1,46 @@
-"""The table of all kinds, and the file that describes a trained head."""
+"""The table of all kinds, also those of other packages, and the file that describes a trained head."""
 
 import dataclasses
+import importlib.metadata
 import os
 from typing import Any
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.kinds.kind import KIND_FILE, Kind
 
 KINDS: dict[str, type[Kind]] = {}
 
+# Group of the entry points by which other packages offer kinds.
+_GROUP = "albert_tf.kinds"
+
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Makes a kind a task of `run_classifier.py`, under its name."""
+    """Makes a kind known under its name, to `run_classifier.py`, `albert_tf.load` and the exporter."""
     KINDS[kind.name] = kind
+    return kind
+
+
+def load_kinds() -> dict[str, type[Kind]]:
+    """Returns all kinds, also those that installed packages offer as entry points `albert_tf.kinds`."""
+    for entry in importlib.metadata.entry_points(group=_GROUP):
+        if entry.name not in KINDS:
+            register(entry.load())
+    return KINDS
+
+
+def find_kind(name: str) -> type[Kind]:
+    """Returns the kind with a name.
+
+    Raises:
+        InputError: there is none.
+    """
+    kind = KINDS.get(name) or load_kinds().get(name)
+    if kind is None:
+        raise InputError(
+            f"unknown kind '{name}'; expected {', '.join(KINDS)}, or one of an installed package; a kind "
+            "of your own has to be imported first"
+        )
     return kind
 
 
@@ -25,11 +52,15 @@ def read_kind(folder: str) -> Kind:
     """
     path = os.path.join(folder, KIND_FILE)
     values = files.read_json(path)
-    try:
-        values = {name: _restored(value) for name, value in values.items()}
-        return KINDS[values.pop("kind")](**values)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not as --do_train writes it: {error}") from error
+    if not isinstance(values, dict) or not isinstance(values.get("kind"), str):
+        raise InputError(f"{path}: expected an object with the key 'kind', as --do_train writes it")
+    with name_place(path):
+        kind = find_kind(values.pop("kind"))
+        known = [field.name for field in dataclasses.fields(kind)]
+        for name in values:
+            if name not in known:
+                raise InputError(f"unknown key '{name}'; expected {', '.join(known)}")
+        return kind(**{name: _restored(value) for name, value in values.items()})
 
 
 def write_kind(folder: str, kind: Kind) -> None:
@@ -42,6 +73,7 @@ def _restored(value: Any) -> Any:
     return tuple(map(_restored, value)) if isinstance(value, list) else value
 
 
-def option_fields(kind: str) -> list[dataclasses.Field]:
-    """Returns the fields of a kind that are flags, too."""
-    return [field for field in dataclasses.fields(KINDS[kind]) if "description" in field.metadata]
+def option_fields(kind: type[Kind]) -> dict[str, dataclasses.Field]:
+    """Returns the fields of a kind that are flags, too, by name."""
+    fields = dataclasses.fields(kind)
+    return {field.name: field for field in fields if "description" in field.metadata}

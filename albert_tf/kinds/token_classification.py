@@ -69,6 +69,7 @@ class TokenClassification(Kind):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.doc_stride is None:
             object.__setattr__(self, "doc_stride", self.max_seq_length // 2)
 

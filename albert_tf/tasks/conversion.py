@@ -18,7 +18,7 @@ from albert_tf.checkpoints.loading import LoadReport, read_config
 from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import load_model
-from albert_tf.data.fine_tuning.own_files import OWN_TASK, TAGGING_TASK
+from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
@@ -31,7 +31,7 @@ from albert_tf.tasks.conversion_targets import (
     LoadedEncoder,
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
-from albert_tf.tasks.trained_folder import find_kind, folder_of, read_folder
+from albert_tf.tasks.trained_folder import folder_of, kind_of, read_folder
 from albert_tf.tokenization.hugging_face_tokenizer import (
     SENTENCEPIECE_FILE,
     TOKENIZER_CONFIG_FILE,
@@ -175,7 +175,7 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | N
     """
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
-    if head := find_kind(checkpoint):
+    if head := kind_of(checkpoint):
         if (len(head.labels) or 1) != model.num_classes:
             raise InputError(
                 f"{checkpoint}: its head has {model.num_classes} outputs; {KIND_FILE} "
@@ -185,7 +185,7 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | N
     if isinstance(model, AlbertTokenClassifier):
         if not report.labels:
             return None
-        return TokenClassification(task_name=TAGGING_TASK.name, labels=report.labels)
+        return TokenClassification(task_name=TokenClassification.name, labels=report.labels)
     if report.problem_type == "multi_label_classification":
         labels = report.labels or generic_labels(model.num_classes)
         return MultiLabel(task_name=OWN_TASK.name, labels=labels, pairs=True)

@@ -33,7 +33,7 @@ _MODEL_FILES = {
 }
 
 
-def find_kind(checkpoint: str) -> Kind | None:
+def kind_of(checkpoint: str) -> Kind | None:
     """Returns the kind next to a checkpoint, given by prefix or folder; None if there is none.
 
     Raises:

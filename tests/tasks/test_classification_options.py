@@ -2,8 +2,10 @@ import dataclasses
 
 import pytest
 
+from albert_tf.data.fine_tuning.own_files import OWN_KINDS
 from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import FlagError
+from albert_tf.kinds import MultipleChoice
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.recipes import PAPER
 
@@ -90,18 +92,56 @@ def test_tfds_needs_no_folder():
 
 
 @pytest.mark.parametrize(
-    ("changes", "lengths"),
+    ("changes", "length"),
     [
-        ({}, (128, 64)),
-        ({"task_name": "race"}, (512, 128)),
-        ({"task_name": "race", "max_seq_length": 100}, (100, 50)),
-        ({"task_name": "race", "recipe": "paper"}, (512, 128)),
-        ({"max_qa_length": 9}, (128, 9)),
+        ({}, 128),
+        ({"task_name": "race"}, 512),
+        ({"task_name": "race", "max_seq_length": 100}, 100),
+        ({"task_name": "race", "recipe": "paper"}, 512),
     ],
 )
-def test_default_lengths_leave_room_for_the_passage(changes, lengths):
-    options = make(**changes).complete()
-    assert (options.max_seq_length, options.max_qa_length) == lengths
+def test_default_lengths(changes, length):
+    assert make(**changes).complete().max_seq_length == length
+
+
+@pytest.mark.parametrize(
+    ("given", "length"),
+    [
+        ({}, 64),
+        ({"max_seq_length": 512}, 128),
+        ({"max_seq_length": 100}, 50),
+        ({"max_qa_length": 9}, 9),
+    ],
+)
+def test_default_of_questions_leaves_room_for_the_passage(given, length):
+    assert MultipleChoice(**given).max_qa_length == length
+
+
+@pytest.mark.parametrize(
+    ("task_name", "given", "message"),
+    [
+        (
+            "mnli",
+            {"pooling": "cls"},
+            "--pooling=cls: classification has no such option; it is one of emb",
+        ),
+        (
+            "race",
+            {"doc_stride": 9},
+            "--doc_stride=9: multiple_choice has no such .* token_classification",
+        ),
+        (
+            "tsv",
+            {"head": "simple"},
+            "--head=simple: .*multi_label has no such option; it is one of quest",
+        ),
+    ],
+)
+def test_flags_of_other_kinds_are_refused(task_name, given, message):
+    source = {"train_file": "train.tsv", "data_dir": None} if task_name == "tsv" else {}
+    options = make(task_name=task_name, **source, **given)
+    with pytest.raises(FlagError, match=message):
+        options.check_kinds(OWN_KINDS if task_name == "tsv" else [options.task.kind])
 
 
 def test_race_level_needs_race():

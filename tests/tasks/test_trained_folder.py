@@ -50,7 +50,6 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, tmp_path, cap
     [
         ({"do_lower_case": False}, r"with do_lower_case True; --do_lower_case says False"),
         ({"max_seq_length": 20}, r"with max_seq_length 24; --max_seq_length says 20"),
-        ({"max_qa_length": 7}, r"with max_qa_length 12; --max_qa_length says 7"),
         ({"dropout": 0.25}, r"hidden_dropout_prob 0.0, but --dropout says 0.25"),
         ({"spm_model_file": "other.model"}, r"with another vocabulary than .*other\.model"),
         (

@@ -18,13 +18,6 @@ from albert_tf.data.fine_tuning.tsv import (
 from albert_tf.errors import InputError
 
 OWN_TASK = Task(name="tsv", metrics=("accuracy",))
-TAGGING_TASK = Task(
-    name="token_classification", metrics=("f1", "precision", "recall"), kind="token_classification"
-)
-EMBEDDING_TASK = Task(
-    name="embedding", metrics=("spearman", "pearson"), kind="embedding", labels=Scores()
-)
-
 _CHOICE = "choice_"
 _LABEL = "label_"
 _METRICS: dict[str, tuple[str, ...]] = {
@@ -34,6 +27,10 @@ _METRICS: dict[str, tuple[str, ...]] = {
     # Average precision chooses the checkpoint: unlike F1 it needs no thresholds.
     "multi_label": ("mean_average_precision", "micro_f1", "macro_f1"),
 }
+
+
+# The kinds that the user's own file may be of.
+OWN_KINDS = tuple(_METRICS)
 
 
 def complete_task(kind: str, labels: Labels) -> Task:
@@ -110,35 +107,6 @@ def read_own(table: Table, split: str, task: Task) -> list[Example]:
         label="label", text_a="text_a", text_b="text_b", choices=choices, optional=optional
     )
     return make_examples(table, columns, split, labels)
-
-
-def read_pairs(table: Table, split: str) -> list[Example]:
-    """Makes pairs of texts to train an embedder on, to evaluate it or to predict.
-
-    A training file has the columns `text_a` and `text_b` of pairs of texts that belong together. Other
-    files have `text_a`, `text_b` and `label`, a score, which a test file may lack.
-
-    Args:
-        table: the file.
-        split: `train`, `dev` or `test`.
-
-    Raises:
-        InputError: `albert_tf.data.fine_tuning.tsv.make_examples` refuses the file, a second text is
-            empty, or a training file has labels.
-    """
-    if split == "train" and "label" in table.header:
-        raise InputError(
-            f"{table.path}: has the column 'label'; expected text_a and text_b of pairs that all belong "
-            "together"
-        )
-    label = None if split == "train" else "label"
-    optional = ("label",) if split == "test" else ()
-    columns = Columns(label=label, text_a="text_a", text_b="text_b", optional=optional)
-    examples = make_examples(table, columns, split, Scores())
-    for (number, _), example in zip(table.rows[1:], examples, strict=True):
-        if not example.text_b.strip():
-            raise InputError(f"{table.path}, line {number}: text_b is empty")
-    return examples
 
 
 def collect_labels(examples: Sequence[Example], path: str, kind: str) -> Labels:

@@ -1,28 +1,31 @@
 """The table of all fine-tuning tasks."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS
-from albert_tf.data.fine_tuning.own_files import EMBEDDING_TASK, OWN_TASK, TAGGING_TASK
+from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.race import RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.errors import ArgumentError
 
-TASKS: Mapping[str, Task] = {
-    task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK, TAGGING_TASK, EMBEDDING_TASK)
-}
+TASKS: Mapping[str, Task] = {task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK)}
 
 
-def find_task(name: str) -> Task:
+def find_task(name: str, others: Iterable[str] = ()) -> Task:
     """Returns the task with a name, in any case.
+
+    Args:
+        name: the name.
+        others: names of tasks that are no rows of the table, for the message.
 
     Raises:
         ArgumentError: there is no such task.
     """
     task = TASKS.get(name.lower())
     if task is None:
-        nearest = difflib.get_close_matches(name.lower(), TASKS)
+        names = (*TASKS, *others)
+        nearest = difflib.get_close_matches(name.lower(), names)
         hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-        raise ArgumentError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(TASKS)}")
+        raise ArgumentError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(names)}")
     return task

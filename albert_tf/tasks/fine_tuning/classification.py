@@ -1,12 +1,12 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
 from albert_tf.tasks.common import start_devices
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions, options_class
 from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.flags import check_addresses
 
-__all__ = ["ClassificationOptions", "run"]
+__all__ = ["ClassificationOptions", "options_class", "run"]
 
 
 def run(options: ClassificationOptions) -> dict[str, float]:

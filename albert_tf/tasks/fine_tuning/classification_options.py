@@ -6,15 +6,15 @@ from typing import Any, ClassVar, Literal
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import read_config
-from albert_tf.data.fine_tuning.own_files import EMBEDDING_TASK, OWN_TASK, TAGGING_TASK
+from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
-from albert_tf.data.fine_tuning.tags import SCHEMES
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
-from albert_tf.layers import Pooling
+from albert_tf.kinds import KINDS
+from albert_tf.kinds.registry import find_kind, load_kinds
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions, with_kind_options
 from albert_tf.tasks.recipes import PAPER
 from albert_tf.tasks.trained_folder import read_folder
 
@@ -22,29 +22,15 @@ _SPLITS = ("train", "dev", "test")
 _OWN_FILES = tuple(f"{split}_file" for split in _SPLITS)
 
 # The original's.
-_MAX_SEQ_LENGTH, _MAX_SEQ_LENGTH_OF_RACE = 128, 512
-_MAX_QA_LENGTH = 128
+_MAX_SEQ_LENGTH_OF_RACE = 512
 _LEARNING_RATE = 2e-5
-
-# That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
-_TEMPERATURE = 0.05
-
-# Options of a single task, and their values in other tasks.
-_OF_TASKS = {
-    TAGGING_TASK.name: {"tagging_scheme": "BIO", "doc_stride": None},
-    EMBEDDING_TASK.name: {"pooling": None, "temperature": _TEMPERATURE},
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationOptions(FineTuningOptions):
+class _ClassificationOptions(FineTuningOptions):
     """The options of `run_classifier.py`."""
 
-    OF_MODEL: ClassVar = (
-        *FineTuningOptions.OF_MODEL,
-        *("task_name", "max_qa_length", "doc_stride", "pooling"),
-    )
-    OF_TRAINING: ClassVar = (*FineTuningOptions.OF_TRAINING, "max_qa_length")
+    OF_MODEL: ClassVar = (*FineTuningOptions.OF_MODEL, "task_name")
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
     NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
 
@@ -54,7 +40,8 @@ class ClassificationOptions(FineTuningOptions):
         None,
     )
     task_name: str | None = option(
-        f"Task: {', '.join(TASKS)}. Without --do_train it defaults to the model's task.", None
+        f"Task: {', '.join((*TASKS, *KINDS))}. Without --do_train it defaults to the model's task.",
+        None,
     )
     data_dir: str | None = option(
         "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
@@ -72,32 +59,6 @@ class ClassificationOptions(FineTuningOptions):
         "string",
     )
     race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
-    max_qa_length: int | None = option(
-        "Maximum number of tokens of question and choice together. Default: 128, but at most half of "
-        "--max_seq_length.",
-        None,
-        least=1,
-    )
-    tagging_scheme: Literal[SCHEMES] = option(
-        "Tags that the model learns (--task_name=token_classification); files may have either.",
-        "BIO",
-    )
-    doc_stride: int | None = option(
-        "Number of tokens between the starts of two neighbouring windows of a long text "
-        "(--task_name=token_classification). Default: half of --max_seq_length.",
-        None,
-        least=1,
-    )
-    pooling: Pooling | None = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: "
-        "learned mean over all layers (--task_name=embedding). Default: mean.",
-        None,
-    )
-    temperature: float = option(
-        "Divisor of the cosines in the contrastive loss (--task_name=embedding).",
-        _TEMPERATURE,
-        least=1e-4,
-    )
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(
         "File whose lines are answered on standard output; - is standard input.", None
@@ -133,8 +94,10 @@ class ClassificationOptions(FineTuningOptions):
     @property
     def task(self) -> Task:
         """The row of the task."""
+        if self.task_name not in TASKS and self.task_name in load_kinds():
+            return Task(name=self.task_name, metrics=(), kind=self.task_name)
         with name_flags():
-            return find_task(self.task_name)
+            return find_task(self.task_name, KINDS)
 
     @property
     def splits(self) -> list[str]:
@@ -146,7 +109,7 @@ class ClassificationOptions(FineTuningOptions):
         }
         return [split for split, is_wanted in wanted.items() if is_wanted]
 
-    def complete(self) -> "ClassificationOptions":
+    def complete(self) -> "_ClassificationOptions":
         """Returns the options with the values of those that the user left out.
 
         Raises:
@@ -163,16 +126,12 @@ class ClassificationOptions(FineTuningOptions):
         return completed
 
     def _defaults(self) -> dict[str, Any]:
-        task = None if self.task_name is None else self.task.name
-        length = _MAX_SEQ_LENGTH_OF_RACE if task == RACE_TASK.name else _MAX_SEQ_LENGTH
-        stride = (self.max_seq_length or length) // 2 if task == TAGGING_TASK.name else None
-        return {
-            "max_seq_length": length,
-            "max_qa_length": min(_MAX_QA_LENGTH, (self.max_seq_length or length) // 2),
-            "doc_stride": stride,
-            "pooling": "mean" if task == EMBEDDING_TASK.name else None,
-            "learning_rate": _LEARNING_RATE,
-        }
+        task = None if self.task_name is None else self.task
+        length = KINDS["classification"].max_seq_length
+        if task:
+            is_race = task.name == RACE_TASK.name
+            length = _MAX_SEQ_LENGTH_OF_RACE if is_race else find_kind(task.kind).max_seq_length
+        return {"max_seq_length": length, "learning_rate": _LEARNING_RATE}
 
     def _has_dev_set(self) -> bool:
         return "dev" in self.task.sets if self.task.sets else bool(self.dev_file)
@@ -186,12 +145,6 @@ class ClassificationOptions(FineTuningOptions):
             raise FlagError(f"--race_level={self.race_level}: expected --task_name=race")
         if self.label_type != "string" and task.name != OWN_TASK.name:
             raise FlagError(f"--label_type={self.label_type}: expected --task_name=tsv")
-        for task_name, flags in _OF_TASKS.items():
-            for flag, default in flags.items() if task.name != task_name else ():
-                if self.do_train and getattr(self, flag) != default:
-                    raise FlagError(
-                        f"--{flag}={getattr(self, flag)}: expected --task_name={task_name}"
-                    )
         for split in self.splits:
             if task.sets and split not in task.sets:
                 raise FlagError(
@@ -211,7 +164,7 @@ class ClassificationOptions(FineTuningOptions):
                 )
 
 
-def _start_from_classifier(options: ClassificationOptions) -> ClassificationOptions:
+def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOptions:
     """Returns the options with those that `--init_classifier` determines.
 
     Raises:
@@ -250,3 +203,11 @@ def _are_same(received: str | bool, there: str | bool | None) -> bool:
     if isinstance(received, bool) or there is None:
         return received == there
     return files.read_bytes(received) == files.read_bytes(there)
+
+
+def options_class() -> type:
+    """Returns `ClassificationOptions` with the options of all kinds, also those of other packages."""
+    return with_kind_options(_ClassificationOptions, load_kinds().values())
+
+
+ClassificationOptions = with_kind_options(_ClassificationOptions, KINDS.values())

@@ -15,15 +15,15 @@ from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, LabelSets, Scores, Table
 from albert_tf.errors import FlagError, InputError, name_flags
-from albert_tf.kinds import KINDS, Kind
+from albert_tf.kinds import Kind
 from albert_tf.kinds.kind import KIND_FILE
-from albert_tf.kinds.registry import option_fields, read_kind
+from albert_tf.kinds.registry import find_kind, option_fields, read_kind
 from albert_tf.tasks.common import has_checkpoint, name_remedy
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.flags import name_original_files
-from albert_tf.tasks.trained_folder import find_kind, options_path, read_options
+from albert_tf.tasks.trained_folder import kind_of, options_path, read_options
 from albert_tf.tokenization import Tokenizer
 
 # Split -> name of the set -> examples.
@@ -72,6 +72,7 @@ def read_data(options: ClassificationOptions, tokenizer: Tokenizer) -> RunData:
     check_lines(options.predict_file)
     row = race.select_level(options.task, options.race_level)
     if row.name == own_files.OWN_TASK.name:
+        options.check_kinds(own_files.OWN_KINDS)
         row, examples = _read_own_files(options)
         kind = start_kind(options, row)
         if options.do_train:
@@ -125,11 +126,10 @@ def make_data(
 
 def start_kind(options: FineTuningOptions, row: Task) -> Kind:
     """Returns the kind as the options define it or, without training, the model's."""
-    given = {
-        field.name: getattr(options, field.name)
-        for field in option_fields(row.kind)
-        if getattr(options, field.name) is not None
-    }
+    options.check_kinds([row.kind])
+    kind = find_kind(row.kind)
+    values = {name: getattr(options, name, None) for name in option_fields(kind)}
+    given = {name: value for name, value in values.items() if value is not None}
     with name_flags():
         if not options.do_train:
             there = read_model_kind(options)
@@ -138,7 +138,7 @@ def start_kind(options: FineTuningOptions, row: Task) -> Kind:
                 expected["labels"] = _names_of(row.labels)
             _check_task(options, there, expected)
             return dataclasses.replace(there, **given)
-        return KINDS[row.kind](task_name=row.model_task, **given)
+        return kind(task_name=row.model_task, **given)
 
 
 def _read_files(options: ClassificationOptions, kind: Kind) -> tuple[Kind, Splits]:
@@ -267,7 +267,7 @@ def check_kind(options: FineTuningOptions, kind: Kind) -> None:
             )
             _check_fields(options, there, kind)
     elif options.init_checkpoint and not options.reset_head:
-        noted = find_kind(options.init_checkpoint)
+        noted = kind_of(options.init_checkpoint)
         received = noted.labels if noted else stored_labels(options.init_checkpoint)
         # A head of another size is reported with its shape.
         if received != kind.labels and len(received) == len(kind.labels):

@@ -5,12 +5,15 @@ the trained folder, so that prediction needs nothing else. Otherwise it has a de
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import typing
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from albert_tf.errors import FlagError
 from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
+from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.registry import option_fields
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.export_options import ExportOptions
@@ -33,6 +36,54 @@ _LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_pr
 _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
+def with_kind_options(options_class: type, kinds: Iterable[type[Kind]]) -> type:
+    """Returns a dataclass of options that has those of kinds, too.
+
+    They are None unless they are given; a kind has the defaults. Its `OF_KINDS` names for each of them
+    the kinds that have it.
+
+    Args:
+        options_class: a subclass of `FineTuningOptions`; its own fields stay as they are.
+        kinds: the kinds.
+    """
+    kinds = list(kinds)
+    own = {field.name for field in dataclasses.fields(options_class)}
+    having: dict[str, list[type[Kind]]] = {}
+    for kind in kinds:
+        for name in option_fields(kind).keys() - own:
+            having.setdefault(name, []).append(kind)
+    return dataclasses.make_dataclass(
+        options_class.__name__.removeprefix("_"),
+        [
+            (name, typing.get_type_hints(of[0])[name] | None, _optional(name, of, len(kinds)))
+            for name, of in sorted(having.items())
+        ],
+        bases=(options_class,),
+        namespace={
+            "OF_KINDS": {name: tuple(kind.name for kind in of) for name, of in having.items()},
+            "__doc__": options_class.__doc__,
+            "__module__": options_class.__module__,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+
+
+def _optional(name: str, having: Sequence[type[Kind]], among: int) -> Any:
+    """Returns an option of one or more `among` so many kinds as one that may be left out."""
+    descriptions: dict[str, list[str]] = {}
+    for kind in having:
+        field = option_fields(kind)[name]
+        default = "" if field.default is None else f" Default: {field.default}."
+        descriptions.setdefault(field.metadata["description"] + default, []).append(kind.name)
+    described = (
+        f"Of {' and '.join(names)}: {description}" if among > 1 else description
+        for description, names in descriptions.items()
+    )
+    bounds = {key: field.metadata[key] for key in ("least", "most")}
+    return option(" ".join(described), None, **bounds)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningOptions(ExportOptions, TrainingOptions):
     """The options of every fine-tuning task. A task adds its own.
@@ -40,8 +91,8 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     Attributes:
         OF_MODEL: options that are stored with a trained folder and an exported model, besides those that
             name config and vocabulary.
-        OF_WEIGHTS: those without which the weights are useless.
-        OF_TRAINING: those that must not change when training resumes; evaluation and export may differ.
+        OF_WEIGHTS: those without which the weights are useless, besides those of the kind.
+        OF_KINDS: option of a kind -> names of the kinds that have it.
         WANTED: options that ask for something; at least one has to be given.
         NOT_WITH_TRIALS: options that `--num_trials` excludes.
         DEV_PREDICTIONS: name of the files of predictions for dev sets, without their ends.
@@ -52,7 +103,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         *("max_seq_length", "do_lower_case", "dropout", "classifier_dropout"),
     )
     OF_WEIGHTS: ClassVar[tuple[str, ...]] = ("do_lower_case",)
-    OF_TRAINING: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    OF_KINDS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
     NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
     DEV_PREDICTIONS: ClassVar = "eval_predictions"
@@ -156,6 +207,22 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     def lines_file(self) -> str | None:
         """The file whose lines are answered on standard output, if any."""
         return None
+
+    def check_kinds(self, kinds: Iterable[str]) -> None:
+        """Checks that no option is given that only other kinds have.
+
+        Args:
+            kinds: names of the kinds that the run may be of.
+
+        Raises:
+            FlagError: one is.
+        """
+        for name, having in self.OF_KINDS.items():
+            if getattr(self, name) is not None and not {*kinds} & {*having}:
+                raise FlagError(
+                    f"--{name}={getattr(self, name)}: {' or '.join(kinds)} has no such option; it is "
+                    f"one of {' and '.join(having)}"
+                )
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the vocabulary, of either kind.

@@ -33,7 +33,8 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     """
     check_addresses(options)
     start_devices(options)
-    train = _read(options, "train") if options.do_train else []
+    version_2 = options.version_2_with_negative
+    train = _read(options, "train", version_2) if options.do_train else []
     options = options.complete(has_impossible=any(example.is_impossible for example in train))
     return run_task(options, functools.partial(_read_data, train=train))
 
@@ -41,23 +42,28 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
 def _read_data(
     options: QuestionAnsweringOptions, tokenizer: Tokenizer, train: list[SquadExample]
 ) -> RunData:
-    examples = {"train": {"": train}} if options.do_train else {}
+    kind, examples = start_kind(options, SQUAD_TASK), {}
+    if options.do_train:
+        kind = kind.fit_labels(train, options.train_file)
+        examples["train"] = {"": train}
     if options.has_predict_set:
         if options.do_train or options.do_eval:
-            examples["dev"] = {"": _read(options, "dev")}
+            examples["dev"] = {"": _read(options, "dev", kind.version_2_with_negative)}
         if (
             options.do_predict and not options.do_eval
         ):  # Otherwise the evaluation writes the answers.
-            examples["test"] = {"": _read(options, "test")}
-    return make_data(options, SQUAD_TASK, start_kind(options, SQUAD_TASK), tokenizer, examples)
+            examples["test"] = {"": _read(options, "test", kind.version_2_with_negative)}
+    return make_data(options, SQUAD_TASK, kind, tokenizer, examples)
 
 
-def _read(options: QuestionAnsweringOptions, split: str) -> list[SquadExample]:
+def _read(
+    options: QuestionAnsweringOptions, split: str, version_2: bool | None
+) -> list[SquadExample]:
     """Reads the questions of a split."""
     if options.data_source == "files":
         path = options.train_file if split == "train" else options.predict_file
         return QuestionAnswering().read(path, split)
-    builder = _TFDS_BUILDERS[bool(options.version_2_with_negative)]
+    builder = _TFDS_BUILDERS[bool(version_2)]
     with name_original_files("train_file", "predict_file"):
         examples = read_squad_tfds(builder, _TFDS_SPLITS[split], options.data_dir)
     return usable_examples(examples, f"{builder}, {_TFDS_SPLITS[split]}", split)

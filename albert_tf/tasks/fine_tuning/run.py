@@ -102,8 +102,7 @@ def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: T
     if not options.exported_model:
         if not has_checkpoint(options):
             return
-        of_training = options.OF_TRAINING if options.do_train else ()
-        check_output_dir(options, config, (*options.OF_WEIGHTS, *of_training))
+        check_output_dir(options, config, options.OF_WEIGHTS)
     if _trained_vocabulary(options, tokenizer) != tokenizer.vocabulary_sha256:
         raise InputError(
             f"{options.model_flag}: was trained with another vocabulary than "

@@ -1,0 +1,92 @@
+"""The kind of docs/kinds.md, offered by another package."""
+
+import dataclasses
+import importlib
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.kinds import KINDS
+from albert_tf.tasks.fine_tuning.classification import options_class, run
+from tests.helpers import tiny_config
+from tests.tasks.animals import ANIMALS, OTHERS, make_options, write_vocabulary
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Installs the page's code as a package."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "kinds.md").read_text(), re.S)
+    site = tmp_path / "site"
+    metadata = site / "stars-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "stars.py").write_text(code)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stars\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[albert_tf.kinds]\nordinal = stars:Ordinal\n")
+    monkeypatch.syspath_prepend(str(site))
+    importlib.invalidate_caches()
+    yield
+    KINDS.pop("ordinal", None)
+    sys.modules.pop("stars", None)
+
+
+def write_ratings(path, count, seed):
+    """Writes rows whose label is the place of the text's animal in a list."""
+    rng = np.random.default_rng(seed)
+    lines = ["text_a\tlabel"]
+    for rating in rng.integers(0, 4, count):
+        words = [*rng.choice(OTHERS, 2), *[ANIMALS[rating]] * 4]
+        rng.shuffle(words)
+        lines.append(" ".join(words) + f"\t{rating}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
+    write_vocabulary(tmp_path / "words.model")
+    config = tiny_config(vocab_size=50, num_hidden_layers=2)
+    config.to_json_file(str(tmp_path / "albert_config.json"))
+    options = make_options(
+        tmp_path,
+        tmp_path / "out",
+        task_name="ordinal",
+        train_file=write_ratings(tmp_path / "train.tsv", 400, seed=1),
+        dev_file=write_ratings(tmp_path / "dev.tsv", 100, seed=2),
+        export_dir=str(tmp_path / "exported"),
+        num_train_steps=150,
+        learning_rate=3e-3,
+    )
+    metrics = run(options)
+    assert metrics["mean_error"] < 0.9  # 1.0 of a label in the middle
+    rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text().splitlines()[1:]]
+    texts = [text for text, _ in rows]
+    predicted = albert_tf.load(str(tmp_path / "out")).predict(texts)
+    errors = [abs(int(ours) - int(row[1])) for ours, row in zip(predicted.label, rows, strict=True)]
+    assert np.mean(errors) == pytest.approx(metrics["mean_error"])
+    exported = albert_tf.load(str(tmp_path / "exported")).predict(texts)
+    assert exported.label == predicted.label
+    np.testing.assert_allclose(exported.probabilities, predicted.probabilities, atol=1e-5)
+    text_model = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1"))
+    answers = text_model.signatures["serving_default"](text_a=tf.constant(texts))
+    assert [name.decode() for name in answers["label"].numpy()] == predicted.label
+
+
+def test_flags_of_a_kind_of_another_package(package):
+    assert "pooling" in {field.name for field in dataclasses.fields(options_class())}
+    assert KINDS["ordinal"].__module__ == "stars"
+
+
+def test_an_unknown_kind_is_named(tmp_path):
+    (tmp_path / "task.json").write_text('{"kind": "ordinal"}')
+    (tmp_path / "run_options.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"task\.json: unknown kind 'ordinal'; expected classification"
+    ):
+        albert_tf.load(str(tmp_path))
