@@ -54,13 +54,6 @@ def test_features_of_any_shape_are_parsed_in_that_shape():
     assert parsed["score"] == 2.5
 
 
-def test_parse_works_in_a_dataset_and_keeps_the_static_shapes(tmp_path):
-    path = write(tmp_path / "a.tfrecord", count=5)
-    dataset = tf.data.TFRecordDataset(path).batch(2, drop_remainder=True).map(SPEC.parse)
-    assert dataset.element_spec["input_ids"] == tf.TensorSpec((2, S), tf.int32)
-    assert len(list(dataset)) == 2
-
-
 def test_records_are_readable_with_the_parsing_spec_of_the_original():
     values = random_values(0)
     integers = ["input_ids", "input_mask", "segment_ids", "token_boundary"]
@@ -77,13 +70,9 @@ def test_records_are_readable_with_the_parsing_spec_of_the_original():
         np.testing.assert_array_equal(tensor, values[name])
 
 
-def test_equal_values_give_equal_bytes_whatever_their_order():
-    values = random_values(0)
-    assert SPEC.serialize(values) == SPEC.serialize(dict(reversed(values.items())))
-
-
 def test_bytes_of_a_record_and_of_a_file_never_change(tmp_path):
-    contents = SPEC.serialize(random_values(0)), pathlib.Path(write(tmp_path / "a")).read_bytes()
+    values = dict(reversed(random_values(0).items()))  # in any order
+    contents = SPEC.serialize(values), pathlib.Path(write(tmp_path / "a")).read_bytes()
     assert [hashlib.sha256(content).hexdigest() for content in contents] == [
         "fb28addcf2f8930589769b3a57cb7a5f7dc8a89a5991e0472fd3d37f97ab04e1",
         "df004b25d2e79096f04757d9ef23507b025f5fcdcd709267d89444899d4ca838",
@@ -119,3 +108,5 @@ def test_records_come_back_whatever_the_compression(tmp_path, compression):
     assert path.read_bytes().startswith(b"\x1f\x8b") == (compression == "gzip")
     dataset = tf.data.TFRecordDataset(str(path), TFRECORD_TYPES[compression])
     assert list(dataset.as_numpy_iterator()) == records
+    batches = dataset.batch(2, drop_remainder=True).map(SPEC.parse)
+    assert batches.element_spec["input_ids"] == tf.TensorSpec((2, S), tf.int32)
