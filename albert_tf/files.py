@@ -42,11 +42,7 @@ _LOCK = ".lock"
 
 
 def expand_globs(patterns: Sequence[str]) -> list[str]:
-    """Returns the files that match, sorted within each pattern, each file once.
-
-    Args:
-        patterns: file names or glob patterns.
-    """
+    """Returns the files that match, sorted within each pattern, each file once."""
     found: dict[str, None] = {}
     for pattern in patterns:
         if tf.io.gfile.isdir(pattern):
@@ -94,10 +90,7 @@ def decode_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yields the lines of chunks of bytes like `read_lines`.
 
-    Args:
-        chunks: content of a file.
-        path: path of the file, for messages.
-        decode: returns the text of a line, given its bytes and its place.
+    `decode` returns the text of a line, given its bytes and its place.
     """
     for number, line in enumerate(_split_lines(chunks, path), start=1):
         text = decode(line, f"{path}, line {number}")

@@ -43,14 +43,7 @@ def check_ranges(options: Any) -> None:
 
 
 def check_range(options: Any, name: str, least: float, most: float = _MAX_INT32) -> None:
-    """Checks that an option is None or in [least, most].
-
-    Args:
-        options: dataclass instance.
-        name: name of the option.
-        least: least value.
-        most: greatest value.
-    """
+    """Checks that an option is None or in [least, most]."""
     fault = _range_fault(getattr(options, name), least, most)
     if fault:
         raise FlagError(f"--{name}={getattr(options, name)}: {fault}")

@@ -54,9 +54,7 @@ class Progress:
     def update(self, count: float = 1, rates: Mapping[str, float] = _NOTHING) -> None:
         """Adds `count` units.
 
-        Args:
-            count: number of units.
-            rates: numbers of other things done since the last update, by name; shown per second.
+        `rates` are numbers of other things done since the last update, by name; shown per second.
         """
         self.done += count
         for name, number in rates.items():

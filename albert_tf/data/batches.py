@@ -138,12 +138,6 @@ def plan_epoch(count: int, batch_size: int, seed: int, epoch: int) -> np.ndarray
     The examples are shuffled; those that fill no batch at the end of an epoch open the next one, so
     that none is dropped.
 
-    Args:
-        count: number of examples.
-        batch_size: B.
-        seed: decides the order, with `epoch`.
-        epoch: number of the epoch, from 0.
-
     Returns:
         int64 (batches, B).
     """
@@ -187,10 +181,7 @@ def computed_batches(
     TensorFlow set glibc's threshold for mapped memory (`mallopt`). From then on every large tensor of
     the process comes from the kernel, page by page, in each step anew.
 
-    Args:
-        plan: arrays.
-        compute: an array of the plan -> arrays by name.
-        signature: their shapes and dtypes; None for a size that batches differ in.
+    The signature has the shapes and dtypes of the arrays, with None for a size that batches differ in.
     """
 
     def arrays_of(planned: np.ndarray) -> list[np.ndarray]:

@@ -175,13 +175,7 @@ class RecordSpec:
 def pretraining_record(
     max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
 ) -> RecordSpec:
-    """Returns the specification of a masked sequence, with the original's features.
-
-    Args:
-        max_seq_length: S.
-        max_predictions_per_seq: M.
-        vocab_size: V; None if it is not known.
-    """
+    """Returns the specification of a masked sequence, with the original's features."""
     predictions = (max_predictions_per_seq,)
     return RecordSpec(
         (
@@ -194,12 +188,7 @@ def pretraining_record(
 
 
 def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> RecordSpec:
-    """Returns the specification of an unmasked sequence, which is masked when it is read.
-
-    Args:
-        max_seq_length: S.
-        vocab_size: V; None if it is not known.
-    """
+    """Returns the specification of an unmasked sequence, which is masked when it is read."""
     sequence = (max_seq_length,)
     return RecordSpec(
         (

@@ -81,11 +81,6 @@ def score_entities(
 
     A span is right if its limits and its label are, as in the CoNLL evaluation. Limits are words in texts
     that are given as words, and characters in others.
-
-    Args:
-        texts: texts with their true spans.
-        predicted: predicted spans of each text.
-        labels: names of all labels.
     """
     tags = make_tags(labels, "BIO")
     table = TagTable.from_tags(tags)

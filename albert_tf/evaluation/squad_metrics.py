@@ -231,11 +231,6 @@ def official_best_threshold(
 def search_threshold(scores: Scores, null_odds: Scores, has_answer: Mapping[str, bool]) -> float:
     """Returns the lowest threshold with the highest sum of scores.
 
-    Args:
-        scores: question id -> score of the prediction, for n > 0 questions.
-        null_odds: question id -> null odds, finite, for the same questions.
-        has_answer: question id -> whether the passage holds an answer.
-
     Returns:
         The null odds of the last question to answer; if it is best to answer none, the number just
         below the lowest null odds.
@@ -255,10 +250,6 @@ def with_margin(threshold: float, null_odds: Scores) -> float:
     """Returns an equivalent threshold, halfway to the next higher null odds if there are any.
 
     Other programs and machines round null odds differently, which must not matter at the threshold.
-
-    Args:
-        threshold: from `search_threshold`.
-        null_odds: null odds of the same questions.
     """
     higher = min((odds for odds in null_odds.values() if odds > threshold), default=threshold)
     middle = threshold + (higher - threshold) / 2

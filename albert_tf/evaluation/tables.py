@@ -21,13 +21,7 @@ def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np.ndarray) -> str:
-    """Returns how often each true label (row) was predicted as each label (column).
-
-    Args:
-        labels: names of the classes.
-        label_ids: int (n,), true classes.
-        predicted: int (n,), predicted classes.
-    """
+    """Returns how often each true label (row) was predicted as each label (column)."""
     counts = metrics.confusion_matrix(label_ids, predicted, labels=range(len(labels)))
     return to_tsv(
         {"label": label, **dict(zip(labels, row, strict=True))}

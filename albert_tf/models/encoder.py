@@ -306,12 +306,6 @@ def rematerialize(
 
     The seeds of the dropout layers are drawn here, once. Otherwise the recomputation would drop other
     units.
-
-    Args:
-        block: the block.
-        hidden_states: first argument of the block.
-        attention_bias: its second argument.
-        **options: its other arguments.
     """
     generators = [layer.seed_generator for layer in block.dropouts if layer.rate > 0]
     values = [(generator.state, generator.next()) for generator in generators]

@@ -84,9 +84,7 @@ class Features:
     def tokens_of(self, texts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns where the tokens of some texts, int (...), are.
 
-        Args:
-            texts: indices of texts.
-            length: S, length to pad to.
+        The texts are padded to the length S.
 
         Returns:
             bool (..., S), which positions hold a token; int64 (tokens,), their indices in `input_ids`.
@@ -149,12 +147,8 @@ def encode_choices(
     As in the original, question and choice together keep their last tokens, and the passage keeps the
     front that fits next to them.
 
-    Args:
-        examples: all of them have a label, or none; all have the same number of choices.
-        labels: letters of the choices.
-        tokenizer: maps text to ids.
-        max_seq_length: maximum number of tokens of a text, including the special ones.
-        max_qa_length: maximum number of tokens of question and choice.
+    All examples have a label, or none. `labels` are the letters of the choices, of which all have the
+    same number.
     """
     check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
 
@@ -177,12 +171,7 @@ def encode_pairs(
 ) -> PairFeatures:
     """Converts both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`.
 
-    Args:
-        examples: all of them have a second text.
-        labels: as for `encode_examples`.
-        tokenizer: maps text to ids.
-        max_seq_length: maximum number of tokens of a text, special tokens included; of those that are
-            too long, the front.
+    Texts that are too long keep their front.
     """
     texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
     features = encode_examples(texts, (), tokenizer, max_seq_length)

@@ -58,13 +58,6 @@ def choice_lengths(
 
     As in the original, question and choice keep their last `max_qa_length` tokens. The article keeps its
     front, as much as fits next to them.
-
-    Args:
-        length_a: tokens of the article.
-        length_b: tokens of question and choice.
-        max_seq_length: maximum number of tokens of the sequence, special tokens included.
-        max_qa_length: maximum number of tokens of question and choice.
-        minimum: returns the lesser of two lengths.
     """
     kept_b = minimum(length_b, max_qa_length)
     return minimum(length_a, max_seq_length - 3 - kept_b), kept_b
@@ -138,13 +131,8 @@ def pack_choices(
 ) -> dict[str, tf.Tensor]:
     """Makes `[CLS] article [SEP] question and option [SEP]`, padded as by `pack_inputs`.
 
-    Args:
-        ids_a: int32 (B, None), of the articles.
-        ids_b: int32 (B, None), of questions and options; the last `max_qa_length` ids are kept.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-        max_seq_length: maximum number of tokens, special tokens included.
-        max_qa_length: maximum number of tokens of question and option.
+    `ids_a` are those of the articles, `ids_b` those of questions and options, of which the last
+    `max_qa_length` are kept; int32 (B, None) each.
     """
     length_a, length_b = ids_a.row_lengths(), ids_b.row_lengths()
     kept_a, kept_b = choice_lengths(length_a, length_b, max_seq_length, max_qa_length, tf.minimum)

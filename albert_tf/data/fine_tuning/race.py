@@ -31,10 +31,8 @@ class RaceFolders:
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
         """Reads the articles of all levels.
 
-        Args:
-            data_dir: the folder that holds `train`, `dev` and `test`; or its parent, as in the original.
-            split: `train`, `dev` or `test`.
-            labels: the labels that exist.
+        `data_dir` holds `train`, `dev` and `test`; or it is the parent of this folder, as in the
+        original.
         """
         examples = []
         above = os.path.join(data_dir, _FOLDER)

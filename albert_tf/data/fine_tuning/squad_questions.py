@@ -78,9 +78,7 @@ class SquadExample:
 def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
     """Reads a file with the layout `data[].paragraphs[].qas[]`.
 
-    Args:
-        path: a JSON file of SQuAD 1.1 or 2.0.
-        labelled: whether every question must have the key `answers`.
+    With `labelled` every question must have answers.
     """
     root = _Node(path, "", files.read_json(path))
     root.expect(dict)
@@ -106,10 +104,7 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:
     """Reads a split from TensorFlow Datasets, which downloads it if necessary.
 
-    Args:
-        builder: `squad` for version 1.1, `squad/v2.0`.
-        split: `train` or `validation`.
-        data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
+    The builder is `squad` for version 1.1 or `squad/v2.0`.
     """
     dataset, _ = load_dataset(builder, split, data_dir)
     contexts: dict[str, str] = {}  # so that questions about one passage share the string
@@ -173,10 +168,7 @@ _FAULTS = (
 def describe_faults(examples: Sequence[SquadExample], source: str, training: bool) -> list[str]:
     """Returns a line for each type of mistake in the examples.
 
-    Args:
-        examples: the examples.
-        source: name of their source.
-        training: whether the examples are for training, which skips those with a mistake.
+    Training skips examples with a mistake.
     """
     lines = []
     for fault in _FAULTS:

@@ -147,12 +147,7 @@ class SquadWindows(Features):
         return _FIRST_UNIQUE_ID + np.arange(len(self))
 
     def passages(self, rows: np.ndarray, length: int) -> PassageWindows:
-        """Returns the offsets of some windows, with zeros for padding.
-
-        Args:
-            rows: int (W,), the windows.
-            length: S, length to pad to.
-        """
+        """Returns the offsets of some windows, with zeros for padding."""
         mask, tokens = self.tokens_of(rows, length)
         offsets = {}
         for name in ("token_starts", "token_ends", "token_is_max_context"):
@@ -196,10 +191,7 @@ def make_windows(
 ) -> Iterator[Window]:
     """Yields the windows of each example; none for a passage without tokens.
 
-    Args:
-        examples: the passage of consecutive examples is tokenised once.
-        tokenizer: maps text to ids with character offsets.
-        config: sizes of the windows.
+    The passage of consecutive examples is tokenised once.
     """
     questions = tokenizer.encode_batch([example.question for example in examples])
     numbered = enumerate(zip(examples, questions, strict=True))

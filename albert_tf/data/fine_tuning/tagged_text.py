@@ -53,10 +53,7 @@ def read_tagged(path: str, split: str, labels: Sequence[str] | None) -> list[Tag
     and its tag, BIO or BIOES, in the last column; an empty line ends a text. A test file may lack the
     tags, or `spans`.
 
-    Args:
-        path: the file.
-        split: `train`, `dev` or `test`.
-        labels: the labels that exist; None accepts all.
+    All labels are accepted if `labels` is None.
     """
     read = _read_json_lines if path.endswith(_JSON_LINES) else _read_conll
     texts = list(read(path, split, labels))

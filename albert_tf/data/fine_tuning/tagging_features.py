@@ -58,14 +58,7 @@ def encode_tagged(
     tokenizer: Tokenizer,
     config: TextWindowConfig,
 ) -> TaggingFeatures:
-    """Converts texts to ids. All of them have spans, or none. A text without tokens has no window.
-
-    Args:
-        examples: the texts.
-        tags: names of the classes, in the order of their ids.
-        tokenizer: maps text to ids with character offsets.
-        config: sizes of the windows.
-    """
+    """Converts texts to ids. All of them have spans, or none. A text without tokens has no window."""
     table, tables = TagTable.from_tags(tags), word_tables(tokenizer)
     special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
     ids, lengths, words, labels = [], [], [], []
@@ -108,13 +101,7 @@ def encode_tagged(
 
 
 def find_words(passage: Passage, text: str, tables: WordTables) -> Words:
-    """Returns the words of a text; a group of tokens without a visible character is none.
-
-    Args:
-        passage: tokens of the text.
-        text: the text.
-        tables: which of them begin words.
-    """
+    """Returns the words of a text; a group of tokens without a visible character is none."""
     before = np.concatenate([[2], tables.closes[passage.ids[:-1]]])[: len(passage.ids)]
     ends_before = np.concatenate([[0], passage.ends[:-1]])[: len(passage.ids)]
     begins = begin_words(tables.opens[passage.ids], before, passage.starts, ends_before)

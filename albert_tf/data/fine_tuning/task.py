@@ -31,13 +31,7 @@ class TsvFile:
     columns: Columns
 
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
-        """Reads the file.
-
-        Args:
-            data_dir: folder of the tasks' folders, as in the original.
-            split: `train`, `dev` or `test`.
-            labels: the labels that exist.
-        """
+        """Reads the file."""
         path = os.path.join(data_dir, self.file)
         if not tf.io.gfile.exists(path):
             raise ArgumentError(

@@ -26,14 +26,7 @@ _DOWNLOAD_RETRIES = 4
 
 
 def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
-    """Reads one set of a task in the original order; downloads it first if necessary.
-
-    Args:
-        task: row of the table of tasks.
-        split: `train`, `dev` or `test`.
-        set_name: name of the set.
-        data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
-    """
+    """Reads one set of a task in the original order; downloads it first if necessary."""
     of_split = task.tfds.dev if split == "dev" else split
     name = f"{of_split}_{set_name}" if set_name else of_split
     examples = []
@@ -55,10 +48,7 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
 def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
     """Returns the records of a split, and the description of their features.
 
-    Args:
-        builder: name of the data set, e.g. `glue/cola`.
-        split: name of the split.
-        data_dir: folder of TensorFlow Datasets; None for `~/tensorflow_datasets`.
+    Without `data_dir` they are in `~/tensorflow_datasets`.
     """
     try:
         import tensorflow_datasets as tfds

@@ -150,10 +150,7 @@ def group_documents(
 ) -> Iterator[list[_Item]]:
     """Yields the documents of each chunk. If too few are left at the end, the last chunk has them.
 
-    Args:
-        documents: the documents of a corpus, or what stands for them.
-        count: returns the number of characters of one.
-        min_documents: least number of documents in a chunk, if there are as many.
+    `count` returns the number of characters of a document, or of what stands for it.
     """
     full: list[_Item] = []
     filling: list[_Item] = []

@@ -125,9 +125,7 @@ _COMPRESSIONS = {".gz": _gzip, ".zst": _zstandard}
 def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
     """Yields the content of a file, decompressed if its name ends in `.gz` or `.zst`.
 
-    Args:
-        parts: the bytes of the file; one stream, or several in a row.
-        path: its name.
+    A file has one stream, or several in a row.
     """
     suffix = os.path.splitext(path)[1]
     if suffix not in _COMPRESSIONS:

@@ -84,10 +84,6 @@ class Instance(NamedTuple):
 class InstanceMaker:
     """Makes instances, and the features of their records.
 
-    Args:
-        tokenizer: tokenizer of the documents.
-        config: what to make.
-
     Attributes:
         spec: record of an instance.
     """
@@ -108,13 +104,7 @@ class InstanceMaker:
     def __call__(
         self, documents: Sequence[Document], index: int, rng: np.random.Generator
     ) -> Iterator[Instance]:
-        """Yields the instances of one document.
-
-        Args:
-            documents: documents of the chunk.
-            index: index of the document.
-            rng: random generator.
-        """
+        """Yields the instances of one document."""
 
         def other_document() -> Document:
             other = int(rng.integers(len(documents) - 1))
@@ -180,12 +170,7 @@ class _TokenizedChunk(NamedTuple):
 
 
 class ChunkMaker:
-    """Makes the records of chunks, each with a random key that decides its place in the shuffle.
-
-    Args:
-        tokenizer: tokenizer of the text.
-        config: what to make.
-    """
+    """Makes the records of chunks, each with a random key that decides its place in the shuffle."""
 
     def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
         self._config = config

@@ -208,12 +208,7 @@ def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def find_vocabulary_fault(record: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> str | None:
-    """Returns a sign that a record was made with another vocabulary, or None.
-
-    Args:
-        record: features of an unmasked record, int (S,).
-        tokenizer: tokenizer of the expected vocabulary.
-    """
+    """Returns a sign that a record was made with another vocabulary, or None."""
     is_real = record["input_mask"] == 1
     ids, received = record["input_ids"][is_real], record["token_boundary"][is_real]
     vocabulary = tokenizer.vocabulary_file
@@ -237,12 +232,6 @@ def choose_ngrams(
     Each word, in random order, starts an n-gram of random length. The n-gram stops at its segment's
     end. While it has more pieces than are still wanted, it loses its last word; if nothing is left, or
     if it overlaps a word chosen before, it is skipped.
-
-    Args:
-        words: words of the sequence.
-        goal: number of pieces to choose.
-        config: gives the probabilities of the lengths.
-        rng: random generator.
 
     Returns:
         (first word, word after the last) of each n-gram, in the order of the draw.

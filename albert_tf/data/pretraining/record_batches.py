@@ -167,14 +167,8 @@ def pretraining_evaluation_batches(
 
     Dynamic masks are the same each time.
 
-    Args:
-        files: files to read.
-        parse: `RecordSpec.parse`, which turns serialized records (B,) into features (B, ...).
-        batch_size: batch size, B.
-        seed: random seed of the masks.
-        masker: masks the batches; None for records with static masks.
-        fixed_size: whether to pad the last batch with rows of zeros, for devices that compile each shape
-            separately. These rows have no tokens.
+    With `fixed_size` rows of zeros, which have no tokens, fill the last batch up, for devices that
+    compile each shape separately. For the other arguments see `pretraining_batches`.
     """
     records = read_in_order(files).batch(batch_size)
     return _prepared(records, parse, masker, seed, fixed_size=batch_size if fixed_size else None)

@@ -146,12 +146,7 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
 
 
 def read_records(path: str, spec: RecordSpec) -> Iterator[tuple[int, bytes]]:
-    """Yields (record number from 1, record), without a look at their checksums.
-
-    Args:
-        path: TFRecord file.
-        spec: specification whose size no record exceeds.
-    """
+    """Yields (record number from 1, record), without a look at their checksums."""
     number = 0
     try:
         for number, record in enumerate(_payloads(path, spec), 1):
@@ -219,10 +214,7 @@ def read_file(path: str) -> tf.data.Dataset:
 def read_sizes(path: str, spec: RecordSpec, limit: int | None = 1) -> dict[str, int]:
     """Returns the number of values of each feature in the first record of a sequence.
 
-    Args:
-        path: TFRecord file.
-        spec: specification whose size no record exceeds.
-        limit: number of records to look at, from the first; None for all.
+    It looks at the first `limit` records; None for all.
 
     Returns:
         Sizes by name; empty if none of these is the record of a sequence.
@@ -245,10 +237,8 @@ def save_scanned(
 ) -> None:
     """Writes what `scan_files` returned to a JSON file.
 
-    Args:
-        path: the file to write.
-        scanned: by name, the files, and the specification that all of their records were checked against;
-            None for damage only.
+    Beside the files of each name stands the specification that all of their records were checked against;
+    None for damage only.
     """
     values = {
         name: {"checked": repr(spec), "files": [dataclasses.asdict(file) for file in of_name]}
@@ -262,11 +252,7 @@ def load_scanned(
 ) -> list[RecordFile] | None:
     """Returns the files that were saved under a name.
 
-    Args:
-        path: file that `save_scanned` wrote, if it exists.
-        name: name in it.
-        paths: files that they have to be, as these are now.
-        spec: specification that all of their records have to be checked against; None for damage only.
+    They have to be those of `paths`, as these are now, and checked against the same specification.
 
     Returns:
         None, with a warning, if they are others.

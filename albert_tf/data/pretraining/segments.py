@@ -154,10 +154,7 @@ class SegmentMaker:
     ) -> Iterator[Segments]:
         """Yields the segments of a document, cut to the length of a sequence.
 
-        Args:
-            document: document of at least `config.min_pieces` pieces.
-            rng: random generator.
-            other_document: draws another document; required by the objective `nsp`.
+        The objective `nsp` needs `other_document`, which draws another document.
         """
         make_next = {
             "sop": self._next_sop,

@@ -110,11 +110,7 @@ def _measure(records: Sequence[KeyedRecord]) -> BinSizes:
 def read_sorted(paths: Sequence[str], sizes: BinSizes, first: int, last: int) -> Iterator[bytes]:
     """Yields the records of ranks `first` to `last - 1` in the order of the keys.
 
-    Args:
-        paths: all runs.
-        sizes: sizes of their bins, in total.
-        first: first rank, from 0.
-        last: rank after the last one.
+    `sizes` are those of the bins of all runs.
     """
     ends = np.cumsum(sizes.records)
     rank = 0
