@@ -2,7 +2,8 @@
 
 A batch may be spread over replicas and micro-batches, so a loss is computed in two steps: `weights`
 returns a part's share of each denominator, and `total` divides by the denominators of the whole batch.
-The losses and gradients of the parts then add up to those of the whole batch.
+The losses and gradients of the parts then add up to those of the whole batch. What the methods return is
+said at `albert_tf.training.evaluator.Loss`.
 """
 
 import math
@@ -27,6 +28,9 @@ class Mean(NamedTuple):
 class PretrainingLoss:
     """Masked-LM loss plus sentence loss, added without weights as in BERT and ALBERT.
 
+    The labels are `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M) and `next_sentence_labels`
+    int (B, 1).
+
     Args:
         sentence_objective: whether the model has a sentence head whose loss counts.
     """
@@ -35,7 +39,7 @@ class PretrainingLoss:
         self._sentence_objective = sentence_objective
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the numbers of predictions, sequences and tokens of the batch."""
+        """Returns the numbers of predictions, sequences and tokens."""
         return {
             "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
             "sequences": _rows(batch["next_sentence_labels"]),
@@ -43,25 +47,14 @@ class PretrainingLoss:
         }
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the batch's share of the loss, a float32 scalar.
-
-        Args:
-            means: `metrics` of the batch.
-            weights: sums of `weights` over the whole batch.
-        """
+        """Returns the sum of both losses."""
         loss = means["masked_lm_loss"].total / (weights["predictions"] + _MASKED_LM_EPSILON)
         if self._sentence_objective:
             loss += means["sentence_order_loss"].total / weights["sequences"]
         return loss
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns the losses and accuracies of the batch.
-
-        Args:
-            batch: `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M), `input_mask` int
-                (B, S), `next_sentence_labels` int (B, 1).
-            outputs: those of `AlbertPretrainer`.
-        """
+        """Returns losses and accuracies, given the outputs of `AlbertPretrainer`."""
         weights = batch["masked_lm_weights"]
         loss, accuracy = _loss_and_accuracy(
             outputs["masked_lm_logits"], batch["masked_lm_ids"], weights
@@ -96,16 +89,11 @@ class _MeanLoss:
     label = "label_ids"
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the number of rows of the batch."""
+        """Returns the number of rows."""
         return {self.rows: _rows(batch[self.label])}
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the batch's share of the loss, a float32 scalar.
-
-        Args:
-            means: `metrics` of the batch.
-            weights: sums of `weights` over the whole batch.
-        """
+        """Returns the mean over the rows."""
         return means["loss"].total / weights[self.rows]
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
@@ -115,44 +103,29 @@ class _MeanLoss:
 
 
 class ClassificationLoss(_MeanLoss):
-    """Mean cross-entropy of one label per example."""
+    """Mean cross-entropy of one label per example: `label_ids` int (B,)."""
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss and accuracy of the batch.
-
-        Args:
-            batch: `label_ids` int (B,).
-            outputs: logits, float (B, classes).
-        """
+        """Returns loss and accuracy, given logits, float (B, classes)."""
         labels = batch["label_ids"]
         loss, accuracy = _loss_and_accuracy(outputs, labels, tf.ones_like(labels, tf.float32))
         return {"loss": loss, "accuracy": accuracy}
 
 
 class RegressionLoss(_MeanLoss):
-    """Mean squared error of one score per example."""
+    """Mean squared error of one score per example: `label_ids` float (B,)."""
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss of the batch.
-
-        Args:
-            batch: `label_ids` float (B,).
-            outputs: scores, float (B, 1).
-        """
+        """Returns the loss, given scores, float (B, 1)."""
         errors = tf.square(outputs[:, 0] - batch["label_ids"])
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 
 class MultiLabelLoss(_MeanLoss):
-    """Mean binary cross-entropy of the labels, each of which an example may have or not."""
+    """Mean binary cross-entropy of k labels: `label_ids` float (B, k) of 0 and 1."""
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss of the batch.
-
-        Args:
-            batch: `label_ids` float (B, k), 1 for the labels of an example and 0 for others.
-            outputs: logits, float (B, k).
-        """
+        """Returns the loss, given logits, float (B, k)."""
         losses = tf.nn.sigmoid_cross_entropy_with_logits(batch["label_ids"], outputs)
         of_rows = tf.reduce_mean(losses, axis=-1)
         return {"loss": Mean(tf.reduce_sum(of_rows), _rows(of_rows))}
@@ -175,16 +148,11 @@ class ContrastiveLoss(_MeanLoss):
         self._temperature = temperature
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the number of pairs of the batch."""
+        """Returns the number of pairs."""
         return {self.rows: _rows(batch["input_ids"]) / 2}
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss and accuracy of the batch.
-
-        Args:
-            batch: ignored.
-            outputs: embeddings of length 1, float (2 B, H); the texts of a pair follow each other.
-        """
+        """Returns loss and accuracy, given embeddings of length 1, (2 B, H), a pair after the other."""
         logits = tf.matmul(outputs[::2], outputs[1::2], transpose_b=True) / self._temperature
         pairs = tf.range(tf.shape(logits)[0])  # logits (B, B)
         loss, accuracy = _loss_and_accuracy(logits, pairs, tf.ones_like(pairs, tf.float32))
@@ -192,43 +160,36 @@ class ContrastiveLoss(_MeanLoss):
 
 
 class TokenClassificationLoss(_MeanLoss):
-    """Mean cross-entropy of the labelled tokens. Other tokens have the label -1."""
+    """Mean cross-entropy of the labelled tokens: `label_ids` int (B, S), -1 for other tokens."""
 
     rows = "words"
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the number of labelled tokens of the batch."""
+        """Returns the number of labelled tokens."""
         return {self.rows: tf.reduce_sum(_is_labelled(batch))}
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the batch's share of the loss, a float32 scalar; 0 without labelled tokens."""
+        """Returns the mean over the labelled tokens; 0 without any."""
         return tf.math.divide_no_nan(means["loss"].total, weights[self.rows])
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss and accuracy of the labelled tokens.
-
-        Args:
-            batch: `label_ids` int (...), such as (B, S).
-            outputs: logits, float (..., classes).
-        """
+        """Returns loss and accuracy, given logits, float (B, S, classes)."""
         labels = tf.maximum(batch["label_ids"], 0)
         loss, accuracy = _loss_and_accuracy(outputs, labels, _is_labelled(batch))
         return {"loss": loss, "accuracy": accuracy}
 
 
 class SpanLoss(_MeanLoss):
-    """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`."""
+    """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`.
+
+    The labels are `start_positions` and `end_positions`, int (B,).
+    """
 
     rows = "windows"
     label = "start_positions"
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns the loss of the batch.
-
-        Args:
-            batch: `start_positions` and `end_positions`, int (B,).
-            outputs: `start_logits` and `end_logits`, float (B, S).
-        """
+        """Returns the loss, given `start_logits` and `end_logits`, float (B, S)."""
         losses = [
             tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels=batch[f"{end}_positions"], logits=outputs[f"{end}_logits"]
@@ -239,15 +200,10 @@ class SpanLoss(_MeanLoss):
 
 
 class ConditionalSpanLoss(SpanLoss):
-    """`SpanLoss` plus half the cross-entropy of answerability, as in `run_squad_v2.py`."""
+    """`SpanLoss` plus half the cross-entropy of `is_impossible`, int (B,), as in `run_squad_v2.py`."""
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns the loss of the batch.
-
-        Args:
-            batch: `start_positions`, `end_positions` and `is_impossible`, int (B,).
-            outputs: `start_log_probs` and `end_log_probs`, float (B, S), and `cls_logits`, float (B,).
-        """
+        """Returns the loss, given `start_log_probs` and `end_log_probs` (B, S), and `cls_logits` (B,)."""
         log_probs = [
             tf.gather(outputs[f"{end}_log_probs"], batch[f"{end}_positions"], batch_dims=1)
             for end in ("start", "end")
@@ -275,13 +231,7 @@ def _is_labelled(batch: Batch) -> tf.Tensor:
 def _loss_and_accuracy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> tuple[Mean, Mean]:
-    """Weighted cross-entropy and accuracy.
-
-    Args:
-        logits: float (..., classes).
-        labels: int (...).
-        weights: float (...).
-    """
+    """Weighted cross-entropy and accuracy of logits (..., classes), with labels and weights (...)."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     correct = tf.cast(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels, tf.float32)
     weight = tf.reduce_sum(weights)
