@@ -33,12 +33,7 @@ class CharacterClasses(NamedTuple):
 
 
 def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterClasses:
-    """Classifies the characters of text that `normalize_text` has normalised.
-
-    Args:
-        serialized_model: a SentencePiece model.
-        lower_case: whether letters are lower-case.
-    """
+    """Classifies the characters of text that `normalize_text` has normalised."""
     model = sentencepiece_model_pb2.ModelProto.FromString(serialized_model)
     replacements = {
         old: new

@@ -22,9 +22,6 @@ def compile_charsmap(lower_case: bool) -> bytes:
 
     A capital sigma stays: its lower case depends on its neighbours. White space becomes spaces, which
     the normaliser itself collapses.
-
-    Args:
-        lower_case: whether to lower-case letters.
     """
     rules = (
         f"{char:X}\t{' '.join(f'{part:X}' for part in parts)}\n"

@@ -98,8 +98,7 @@ def places_in_rows(row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     `tf.RaggedTensor.value_rowids` and `tf.ragged.range` do the same with a hundred operations.
 
-    Args:
-        row_splits: int64 (B + 1,), number of elements before each row and in all of them.
+    `row_splits`, int64 (B + 1,), are the numbers of elements before each row and in all of them.
     """
     indices = tf.range(row_splits[-1])
     rows = tf.searchsorted(row_splits[1:], indices, side="right", out_type=tf.int64)
@@ -128,9 +127,7 @@ class NormalizedCharacters(NamedTuple):
     def index_of_byte(self, offsets: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Returns the indices, int64 (m,), of the characters at some bytes.
 
-        Args:
-            offsets: int32 (m,), number of bytes before the character in its line.
-            rows: int64 (m,), the lines.
+        A byte is given by its offset in its line, int32 (m,), and the line, int64 (m,).
         """
         row_starts = tf.pad(self.row_limits, [[1, 0]])
         bytes_before = tf.gather(tf.pad(self.byte_limits, [[1, 0]]), row_starts)
@@ -139,12 +136,7 @@ class NormalizedCharacters(NamedTuple):
 
 
 class GraphNormalizer:
-    """Applies `normalize_text` to lines of text.
-
-    Args:
-        lower_case: whether to lower-case letters.
-        classes: classes of the characters of normalised text.
-    """
+    """Applies `normalize_text` to lines of text."""
 
     def __init__(self, lower_case: bool, classes: CharacterClasses):
         self._lower_case = lower_case
@@ -351,11 +343,7 @@ def _collapse_spaces(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Trims white space and reduces each run of it to one space.
 
-    Args:
-        is_space: bool (n,), which characters are white space.
-        rows: int64 (n,), their lines.
-        positions: int64 (n,), their indices in the lines.
-        num_rows: number of lines, B.
+    Characters are given by whether they are white space, their lines and their indices there, (n,) each.
 
     Returns:
         bool (n,), whether a character stays, and int64 (B,), where trailing white space begins.

@@ -56,12 +56,7 @@ def vocabulary_name(tokenizer: Tokenizer) -> str:
 def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     """Returns the tokenizer's files of a Hugging Face folder, name -> content.
 
-    Args:
-        tokenizer: an `AlbertTokenizer` or a `WordPieceTokenizer`.
-        max_length: number of positions of the model.
-
-    Raises:
-        InputError: `tokenizers` has no such SentencePiece model.
+    The model has `max_length` positions.
     """
     if isinstance(tokenizer, AlbertTokenizer):
         names, pipeline = SENTENCEPIECE, _sentencepiece_pipeline(tokenizer)
@@ -96,12 +91,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
 def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -> str:
     """Compares the ids of lines made of the vocabulary's pieces, if `tokenizers` is installed.
 
-    Args:
-        contents: from `hugging_face_files`.
-        tokenizer: the tokenizer that they describe.
-
-    Returns:
-        The result, in one line.
+    Returns the result in one line.
     """
     if importlib.util.find_spec("tokenizers") is None:
         return f"{_TOKENIZER_FILE}: not checked, as the library tokenizers is not installed"

@@ -42,9 +42,6 @@ def import_tensorflow_text() -> types.ModuleType:
     """Imports TensorFlow Text, which registers its operators.
 
     It takes seconds, and there is no wheel for some platforms, so it is imported when it is needed.
-
-    Raises:
-        InputError: it is not installed.
     """
     try:
         import tensorflow_text
@@ -77,11 +74,7 @@ class GraphTokenizer(Protocol):
 
 
 def make_graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
-    """Returns the tokenizer as TensorFlow operations.
-
-    Raises:
-        InputError: TensorFlow Text cannot use the vocabulary.
-    """
+    """Returns the tokenizer as TensorFlow operations."""
     if isinstance(tokenizer, AlbertTokenizer):
         return GraphAlbertTokenizer(tokenizer)
     return GraphWordPieceTokenizer(tokenizer)
@@ -107,9 +100,6 @@ class GraphAlbertTokenizer(tf.Module):
     One difference is left: if two ways to split are equally probable up to rounding, the SentencePiece
     inside tensorflow_text may choose another one than the Python package. docs/fidelity.md says how often
     it did.
-
-    Args:
-        tokenizer: the tokenizer to follow.
     """
 
     def __init__(self, tokenizer: AlbertTokenizer):
@@ -138,8 +128,7 @@ class GraphAlbertTokenizer(tf.Module):
 
         Offsets count characters (code points), each malformed part of the UTF-8 as one.
 
-        Args:
-            text: lines of UTF-8 text, string (B,).
+        The text is string (B,).
         """
         return self._split(self._normalize(text))
 
@@ -167,11 +156,7 @@ def _original_offsets(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Turns indices of normalised characters into offsets in the original lines, int64 (ids,) each.
 
-    Args:
-        characters: of all lines.
-        rows: int64 (ids,), the line of each id.
-        firsts: int64 (ids,), its first character.
-        afters: int64 (ids,), the character after its last one.
+    An id is given by its line, its first character and the one after its last, int64 (ids,) each.
     """
     starts = tf.where(
         firsts < tf.gather(characters.row_limits, rows),
@@ -188,12 +173,6 @@ class GraphWordPieceTokenizer(tf.Module):
     `tf_text.FastBertTokenizer` does the same job, but 5 % of real lines in five languages get other ids
     from it: it folds case (ß becomes ss, ς becomes σ) and splits words at some control characters. So
     Python's tables split text into words, and only the words go to TensorFlow Text.
-
-    Args:
-        tokenizer: the tokenizer to follow.
-
-    Raises:
-        InputError: TensorFlow Text cannot use the vocabulary.
     """
 
     def __init__(self, tokenizer: WordPieceTokenizer):

@@ -99,11 +99,7 @@ WORDPIECE = SpecialPieces("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def find_special_ids(
     pieces: Sequence[str], names: SpecialPieces, vocabulary_file: str
 ) -> tuple[int, int, int, int, int]:
-    """Returns the ids of the special pieces, in the order of `SpecialPieces`.
-
-    Raises:
-        InputError: the vocabulary lacks one of them.
-    """
+    """Returns the ids of the special pieces, in the order of `SpecialPieces`."""
     for name in names:
         if name not in pieces:
             raise InputError(

@@ -126,12 +126,7 @@ class WordPieceTokenizer:
 
 
 def split_words(text: str, lower_case: bool) -> list[str]:
-    """Splits text into words, punctuation marks and Chinese characters.
-
-    Args:
-        text: any text.
-        lower_case: whether to lower-case it and strip its accents.
-    """
+    """Splits text into words, punctuation marks and Chinese characters."""
     return _normalize(text, lower_case).split()
 
 
