@@ -26,7 +26,7 @@ from albert_tf.data.pretraining.segments import (
     Segments,
     make_document,
 )
-from albert_tf.data.pretraining.shuffling import KeyedRecord
+from albert_tf.data.pretraining.shuffling import KEY_BITS, KeyedRecord
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.tokenization import Tokenizer
@@ -38,8 +38,6 @@ _MAX_CHARACTERS = 10_000
 _TEXTS_PER_CALL = 1000
 # Number of pieces, including padding, of the instances that are serialized together.
 _PIECES_PER_BATCH = 1 << 17
-
-_KEY_BITS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +202,7 @@ class ChunkMaker:
                 np.random.SeedSequence(self._config.seed, spawn_key=spawn_key)
             )
             for instance in self._make_instances(documents, index, rng):
-                yield int(rng.integers(1 << _KEY_BITS, dtype=np.uint64)), instance
+                yield int(rng.integers(1 << KEY_BITS, dtype=np.uint64)), instance
 
     def _tokenize(self, chunk: Chunk, stats: PretrainingDataStats) -> _TokenizedChunk:
         sentences = [self._config.corpus.split_sentences(document) for document in chunk.documents]

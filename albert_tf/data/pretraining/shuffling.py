@@ -21,7 +21,7 @@ from albert_tf import files
 # Memory for records: size of a run, and approximately what is sorted at once in the second pass.
 _MAX_BYTES = 1 << 25
 
-_KEY_BITS = 64
+KEY_BITS = 64
 _BIN_BITS = 12
 _BINS = 1 << _BIN_BITS
 
@@ -99,7 +99,7 @@ class RunWriter:
 
 
 def _measure(records: Sequence[KeyedRecord]) -> BinSizes:
-    bins = [key >> (_KEY_BITS - _BIN_BITS) for key, _ in records]
+    bins = [key >> (KEY_BITS - _BIN_BITS) for key, _ in records]
     lengths = [_HEADER.size + len(record) for _, record in records]
     return BinSizes(
         np.bincount(bins, minlength=_BINS),
@@ -144,8 +144,8 @@ def _sort_bins(
     time.
     """
     parts = max(1, -(-int(sizes.bytes[first_bin:last_bin].sum()) // _MAX_BYTES))
-    begin = first_bin << (_KEY_BITS - _BIN_BITS)
-    length = (last_bin - first_bin) << (_KEY_BITS - _BIN_BITS)
+    begin = first_bin << (KEY_BITS - _BIN_BITS)
+    length = (last_bin - first_bin) << (KEY_BITS - _BIN_BITS)
     for part in range(parts):
         low, high = begin + length * part // parts, begin + length * (part + 1) // parts
         records = [
