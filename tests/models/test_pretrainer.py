@@ -1,6 +1,5 @@
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -63,12 +62,6 @@ def test_gradients_equal_differences_of_a_slow_reference(model, batch):
         )
 
 
-def test_shapes_of_the_logits():
-    outputs = AlbertPretrainer(AlbertEncoder(tiny_config()))(make_inputs())
-    assert outputs["masked_lm_logits"].shape == (3, 4, 97)
-    assert outputs["sentence_order_logits"].shape == (3, 2)
-
-
 def test_logits_are_those_of_their_positions():
     model = AlbertPretrainer(AlbertEncoder(tiny_config(), seed=1), seed=2)
     inputs = make_inputs()
@@ -129,14 +122,3 @@ def test_without_sentence_head():
     model = AlbertPretrainer(AlbertEncoder(tiny_config()), sentence_head=False)
     assert set(model(make_inputs())) == {"masked_lm_logits"}
     assert not any("sentence_order_head" in weight.path for weight in model.weights)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_keras_file_gives_the_model_back(tmp_path, dtype):
-    encoder = AlbertEncoder(tiny_config(), seed=1, dtype=dtype)
-    model = AlbertPretrainer(encoder, seed=2, dtype=dtype)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    logits = model(make_inputs())["masked_lm_logits"]
-    assert logits.dtype.name == "float32"
-    np.testing.assert_array_equal(loaded(make_inputs())["masked_lm_logits"], logits)

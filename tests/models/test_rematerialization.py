@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -125,10 +124,3 @@ def test_one_hot_look_ups_give_the_same():
     outputs = [loss_and_gradients(encoder, inputs) for encoder in encoders]
     np.testing.assert_allclose(outputs[1][0], outputs[0][0], rtol=1e-5)
     assert_gradients_agree(outputs[1][1], outputs[0][1])
-
-
-@pytest.mark.parametrize("option", ["remat", "use_one_hot_embeddings"])
-def test_option_is_in_the_keras_file(tmp_path, option):
-    encoder = AlbertEncoder(tiny_config(), **{option: True}, seed=1)
-    encoder.save(tmp_path / "encoder.keras")
-    assert getattr(keras.models.load_model(tmp_path / "encoder.keras"), option) is True

@@ -1,0 +1,187 @@
+"""What the heads compute from the encoder's outputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.layers import make_p_mask
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertEmbedder,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertSpanLabeler,
+)
+from tests.helpers import random_inputs, tiny_config
+
+
+def choices(batch_size=3, count=4):
+    """Returns inputs (B, C, S) = (3, 4, 11)."""
+    flat = random_inputs(batch_size * count)
+    return {name: ids.reshape(batch_size, count, -1) for name, ids in flat.items()}
+
+
+def test_each_choice_is_scored_alone():
+    encoder = AlbertEncoder(tiny_config(), seed=1)
+    model = AlbertMultipleChoice(encoder, seed=2)
+    classifier = AlbertClassifier(encoder, num_classes=1)
+    classifier.head.set_weights(model.head.get_weights())
+    logits = model(choices())
+    assert logits.shape == (3, 4)
+    expected = np.reshape(classifier(random_inputs(12)), (3, 4))
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-6)
+
+
+def test_free_shapes_in_a_graph():
+    model = AlbertMultipleChoice(AlbertEncoder(tiny_config(), seed=1), seed=2)
+    inputs = choices()
+    signature = {name: tf.TensorSpec((None, None, None), tf.int32) for name in inputs}
+    np.testing.assert_allclose(
+        tf.function(model, input_signature=[signature])(inputs), model(inputs), rtol=0, atol=1e-6
+    )
+
+
+# Spans
+
+
+def test_every_position_has_two_logits():
+    model = AlbertSpanLabeler(AlbertEncoder(tiny_config(), with_pooler=False, seed=1), seed=2)
+    inputs = random_inputs()
+    outputs = model(inputs)
+    kernel, bias = model.span_head.get_weights()
+    expected = model.encoder(inputs)["sequence_output"] @ kernel + bias
+    for number, name in enumerate(("start_logits", "end_logits")):
+        assert outputs[name].shape == (3, 11)
+        np.testing.assert_allclose(outputs[name], expected[..., number], rtol=0, atol=1e-6)
+
+
+def make_labeler(**kwargs):
+    encoder = AlbertEncoder(tiny_config(initializer_range=0.2), with_pooler=False, seed=1)
+    return AlbertConditionalSpanLabeler(encoder, seed=2, **kwargs)
+
+
+def test_p_mask_is_open_at_cls_and_in_the_passage():
+    segments = tf.constant([[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1, 1, 1]])
+    assert make_p_mask(segments).numpy().tolist() == [
+        [0, 1, 1, 0, 0, 1, 1, 1],
+        [0, 1, 0, 0, 0, 0, 0, 1],
+    ]
+
+
+def test_ends_are_scored_as_in_training_with_the_same_start():
+    model = make_labeler(start_n_top=2, end_n_top=3)
+    inputs = random_inputs()
+    found = {name: output.numpy() for name, output in model(inputs).items()}
+    for number in range(2):
+        starts = found["start_top_index"][:, number]
+        given = model({**inputs, "start_positions": tf.constant(starts)}, training=True)
+        scores = given["start_log_probs"].numpy()[np.arange(3), starts]
+        np.testing.assert_allclose(found["start_top_log_probs"][:, number], scores, atol=1e-5)
+        ends = np.sort(given["end_log_probs"], axis=1)[:, :-4:-1]
+        beam = slice(3 * number, 3 * number + 3)
+        np.testing.assert_allclose(found["end_top_log_probs"][:, beam], ends, rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_but_the_passage_and_cls_is_likely():
+    model = make_labeler(start_n_top=11, end_n_top=11)
+    inputs = random_inputs()
+    outputs = model(inputs)
+    masked = make_p_mask(inputs["segment_ids"]).numpy() > 0
+    hidden = np.take_along_axis(masked, outputs["start_top_index"].numpy(), axis=1)
+    assert (outputs["start_top_log_probs"].numpy()[hidden] < -1e29).all()
+    assert (outputs["start_top_log_probs"].numpy()[~hidden] > -100).all()
+    assert np.exp(outputs["start_top_log_probs"]).sum(axis=1) == pytest.approx([1] * 3, rel=1e-5)
+
+
+def test_short_inputs_leave_the_rest_of_the_beam_at_cls():
+    outputs = make_labeler(start_n_top=14, end_n_top=13)(random_inputs())
+    assert outputs["end_top_index"].shape == (3, 14 * 13)
+    assert (outputs["start_top_index"].numpy()[:, 11:] == 0).all()
+    assert (outputs["start_top_log_probs"].numpy()[:, 11:] < -1e29).all()
+
+
+def test_dropout_is_before_the_logit_of_answerability_alone():
+    model = make_labeler(dropout=0.9)
+    inputs = random_inputs() | {"start_positions": np.zeros(3, np.int32)}
+    one, two = (model(inputs, training=True) for _ in range(2))
+    np.testing.assert_array_equal(one["end_log_probs"], two["end_log_probs"])
+    assert (one["cls_logits"].numpy() != two["cls_logits"].numpy()).any()
+
+
+# Embeddings
+
+POOLINGS = ("mean", "cls", "weighted_layers")
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return AlbertEncoder(tiny_config(num_hidden_layers=3, initializer_range=0.2), seed=1)
+
+
+def expected_of(encoder, inputs, pooling, layer_weights=None):
+    outputs = np.array(encoder(inputs)["encoder_outputs"], np.float64)  # (L, B, S, H)
+    if pooling == "cls":
+        return outputs[-1, :, 0]
+    mask = inputs["input_mask"].astype(bool)
+    means = np.array(
+        [[row[m].mean(axis=0) for row, m in zip(x, mask, strict=True)] for x in outputs]
+    )
+    if pooling == "mean":
+        return means[-1]
+    shares = np.exp(layer_weights) / np.exp(layer_weights).sum()
+    return np.einsum("l,lbh->bh", shares, means)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_poolings_equal_numpy(encoder, pooling):
+    inputs = random_inputs()
+    model = AlbertEmbedder(encoder, pooling)
+    weights = np.array([0.3, -1.0, 0.7], np.float32)
+    if pooling == "weighted_layers":
+        # Before training, all layers have the same weight.
+        expected = expected_of(encoder, inputs, pooling, np.zeros(3))
+        np.testing.assert_allclose(model(inputs), expected, rtol=0, atol=1e-5)
+        model.embedding_head.layer_weights.assign(weights)
+    assert len(model.weights) == len(encoder.weights) + (pooling == "weighted_layers")
+    expected = expected_of(encoder, inputs, pooling, weights)
+    np.testing.assert_allclose(model(inputs), expected, rtol=0, atol=1e-5)
+    assert model.compute_output_shape((3, 11)) == (3, 48)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_normalized_embeddings_have_length_1_and_the_same_direction(encoder, pooling):
+    inputs = random_inputs()
+    plain = np.array(AlbertEmbedder(encoder, pooling)(inputs))
+    received = np.array(AlbertEmbedder(encoder, pooling, normalize=True)(inputs))
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    np.testing.assert_allclose(received, plain / lengths, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_padding_and_the_way_it_is_computed_do_not_matter(encoder, pooling):
+    model, inputs = AlbertEmbedder(encoder, pooling), random_inputs()
+    expected = np.array(model(inputs))
+    alone = {name: ids[-1:, :5] for name, ids in inputs.items()}
+    np.testing.assert_allclose(model(alone)[0], expected[-1], rtol=0, atol=1e-5)
+    positions = np.flatnonzero(inputs["input_mask"]).astype(np.int32)
+    unpadded = model({**inputs, "token_positions": positions})
+    np.testing.assert_allclose(unpadded, expected, rtol=0, atol=1e-5)
+    # Without a mask there is no padding.
+    whole = {**inputs, "input_mask": np.ones_like(inputs["input_mask"])}
+    del inputs["input_mask"]
+    np.testing.assert_allclose(model(inputs), model(whole), rtol=0, atol=1e-6)
+
+
+def test_a_sequence_of_padding_alone_gives_numbers(encoder):
+    inputs = random_inputs()
+    inputs["input_mask"][0] = 0
+    assert np.isfinite(AlbertEmbedder(encoder, "mean", normalize=True)(inputs)).all()
+
+
+def test_refuses_an_unknown_pooling(encoder):
+    with pytest.raises(
+        InputError, match=r"^pooling='max': expected one of mean, cls, weighted_lay"
+    ):
+        AlbertEmbedder(encoder, "max")

@@ -1,0 +1,111 @@
+"""Which inputs the models take, and which they refuse."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier
+from tests.helpers import random_inputs, tiny_config
+from tests.models.test_base_model import make_inputs, make_model
+
+IDS = random_inputs()["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            {"input_ids": IDS, "attention_mask": IDS, "token_type_ids": IDS, "position_ids": IDS},
+            r"^AlbertClassifier: unknown input attention_mask \(expected input_mask\), "
+            r"token_type_ids \(expected segment_ids\), "
+            r"position_ids \(leave it out, positions count from 0\); "
+            "the inputs are input_ids, input_mask, segment_ids, token_positions$",
+        ),
+        (
+            {"token_ids": IDS, "padding_mask": IDS},
+            r"token_ids \(expected input_ids\), padding_mask \(expected input_mask\)",
+        ),
+        (IDS, r"expected a dictionary of input_ids, .*; received int32 \(3, 11\)$"),
+        ([IDS, IDS], "expected a dictionary of input_ids, .*; received list$"),
+        ({"input_mask": IDS}, "input_ids is missing; received input_mask$"),
+        (
+            {"input_ids": IDS.astype(np.float32)},
+            r"input_ids: expected int \(B, S\), received float32 \(3, 11\)$",
+        ),
+        ({"input_ids": IDS[0]}, r"input_ids: expected int \(B, S\), received int32 \(11,\)$"),
+        ({"input_ids": IDS.tolist()}, r"input_ids: expected int \(B, S\), received list$"),
+        (
+            {"input_ids": tf.ragged.constant([[1, 2], [3]])},
+            r"input_ids: expected int \(B, S\), received RaggedTensor$",
+        ),
+        (
+            {"input_ids": IDS, "input_mask": IDS[:1]},
+            r"input_mask: expected int \(B=3, S=11\), received int32 \(1, 11\)$",
+        ),
+        (random_inputs(length=65), "sequence length 65 is greater than max_position_embeddings 64"),
+    ],
+)
+def test_inputs_that_are_refused(inputs, message):
+    with pytest.raises(InputError, match=message):
+        make_model("classifier")(inputs)
+
+
+def test_inputs_are_refused_with_the_same_line_in_a_graph():
+    model = make_model("classifier")
+    inputs = {"input_ids": IDS, "attention_mask": IDS}
+    line = r"AlbertClassifier: unknown input attention_mask \(expected input_mask\); the inputs are"
+    with pytest.raises(InputError, match=f"^{line}"):
+        model.predict(inputs, verbose=0)
+
+    @tf.function
+    def predict():
+        return model(inputs)
+
+    with pytest.raises(InputError, match=line):
+        predict()
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("pretrainer", "masked_lm_positions"), ("conditional_span_labeler", "segment_ids")],
+)
+def test_inputs_that_a_head_needs(name, missing):
+    inputs = make_inputs(name)
+    del inputs[missing]
+    with pytest.raises(InputError, match=f"{missing} is missing; received input_ids, input_mask"):
+        make_model(name)(inputs)
+
+
+def test_training_needs_the_answers_starts():
+    with pytest.raises(InputError, match="start_positions is missing; training needs it"):
+        make_model("conditional_span_labeler")(random_inputs(), training=True)
+
+
+def test_a_batch_is_passed_whole_with_its_labels():
+    model, inputs = make_model("classifier"), make_inputs("classifier")
+    outputs = model({**inputs, "label_ids": np.zeros(4, np.int32)})
+    np.testing.assert_array_equal(outputs, model(inputs))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int64"])
+def test_ids_may_be_integers_of_any_size(dtype):
+    model, inputs = make_model("pretrainer"), make_inputs("pretrainer", batch_size=30)
+    outputs = model({name: ids.astype(dtype) for name, ids in inputs.items()})
+    for name, expected in model(inputs).items():
+        np.testing.assert_array_equal(outputs[name], expected)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32", "int64"])
+def test_a_mask_may_be_bool_or_float(dtype):
+    model, inputs = make_model("classifier"), make_inputs("classifier")
+    mask = inputs["input_mask"].astype(dtype)
+    np.testing.assert_array_equal(model({**inputs, "input_mask": mask}), model(inputs))
+
+
+def test_a_config_instead_of_an_encoder_is_named():
+    message = (
+        "^encoder: expected an AlbertEncoder, received AlbertConfig; `AlbertClassifier.from_enc"
+    )
+    with pytest.raises(InputError, match=message):
+        AlbertClassifier(tiny_config(), num_classes=2)
