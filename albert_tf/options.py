@@ -82,14 +82,20 @@ def check_types(config: Any) -> None:
     """
     types_of = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
-        value, expected = getattr(config, field.name), types_of[field.name]
-        if not _is_a(value, expected):
-            shown = getattr(expected, "__name__", None) or str(expected).replace("typing.", "")
-            raise ArgumentError(f"{field.name}={value!r}: expected {shown}")
+        value = getattr(config, field.name)
+        check_type(field.name, value, types_of[field.name])
         if field.metadata.get("least") is not None:
             fault = _range_fault(value, field.metadata["least"], field.metadata["most"])
             if fault:
                 raise ArgumentError(f"{field.name}={value}: {fault}")
+
+
+def check_type(name: str, value: Any, expected: Any) -> None:
+    """Raises an `ArgumentError` if the value of an argument has not the expected type."""
+    if not _is_a(value, expected):
+        is_class = isinstance(expected, type)
+        shown = expected.__name__ if is_class else str(expected).replace("typing.", "")
+        raise ArgumentError(f"{name}={value!r}: expected {shown}")
 
 
 def _is_a(value: Any, expected: Any) -> bool:

@@ -1,5 +1,6 @@
 """What several tests need."""
 
+import json
 import pathlib
 
 import numpy as np
@@ -79,3 +80,9 @@ def assert_agrees(differences):
     for difference in differences:
         assert difference.compared > 0, difference
         assert difference.agrees, difference
+
+
+def change_json(path, **changes):
+    """Changes keys of a JSON file; None removes one."""
+    values = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: each for key, each in values.items() if each is not None}))

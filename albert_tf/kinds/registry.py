@@ -45,7 +45,7 @@ def find_kind(name: str) -> type[Kind]:
 
 
 def read_kind(folder: str) -> Kind:
-    """Reads what `write_kind` wrote.
+    """Reads the kind that `task.json` in a folder describes.
 
     Raises:
         InputError: the file cannot be read, or does not describe a kind that there is.
@@ -61,11 +61,6 @@ def read_kind(folder: str) -> Kind:
             if name not in known:
                 raise InputError(f"unknown key '{name}'; expected {', '.join(known)}")
         return kind(**{name: _restored(value) for name, value in values.items()})
-
-
-def write_kind(folder: str, kind: Kind) -> None:
-    """Writes the name and the fields of a kind as `task.json`."""
-    files.write_json(os.path.join(folder, KIND_FILE), kind.to_dict())
 
 
 def _restored(value: Any) -> Any:

@@ -217,8 +217,9 @@ def start_or_resume(
             stack.enter_context(files.lock_folder(options.output_dir))
         resume(trainer, options.output_dir)
         if trainer.is_chief:
-            config.to_json_file(os.path.join(options.output_dir, CONFIG_FILE))
-            write_options(options.output_dir, {**to_json_dict(options), **of_tokenizer})
+            described = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
+            values = {**to_json_dict(options), **of_tokenizer}
+            write_options(options.output_dir, values, described)
         yield
 
 

@@ -142,7 +142,7 @@ def find_companions(options: CheckpointOptions) -> Companions:
     elif keras_hub.is_preset(path):
         config_name = FOLDER_CONFIG_FILE
     folder = folder_of(path)
-    trained = read_folder(folder, ("do_lower_case",))
+    trained = read_folder(folder, (), optional=("do_lower_case",))
     config_file = options.albert_config_file or _file_in(folder, config_name)
     spm_model_file, vocab_file = options.spm_model_file, options.vocab_file
     if not (spm_model_file or vocab_file):

@@ -14,7 +14,6 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.export import ExportDetails, export
-from albert_tf.export.version_folders import json_asset
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options import check_ranges, option
@@ -24,7 +23,7 @@ from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Predictor
 from albert_tf.tasks.loading import load
-from albert_tf.tasks.trained_folder import OPTIONS_FILE, VOCABULARY_SHA256, with_version
+from albert_tf.tasks.trained_folder import options_asset
 from albert_tf.tokenization import Tokenizer
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
@@ -165,10 +164,7 @@ def _export(options: EmbeddingOptions, embedder: Predictor, tokenizer: Tokenizer
             f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
         )
     # What `albert_tf.load` reads.
-    vocabulary = {
-        "do_lower_case": tokenizer.lower_case,
-        VOCABULARY_SHA256: tokenizer.vocabulary_sha256,
-    }
-    assets = {OPTIONS_FILE: json_asset(with_version(vocabulary))}
+    values = {"do_lower_case": tokenizer.lower_case}
+    assets = options_asset(values, tokenizer, embedder.kind.assets())
     details = ExportDetails(options.export_format, options.export_weights, assets)
     return export(embedder.model, embedder.kind, tokenizer, options.export_dir, details)

@@ -115,10 +115,10 @@ def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
         folder: the trained folder, or the assets of the exported model.
         version: folder of the exported model; None for a trained folder.
     """
+    vocabulary = read_folder(folder, ("do_lower_case",))
     kind = read_kind(folder)
     if kind.missing:
         raise InputError(f"no {kind.missing} in {KIND_FILE}, which --do_eval writes; expected it")
-    vocabulary = read_folder(folder, ("do_lower_case",))
     tokenizer = load_tokenizer(
         vocabulary["spm_model_file"], vocabulary["vocab_file"], vocabulary["do_lower_case"]
     )
@@ -138,8 +138,8 @@ def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
 def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | None) -> Loaded:
     config_file = os.path.join(folder, CONFIG_FILE)
     config = AlbertConfig.from_json_file(config_file)
+    vocabulary = read_folder(folder, ())
     if tokenizer is None:
-        vocabulary = read_folder(folder, ())
         paths = vocabulary["spm_model_file"], vocabulary["vocab_file"]
         if not any(paths):
             raise InputError(

@@ -29,7 +29,7 @@ from tests.conversion.hugging_face_folder import (
     random_tensors,
     write_folder,
 )
-from tests.helpers import slow_except, tiny_config
+from tests.helpers import change_json, slow_except, tiny_config
 from tests.tokenization.conftest import train_model
 
 
@@ -346,8 +346,8 @@ def test_label_metadata_is_kept_in_both_directions(tmp_path, changes, kind, labe
 
 def test_label_metadata_must_match_the_number_of_outputs(trained, tmp_path):
     folder = shutil.copytree(trained, tmp_path / "changed")
-    head = read_json(folder / "task.json")
-    (folder / "task.json").write_text(json.dumps({**head, "labels": ["a", "b", "c"]}))
+    change_json(folder / "task.json", labels=["a", "b", "c"])
+    change_json(folder / "run_options.json", sha256={})
     options = ConversionOptions(
         init_checkpoint=str(folder), to="hugging_face", output_checkpoint=str(tmp_path / "out")
     )

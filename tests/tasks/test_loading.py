@@ -11,6 +11,7 @@ from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.kinds import Regression
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.helpers import change_json
 from tests.tasks.animals import pair_files
 
 
@@ -126,6 +127,60 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
     (version / "assets" / "task.json").unlink()
     with pytest.raises(InputError, match=r"lacks task\.json, which describes the head"):
         albert_tf.load(version)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("task.json", {"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, emb"),
+        ("task.json", {"kind": None}, "expected an object with the key 'kind', as --do_train wri"),
+        (
+            "task.json",
+            {"kind": "regression", "labels": 7},
+            r"labels=7: expected tuple\[str, \.\.\.\]",
+        ),
+        ("task.json", {"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),
+        ("task.json", {"max_seq_length": 4}, r"max_seq_length=4: expected at least 5$"),
+        ("task.json", {"pairs": 1}, r"pairs=1: expected bool$"),
+        ("task.json", {"max_seq_lenght": 64}, r"unknown key 'max_seq_lenght'; expected task_name"),
+        (
+            "task.json",
+            {"labels": ["plant", "plant"]},
+            r"labels: received 'plant' twice; expected it",
+        ),
+        (
+            "run_options.json",
+            {"do_lower_case": None},
+            "lacks 'do_lower_case', which --do_train writes",
+        ),
+        (
+            "run_options.json",
+            {"sha256": 7},
+            "expected an object in braces, as --do_train writes it",
+        ),
+    ],
+)
+def test_damaged_descriptions_are_one_line(classifier, name, changes, message):
+    change_json(classifier / "run_options.json", sha256={})
+    change_json(classifier / name, **changes)
+    with pytest.raises(InputError, match=rf"{name}: {message}"):
+        albert_tf.load(classifier)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("task.json", {"kind": "regression"}),
+        ("albert_config.json", {"num_hidden_layers": 3}),
+    ],
+)
+def test_changed_descriptions_are_refused(classifier, exported, tmp_path, name, changes):
+    version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
+    for folder, model in ((classifier, classifier), (version / "assets", version)):
+        change_json(folder / name, **changes)
+        message = rf"{name}: has the SHA-256 \w{{64}}; run_options\.json next to it says \w{{64}}"
+        with pytest.raises(InputError, match=message):
+            albert_tf.load(model)
 
 
 def test_refuses_what_a_newer_version_wrote(classifier):

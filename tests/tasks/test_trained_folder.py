@@ -19,7 +19,7 @@ from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
 from albert_tf.training.checkpoint_manager import Checkpoints
-from tests.helpers import tiny_config
+from tests.helpers import change_json, tiny_config
 from tests.tasks.animals import make_options, pair_files, write_rows, write_vocabulary
 
 
@@ -251,10 +251,16 @@ def test_missing_file_is_reported_before_training(data, tmp_path, flag):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("name", "content"), [("run_options.json", "[]"), ("task.json", "{}")])
-def test_malformed_file_of_the_folder_is_refused(classifier, name, content):
-    (classifier / name).write_text(content)
-    with pytest.raises(InputError, match=rf"classifier/{name}: .*as --do_train writes it"):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_seq_length": "24"}, r"max_seq_length='24': expected int \| None"),
+        ({"max_seq_length": None}, "lacks 'max_seq_length', which --do_train writes"),
+    ],
+)
+def test_malformed_file_of_the_folder_is_refused(classifier, changes, message):
+    change_json(classifier / "run_options.json", **changes)
+    with pytest.raises(InputError, match=rf"classifier/run_options\.json: {message}"):
         run(ClassificationOptions(output_dir=str(classifier), predict_file="-"))
 
 

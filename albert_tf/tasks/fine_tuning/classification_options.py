@@ -175,7 +175,7 @@ def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOp
     folder = options.init_classifier
     of_folder = {
         name: value
-        for name, value in read_folder(folder, ("do_lower_case",)).items()
+        for name, value in read_folder(folder, (), optional=("do_lower_case",)).items()
         if value is not None
     }
     if len(of_folder) < 3:  # config, case and one of two vocabularies

@@ -9,17 +9,17 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, name_place
 from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.registry import option_fields
-from albert_tf.options import option
+from albert_tf.options import check_type, option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import Recipe
-from albert_tf.tasks.trained_folder import read_folder
+from albert_tf.tasks.trained_folder import options_path, read_folder
 from albert_tf.tasks.training_options import MAX_BATCH_SIZE, TrainingOptions
 from albert_tf.tokenization import Tokenizer
 
@@ -334,13 +334,24 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 values["warmup_steps"] = None
                 values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
         elif self.exported_model:
-            values = read_folder(self.model_dir, self.OF_MODEL)
+            values = self._read_folder()
         elif self.do_train:
             values = {}
         else:
             with name_remedy():
-                values = read_folder(self.output_dir, self.OF_MODEL)
+                values = self._read_folder()
         return {name: value for name, value in values.items() if value is not None}
+
+    def _read_folder(self) -> dict[str, Any]:
+        """Returns the values that the model's folder determines, after checking their types."""
+        values, types_of = (
+            read_folder(self.model_dir, self.OF_MODEL),
+            typing.get_type_hints(type(self)),
+        )
+        for name in values:
+            with name_place(options_path(self.model_dir)):
+                check_type(name, values[name], types_of[name])
+        return values
 
     def _describe(self, recipe: Recipe) -> str:
         names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")

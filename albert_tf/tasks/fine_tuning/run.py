@@ -14,16 +14,14 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError
 from albert_tf.export import ExportDetails, ExportedModel, export
 from albert_tf.export.exporter import OF_RUNTIMES
 from albert_tf.export.ids_model import INPUTS
 from albert_tf.export.runtimes import Predict
-from albert_tf.export.version_folders import json_asset
 from albert_tf.export.weights import round_to_int8
-from albert_tf.kinds.registry import write_kind
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
@@ -46,11 +44,11 @@ from albert_tf.tasks.fine_tuning.training import train_kind
 from albert_tf.tasks.fine_tuning.trials import run_trials, trials_of
 from albert_tf.tasks.flags import check_vocab_size
 from albert_tf.tasks.trained_folder import (
-    OPTIONS_FILE,
     VOCABULARY_SHA256,
+    options_asset,
     options_path,
     read_options,
-    with_version,
+    write_kind,
 )
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
@@ -242,7 +240,10 @@ class _Run:
         """Returns the assets and figures that make `--exported_model` need no other flag."""
         options = self.options
         of_model = {name: getattr(options, name) for name in options.OF_MODEL}
-        of_model[VOCABULARY_SHA256] = self.data.tokenizer.vocabulary_sha256
+        contents = {
+            CONFIG_FILE: files.to_json(self.config.to_dict()).encode(),
+            **self.kind.assets(),
+        }
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
         evaluations = {
@@ -252,7 +253,7 @@ class _Run:
         return ExportDetails(
             options.export_format,
             options.export_weights,
-            {OPTIONS_FILE: json_asset(with_version(of_model))},
+            options_asset(of_model, self.data.tokenizer, contents),
             {name: values for name, values in evaluations.items() if values},
             self._calibration_inputs() if options.calibrates else (),
             self._evaluate_exported if options.do_eval and self._evaluates_file else None,

@@ -13,13 +13,13 @@ from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import training_batches
 from albert_tf.errors import InputError, name_place
-from albert_tf.kinds.registry import write_kind
 from albert_tf.tasks.common import has_checkpoint, start_or_resume
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
 from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed
 from albert_tf.tasks.learning_curve import draw_learning_curve
+from albert_tf.tasks.trained_folder import write_kind
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Trainer, TrainingPlan, train
 
