@@ -160,7 +160,7 @@ def test_embed_texts_reads_the_trained_folder(embedder, tmp_path):
 def test_a_training_resumes_and_starts_another_one(embed_options, tmp_path):
     asked = {"save_checkpoints_steps": 1, "do_eval": False}
     run(embed_options(tmp_path / "out", num_train_steps=2, **asked))
-    assert json.loads((tmp_path / "out" / "run_options.json").read_text())["pooling"] == "mean"
+    assert json.loads((tmp_path / "out" / "task.json").read_text())["pooling"] == "mean"
     run(embed_options(tmp_path / "out", num_train_steps=3, **asked))
     # From its weights, another one starts with equal weights of all layers.
     more = {**asked, "init_checkpoint": str(tmp_path / "out" / "best"), "num_train_steps": 1}

@@ -90,7 +90,7 @@ def test_model_card_has_the_metrics_of_the_best_checkpoint(trained, exported):
         "serving_default",
         "| output | `label` | string (?,) |",
         "Matrices are stored in float32.",
-        "with this folder as `--exported_model`",
+        "with it as `--exported_model`",
     ):
         assert part in card
 

@@ -195,7 +195,9 @@ def test_wordpiece_vocabulary(data, tmp_path):
     run(make_options(data, out, num_train_steps=2, **asked))
     assert len(albert_tf.load(out).predict(["the mean of numpy"])) == 1
     export = {"output_dir": str(out), "export_dir": str(tmp_path / "exported")}
-    with pytest.raises(FlagError, match="--export_dir: expected --spm_model_file or another --exp"):
+    with pytest.raises(
+        FlagError, match="--export_format=saved_model: a text model with a WordPiece vocabulary"
+    ):
         run(ClassificationOptions(**export))
 
 

@@ -1,0 +1,212 @@
+"""A small training of each kind, and how its answers look on each road."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from albert_tf.tasks.fine_tuning import classification, question_answering
+from tests.tasks import animals, names, plants
+from tests.tasks.animals import ANIMALS, OTHERS, PLANTS
+
+LABELS = {"animal": ANIMALS, "plant": PLANTS}
+TOPICS = [*ANIMALS, *PLANTS]
+
+
+def write_table(path, header, rows):
+    path.write_text("\n".join("\t".join(map(str, row)) for row in [header, *rows]) + "\n")
+    return str(path)
+
+
+def mixed(rng, *words):
+    words = [*rng.choice(OTHERS, rng.integers(2, 6)), *words]
+    rng.shuffle(words)
+    return " ".join(words)
+
+
+def class_rows(rng, split):
+    """The label says whether the text names an animal or a plant."""
+    for _ in range(60):
+        name = rng.choice(list(LABELS))
+        yield name, mixed(rng, rng.choice(LABELS[name])), mixed(rng)
+
+
+def score_rows(rng, split):
+    """The score is the number of animals in the text."""
+    for _ in range(60):
+        animals_ = rng.integers(4)
+        yield animals_, mixed(rng, *rng.choice(ANIMALS, animals_)), mixed(rng)
+
+
+def set_rows(rng, split):
+    """The labels are those of which the text has a word."""
+    for _ in range(60):
+        chosen = [name for name in LABELS if rng.random() < 0.6] or ["plant"]
+        yield "|".join(chosen), mixed(rng, *(rng.choice(LABELS[name]) for name in chosen))
+
+
+def choice_rows(rng, split):
+    """The answer is the only animal among the choices."""
+    for _ in range(60):
+        right, choices = rng.integers(3), list(rng.choice(PLANTS, 3))
+        choices[right] = rng.choice(ANIMALS)
+        yield "ABC"[right], "one sees", "the big _ ?", *choices
+
+
+def pair_rows(rng, split):
+    """Pairs have the same topic; those of the dev set also different ones, with a low score."""
+    for _ in range(60):
+        one, other = rng.choice(TOPICS, 2)
+        score = [] if split == "train" else [float(one == other)]
+        yield *score, mixed(rng, one), mixed(rng, one if split == "train" else other)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A training of a kind.
+
+    Attributes:
+        rows: yields the rows of a split; None if the module below writes them.
+        header: columns of these rows, the label first.
+        options: further options of the training.
+        module: writes vocabulary and config, and makes the options.
+        result: maps what `predict` returns to a list with something of each example.
+        outputs: maps the outputs of the text model to the same.
+        answer: maps the fields of an answered line to the same of its example.
+    """
+
+    rows: Callable | None
+    header: tuple[str, ...]
+    result: Callable[[Any], list]
+    outputs: Callable[[dict[str, np.ndarray]], list]
+    answer: Callable[[list[str]], Any]
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    module: Any = animals
+
+    def make_options(self, folder, **changes):
+        """Writes the files, and returns the options of a training that predicts and exports."""
+        self.module.write_data(folder)
+        values = {"num_train_steps": 30, "save_checkpoints_steps": 15, **self.options}
+        for split, seed in (("train", 1), ("dev", 2)) if self.rows else ():
+            header = self.header[1:] if self.no_label(split) else self.header
+            rows = self.rows(np.random.default_rng(seed), split)
+            values[f"{split}_file"] = write_table(folder / f"{split}.tsv", header, rows)
+        if self.rows:
+            values["test_file"] = values["dev_file"]
+        values["export_dir"] = str(folder / "exported")
+        return self.module.make_options(folder, folder / "out", **values, **changes)
+
+    def no_label(self, split):
+        return split == "train" and self.rows is pair_rows
+
+    def texts(self, folder):
+        """Returns the arguments of `predict` of a few dev examples: a list for each."""
+        if self.module is names:
+            lines = (folder / "dev.jsonl").read_text().splitlines()[:8]
+            return [[json.loads(line)["text"] for line in lines]]
+        if self.module is plants:
+            paragraphs = json.loads((folder / "dev-v2.json").read_text())["data"][0]["paragraphs"]
+            rows = [(each["qas"][0]["question"], each["context"]) for each in paragraphs[:8]]
+            return [list(column) for column in zip(*rows, strict=True)]
+        table = (folder / "dev.tsv").read_text().splitlines()[1:9]
+        columns = [list(column) for column in zip(*(row.split("\t") for row in table), strict=True)]
+        if self.rows is choice_rows:
+            return [*columns[1:3], [list(row) for row in zip(*columns[3:], strict=True)]]
+        return columns[1:2] if self.rows is pair_rows else columns[1:]
+
+
+def decoded(names_):
+    return [name.decode() for name in names_]
+
+
+def _spans_of(outputs):
+    columns = zip(
+        *(outputs[name] for name in ("start", "end", "label", "score")),
+        outputs["count"],
+        strict=True,
+    )
+    return [
+        [
+            (int(start), int(end), label.decode(), float(score))
+            for start, end, label, score in list(zip(*of_text, strict=True))[:count]
+        ]
+        for *of_text, count in columns
+    ]
+
+
+_LABEL = {
+    "result": lambda result: list(zip(result.label, result.probabilities, strict=True)),
+    "outputs": lambda out: list(zip(decoded(out["label"]), out["probabilities"], strict=True)),
+    "answer": lambda fields: (fields[0], np.array(fields[1:], float)),
+}
+
+SAMPLES = {
+    "classification": Sample(class_rows, ("label", "text_a", "text_b"), **_LABEL),
+    "regression": Sample(
+        score_rows,
+        ("label", "text_a", "text_b"),
+        result=lambda result: list(result.score),
+        outputs=lambda outputs: list(outputs["score"]),
+        answer=lambda fields: float(fields[0]),
+        options={"label_type": "float"},
+    ),
+    "multi_label": Sample(
+        set_rows,
+        ("label", "text_a"),
+        result=lambda result: list(zip(result.labels, result.probabilities, strict=True)),
+        outputs=lambda outputs: [
+            (tuple(filter(None, decoded(row))), probabilities)
+            for row, probabilities in zip(outputs["label"], outputs["probabilities"], strict=True)
+        ],
+        answer=lambda fields: (
+            tuple(filter(None, fields[0].split("|"))),
+            np.array(fields[1:], float),
+        ),
+        options={"label_type": "set"},
+    ),
+    "multiple_choice": Sample(
+        choice_rows,
+        ("label", "text_a", "text_b", "choice_a", "choice_b", "choice_c"),
+        **_LABEL,
+        options={"max_qa_length": 12},
+    ),
+    "token_classification": Sample(
+        None,
+        (),
+        result=lambda result: [[tuple(span) for span in spans] for spans in result],
+        outputs=_spans_of,
+        answer=lambda fields: [
+            (span["start"], span["end"], span["label"], span["score"])
+            for span in json.loads(fields[0])
+        ],
+        module=names,
+        options={"num_train_steps": 100, "save_checkpoints_steps": 50},
+    ),
+    "embedding": Sample(
+        pair_rows,
+        ("label", "text_a", "text_b"),
+        result=list,
+        outputs=lambda outputs: list(outputs["embedding"]),
+        answer=lambda fields: np.array(fields, float),
+        options={"task_name": "embedding", "pooling": "weighted_layers"},
+    ),
+    "question_answering": Sample(
+        None,
+        (),
+        result=lambda result: list(zip(result.answer, result.start, result.end, strict=True)),
+        outputs=lambda outputs: list(
+            zip(decoded(outputs["answer"]), outputs["start"], outputs["end"], strict=True)
+        ),
+        answer=lambda fields: (fields[0],),
+        module=plants,
+        options={"version": "v2", "num_train_steps": 100, "save_checkpoints_steps": 50},
+    ),
+}
+
+
+def run(options):
+    """Runs a training with the script of its options."""
+    is_squad = isinstance(options, question_answering.QuestionAnsweringOptions)
+    return (question_answering if is_squad else classification).run(options)
