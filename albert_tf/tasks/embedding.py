@@ -164,7 +164,6 @@ def _export(options: EmbeddingOptions, embedder: Predictor, tokenizer: Tokenizer
             f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
         )
     # What `albert_tf.load` reads.
-    values = {"do_lower_case": tokenizer.lower_case}
-    assets = options_asset(values, tokenizer, embedder.kind.assets())
+    assets = options_asset(tokenizer, embedder.kind.assets())
     details = ExportDetails(options.export_format, options.export_weights, assets)
     return export(embedder.model, embedder.kind, tokenizer, options.export_dir, details)

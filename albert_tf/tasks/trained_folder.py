@@ -88,19 +88,19 @@ def _as_numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def options_asset(
-    options: Mapping[str, Any], tokenizer: Tokenizer, contents: Mapping[str, bytes]
-) -> dict[str, bytes]:
+def options_asset(tokenizer: Tokenizer, contents: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns the run options of an exported model, as an asset.
 
     Args:
-        options: the options that its use needs.
         tokenizer: its tokenizer.
         contents: assets whose SHA-256 are noted, file name -> content.
     """
-    noted = {name: [hashlib.sha256(content).hexdigest()] for name, content in contents.items()}
-    of_vocabulary = {VOCABULARY_SHA256: tokenizer.vocabulary_sha256}
-    values = {**options, **of_vocabulary, _SHA256: noted, _VERSION: __version__}
+    values = {
+        "do_lower_case": tokenizer.lower_case,
+        VOCABULARY_SHA256: tokenizer.vocabulary_sha256,
+        _SHA256: {name: [hashlib.sha256(each).hexdigest()] for name, each in contents.items()},
+        _VERSION: __version__,
+    }
     return {OPTIONS_FILE: files.to_json(values).encode()}
 
 
@@ -153,6 +153,9 @@ def read_folder(
     for name in names:
         if name not in saved:
             raise InputError(f"{path}: lacks '{name}', which --do_train writes")
+    lower_case = saved.get("do_lower_case")
+    if not isinstance(lower_case, bool | None):
+        raise InputError(f"{path}: do_lower_case={lower_case!r}: expected bool")
     values: dict[str, Any] = {name: saved.get(name) for name in (*names, *optional)}
     for name, file in _MODEL_FILES.items():
         model_file = os.path.join(model_dir, file)

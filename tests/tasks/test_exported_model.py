@@ -100,7 +100,7 @@ def test_assets_say_what_the_model_is(exported):
         assets = exported / form / "1" / "assets"
         assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]
         config = json.loads((assets / "run_options.json").read_text())
-        assert config["max_seq_length"] == 24
+        assert config["do_lower_case"]
         vocabulary = (assets / "vocabulary.model").read_bytes()
         assert config["vocabulary_sha256"] == hashlib.sha256(vocabulary).hexdigest()
         assert config["vocabulary_sha256"] in (assets.parent / "README.md").read_text()

@@ -254,8 +254,8 @@ def test_missing_file_is_reported_before_training(data, tmp_path, flag):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_seq_length": "24"}, r"max_seq_length='24': expected int \| None"),
-        ({"max_seq_length": None}, "lacks 'max_seq_length', which --do_train writes"),
+        ({"do_lower_case": None}, "lacks 'do_lower_case', which --do_train writes"),
+        ({"do_lower_case": 1}, "do_lower_case=1: expected bool"),
     ],
 )
 def test_malformed_file_of_the_folder_is_refused(classifier, changes, message):

@@ -9,7 +9,11 @@ from albert_tf.data.fine_tuning.race import RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.errors import ArgumentError
 
-TASKS: Mapping[str, Task] = {task.name: task for task in (*GLUE_TASKS, RACE_TASK, OWN_TASK)}
+SQUAD_TASK = Task(name="squad", metrics=(), kind="question_answering")
+
+TASKS: Mapping[str, Task] = {
+    task.name: task for task in (*GLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)
+}
 
 
 def find_task(name: str, others: Iterable[str] = ()) -> Task:

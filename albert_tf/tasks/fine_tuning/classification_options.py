@@ -30,7 +30,6 @@ _LEARNING_RATE = 2e-5
 class _ClassificationOptions(FineTuningOptions):
     """The options of `run_classifier.py`."""
 
-    OF_MODEL: ClassVar = (*FineTuningOptions.OF_MODEL, "task_name")
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
     NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
 

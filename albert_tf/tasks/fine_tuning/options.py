@@ -5,21 +5,24 @@ the trained folder, so that prediction needs nothing else. Otherwise it has a de
 """
 
 import dataclasses
+import os
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
-from albert_tf.errors import FlagError, name_place
+import tensorflow as tf
+
+from albert_tf.errors import FlagError
 from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
-from albert_tf.kinds.kind import Kind
-from albert_tf.kinds.registry import option_fields
-from albert_tf.options import check_type, option
+from albert_tf.kinds.kind import KIND_FILE, Kind
+from albert_tf.kinds.registry import option_fields, read_kind
+from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import Recipe
-from albert_tf.tasks.trained_folder import options_path, read_folder
+from albert_tf.tasks.trained_folder import read_folder
 from albert_tf.tasks.training_options import MAX_BATCH_SIZE, TrainingOptions
 from albert_tf.tokenization import Tokenizer
 
@@ -89,9 +92,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     """The options of every fine-tuning task. A task adds its own.
 
     Attributes:
-        OF_MODEL: options that are stored with a trained folder and an exported model, besides those that
-            name config and vocabulary.
-        OF_WEIGHTS: those without which the weights are useless, besides those of the kind.
         OF_KINDS: option of a kind -> names of the kinds that have it.
         WANTED: options that ask for something; at least one has to be given.
         NOT_WITH_TRIALS: options that `--num_trials` excludes.
@@ -99,10 +99,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         TEST_PREDICTIONS: the same for test sets.
     """
 
-    OF_MODEL: ClassVar[tuple[str, ...]] = (
-        *("max_seq_length", "do_lower_case", "dropout", "classifier_dropout"),
-    )
-    OF_WEIGHTS: ClassVar[tuple[str, ...]] = ("do_lower_case",)
     OF_KINDS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
     NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
@@ -343,14 +339,11 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         return {name: value for name, value in values.items() if value is not None}
 
     def _read_folder(self) -> dict[str, Any]:
-        """Returns the values that the model's folder determines, after checking their types."""
-        values, types_of = (
-            read_folder(self.model_dir, self.OF_MODEL),
-            typing.get_type_hints(type(self)),
-        )
-        for name in values:
-            with name_place(options_path(self.model_dir)):
-                check_type(name, values[name], types_of[name])
+        """Returns the values that the model's folder determines."""
+        values = read_folder(self.model_dir, ("do_lower_case",))
+        if tf.io.gfile.exists(os.path.join(self.model_dir, KIND_FILE)):
+            kind = read_kind(self.model_dir)
+            values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}
         return values
 
     def _describe(self, recipe: Recipe) -> str:

@@ -3,7 +3,7 @@
 import functools
 
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
-from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.tasks.common import start_devices
@@ -14,8 +14,6 @@ from albert_tf.tasks.flags import check_addresses, name_original_files
 from albert_tf.tokenization import Tokenizer
 
 __all__ = ["QuestionAnsweringOptions", "run"]
-
-SQUAD_TASK = Task(name="squad", metrics=("f1",), kind=QuestionAnswering.name)
 
 _TFDS_BUILDERS = {False: "squad", True: "squad/v2.0"}
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}

@@ -100,7 +100,7 @@ def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: T
     if not options.exported_model:
         if not has_checkpoint(options):
             return
-        check_output_dir(options, config, options.OF_WEIGHTS)
+        check_output_dir(options, config, ("do_lower_case",))
     if _trained_vocabulary(options, tokenizer) != tokenizer.vocabulary_sha256:
         raise InputError(
             f"{options.model_flag}: was trained with another vocabulary than "
@@ -239,7 +239,6 @@ class _Run:
     def _export_details(self, metrics: dict[str, float]) -> ExportDetails:
         """Returns the assets and figures that make `--exported_model` need no other flag."""
         options = self.options
-        of_model = {name: getattr(options, name) for name in options.OF_MODEL}
         contents = {
             CONFIG_FILE: files.to_json(self.config.to_dict()).encode(),
             **self.kind.assets(),
@@ -253,7 +252,7 @@ class _Run:
         return ExportDetails(
             options.export_format,
             options.export_weights,
-            options_asset(of_model, self.data.tokenizer, contents),
+            options_asset(self.data.tokenizer, contents),
             {name: values for name, values in evaluations.items() if values},
             self._calibration_inputs() if options.calibrates else (),
             self._evaluate_exported if options.do_eval and self._evaluates_file else None,
