@@ -4,14 +4,14 @@ import pathlib
 
 import pytest
 
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from benchmarks.ablations import report, training
-from benchmarks.ablations.__main__ import AblationOptions
 from benchmarks.ablations.arms import ARMS, CLAIMS, TABLES, Recipe
 from benchmarks.ablations.training import TASKS, Job, Study, make_jobs, relative_cost
 from benchmarks.trainings import Results
+from tests.benchmarks.samples import cells_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -56,11 +56,7 @@ def test_report_from_given_lines(tmp_path):
     page = tmp_path / "paper.md"
     page.write_text((ROOT / "docs" / "paper.md").read_text("utf-8"), "utf-8")
     report.write(lines, page)
-    rows = [
-        [cell.strip() for cell in row.strip("|").split("|")]
-        for row in page.read_text("utf-8").splitlines()
-        if row.startswith("|")
-    ]
+    rows = cells_of(page.read_text("utf-8"))
     (unshared, *_) = [row for row in rows if row[0] == "E64 unshared"]
     assert unshared[1:5] == ["3", "400k", "5.020 ± 0.010", "20.0 ± 0.0"]
     assert "80.2 ± 0.1" in unshared
@@ -116,19 +112,6 @@ def test_times_are_compared_on_the_same_processor(tmp_path):
     assert relative_cost(results, "E16 shared", "E16 unshared", 2) == 3.0
     with pytest.raises(InputError, match="E16 shared and E16 unshared, seed 1, have different pro"):
         relative_cost(results, "E16 shared", "E16 unshared", 1)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"tables": ("7",)}, "--tables: received '7'; expected 3 or 4 or 5"),
-        ({"seeds": 0}, "--seeds=0"),
-        ({"text": None}, "--text: expected a value, unless --report is given"),
-    ],
-)
-def test_options_are_checked(values, message):
-    with pytest.raises(FlagError, match=message):
-        AblationOptions(**{"text": "a", "glue_dir": "b", "work_dir": "c", **values})
 
 
 class FakeChildren:

@@ -1,20 +1,14 @@
-import pytest
-
-from albert_tf.errors import FlagError
 from benchmarks import bert_against_albert as benchmark
 from benchmarks.bert_against_albert import ALBERT, BERT
 from benchmarks.harness import Round
 from benchmarks.pretraining.candidates import OURS, Workload
+from tests.benchmarks.samples import cells_of
 from tests.helpers import tiny_config
 
 WORKLOADS = {
     BERT: Workload(tiny_config(sharing="none", embedding_size=48).to_dict(), 3, 11, "fp32"),
     ALBERT: Workload(tiny_config().to_dict(), 3, 11, "fp32"),
 }
-
-
-def cells_of(table):
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.split("\n")]
 
 
 def test_table_of_given_rounds():
@@ -37,5 +31,3 @@ def test_models_of_the_large_size():
     assert [config.embedding_size for config in configs] == [1024, 128]
     assert [config.num_hidden_layers for config in configs] == [24, 24]
     assert [config.hidden_dropout_prob for config in configs] == [0.0, 0.0]
-    with pytest.raises(FlagError, match="--shapes: received '4'"):
-        benchmark.BertAgainstAlbertOptions(shapes=("4",))

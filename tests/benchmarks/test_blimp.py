@@ -8,7 +8,7 @@ import albert_tf
 from albert_tf.errors import FlagError, InputError
 from benchmarks import blimp
 from benchmarks.blimp import BlimpOptions, Pair
-from tests.benchmarks.pretrained_folder import write_pretrained
+from tests.benchmarks.samples import cells_of, write_pretrained
 
 PAIRS = [
     Pair("syntax/semantics", "the old keeper", "the keeper old"),
@@ -50,10 +50,7 @@ def test_ties_are_wrong_and_fields_are_counted(monkeypatch):
     monkeypatch.setattr(albert_tf, "score_sentences", score)
     right = blimp.judge_pairs(None, None, PAIRS)
     assert right.tolist() == [True, False, False]
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]]
-        for line in blimp.table(PAIRS, right).split("\n")[2:]
-    ]
+    rows = cells_of(blimp.table(PAIRS, right))[2:]
     assert rows[:3] == [
         ["syntax/semantics", "2", "50.0"],
         ["morphology", "1", "0.0"],

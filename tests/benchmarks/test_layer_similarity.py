@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from albert_tf.conversion import save_hugging_face
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from benchmarks import layer_similarity as similarity
 from benchmarks.layer_similarity import LayerSimilarityOptions
-from tests.benchmarks.pretrained_folder import write_pretrained
+from tests.benchmarks.samples import cells_of, write_pretrained
 from tests.tokenization.conftest import make_sentences
 
 
@@ -42,7 +42,7 @@ def test_two_checkpoints_of_two_formats(tmp_path, capsys):
     similarity._main(options)
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.split("\n")[:4]]
+    lines = cells_of(out)[:4]
     assert lines[0][1::2] == ["shared: L2 distance", "unshared: L2 distance"]
 
     _, tokenizer = similarity.load_pretrained(
@@ -60,8 +60,3 @@ def test_two_checkpoints_of_two_formats(tmp_path, capsys):
 
     with pytest.raises(InputError, match="expected at least 100000, for one sequence"):
         similarity.read_sequences(options.input_file, tokenizer, 100_002, 1)
-
-
-def test_labels_are_counted():
-    with pytest.raises(FlagError, match="--labels: received 1; expected 2"):
-        LayerSimilarityOptions(init_checkpoint=("a", "b"), labels=("a",), input_file=("c",))

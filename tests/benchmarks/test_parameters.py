@@ -2,11 +2,10 @@ import os
 import subprocess
 import sys
 
-import keras
 import pytest
 
 from albert_tf.config import AlbertConfig
-from benchmarks.parameters import ParameterCount, count_parameters, without_values
+from benchmarks.parameters import ParameterCount, count_parameters
 
 
 @pytest.mark.slow
@@ -22,8 +21,6 @@ def test_every_figure_is_the_papers_or_explained():
     lines = result.stdout.splitlines()
     cells = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")}
     assert "4,005,120" in cells["base_v2"]
-    assert "11,683,584" in cells["base_v2"]
-    assert "222,595,584" in cells["xxlarge_v1"]
     assert [line.split(":")[0] for line in lines if "published weights" in line] == [
         "xlarge",
         "xxlarge",
@@ -57,23 +54,3 @@ def test_encoders_of_the_published_sizes(preset, parameters):
 def test_figures_are_rounded_to_their_digits(blocks, pooler, shares, figure, expected):
     count = ParameterCount(embedding=0, blocks=blocks, pooler=pooler, heads=10**9, shares=shares)
     assert count.agrees(figure) == expected
-
-
-def test_values_are_not_made_later():
-    made = []
-
-    def initializer(shape, dtype=None):
-        made.append(shape)
-        return keras.ops.zeros(shape, dtype)
-
-    def make_model():
-        layer = keras.layers.Dense(2, kernel_initializer=initializer)
-        return keras.Sequential([keras.Input((3,)), layer])
-
-    model = without_values(make_model)
-    with keras.StatelessScope():
-        pass
-    assert model.count_params() == 3 * 2 + 2
-    assert made == []
-    assert make_model().count_params() == 3 * 2 + 2
-    assert made == [(3, 2)]

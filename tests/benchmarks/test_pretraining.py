@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import FlagError
-from benchmarks.harness import Round
 from benchmarks.pretraining import __main__ as benchmark
 from benchmarks.pretraining.candidates import (
     OURS,
@@ -15,6 +13,7 @@ from benchmarks.pretraining.candidates import (
     torch_forms,
     transformers_step,
 )
+from tests.benchmarks.samples import cells_of, rounds_of
 from tests.helpers import tiny_config
 
 B, S = 3, 11
@@ -41,10 +40,6 @@ def test_batch_is_a_masked_one():
     assert positions.max() < S
 
 
-def rounds_of(*seconds):
-    return [Round(one, one, 100.0) for one in seconds]
-
-
 def test_missed_goals_are_named():
     results = {
         SLOW_CEILING: rounds_of(1.3),
@@ -62,24 +57,9 @@ def test_missed_goals_are_named():
 
 def test_table_of_given_rounds():
     results = {CEILING: rounds_of(0.5, 4.0), OURS: rounds_of(1.0, 8.0)}
-    line = benchmark.table(WORKLOAD, results).split("\n")[3]
-    assert [cell.strip() for cell in line.split("|")[1:7]] == [
-        *(OURS, "4,500", "1.00", "4,500", "0.67", "7"),
-    ]
-    assert line.endswith(" 50 % |      100 |")
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"shapes": ("8x128", "8")}, "--shapes: received '8'"),
-        ({"precisions": ("fp16",)}, "--precisions: received 'fp16'"),
-        ({"rounds": 0}, "--rounds=0: expected at least 1"),
-    ],
-)
-def test_options_are_checked(values, message):
-    with pytest.raises(FlagError, match=message):
-        benchmark.PretrainingBenchmarkOptions(**values)
+    cells = cells_of(benchmark.table(WORKLOAD, results))[3]
+    assert cells[:6] == [OURS, "4,500", "1.00", "4,500", "0.67", "7"]
+    assert cells[-2:] == ["50 %", "100"]
 
 
 @pytest.mark.parametrize("changes", [{}, {"sharing": "none", "embedding_size": 48}])

@@ -4,16 +4,16 @@ import json
 import pytest
 
 from albert_tf.data.fine_tuning.squad_questions import read_squad
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from benchmarks import real_scores
 from benchmarks.real_scores import (
-    SQUAD,
     RealScoresOptions,
     make_runs,
     split_squad,
     table,
 )
 from benchmarks.trainings import Results, Run, finish
+from tests.benchmarks.samples import cells_of
 
 
 def make_options(folder, **changes):
@@ -55,10 +55,7 @@ def test_table_has_the_lines_of_these_hyperparameters(tmp_path):
         for seed in (2, 1)
     ]
     lines.append({**lines[0], "num_train_steps": 3})
-    rows = [
-        [cell.strip() for cell in row.strip("|").split("|")]
-        for row in table(options, lines).splitlines()
-    ]
+    rows = cells_of(table(options, lines))
     assert rows[2] == [
         *("mrpc", "accuracy", "300", "81.5 ± 0.7", "80.5 ± 0.7"),
         *("81.0, 82.0", "80.0, 81.0", "2.5 / 2.5"),
@@ -109,13 +106,7 @@ def test_finished_runs_are_not_repeated(tmp_path):
     assert (tmp_path / "results.jsonl").read_text() == content
 
 
-def test_what_is_missing_is_named(tmp_path, monkeypatch):
-    with pytest.raises(FlagError, match="--glue_dir: expected a value for --tasks=mrpc"):
-        make_options(tmp_path, glue_dir=None)
-    with pytest.raises(FlagError, match="--squad_file: expected a value for --tasks=squad"):
-        make_options(tmp_path, squad_file=None, tasks=(SQUAD,))
-    with pytest.raises(FlagError, match="--tasks: received 'rte'; expected sst-2 or cola"):
-        make_options(tmp_path, tasks=("rte",))
+def test_a_missing_model_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(real_scores, "_PACKAGE", "no_such_package")
     with pytest.raises(InputError, match="--model_dir: expected a folder, or the package no_such"):
         real_scores._main(make_options(tmp_path, model_dir=None))
