@@ -1,7 +1,9 @@
 """What several tests need."""
 
+import contextlib
 import json
 import pathlib
+import resource
 
 import numpy as np
 import pytest
@@ -18,6 +20,17 @@ def shared_path(relative: str) -> pathlib.Path:
     if not path.exists():
         pytest.skip(f"needs reference data that is not here: shared/{relative}")
     return path
+
+
+@contextlib.contextmanager
+def largest_file(num_bytes):
+    """Refuses to make a file of this process larger, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def slow_except(values, *fast):

@@ -1,6 +1,5 @@
 import json
 import pathlib
-import resource
 import signal
 import threading
 import time
@@ -23,7 +22,7 @@ from albert_tf.training import (
     resume,
     train,
 )
-from tests.helpers import random_pretraining_batches, tiny_config
+from tests.helpers import largest_file, random_pretraining_batches, tiny_config
 
 
 def make_trainer(learning_rate=0.01, loss=None):
@@ -296,13 +295,8 @@ def test_failed_write_ends_the_run_at_the_next_report(tmp_path, monkeypatch, fre
 
 def test_full_disk_is_one_line(tmp_path, fresh):
     """Files may have no more than some bytes: no summary of four reports, and no checkpoint."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8000, before[1]))
-    try:
-        with pytest.raises(StoppedError, match="cannot be written: "):
-            go_on(fresh(), make_plan(tmp_path, 8, log_steps=1))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with largest_file(8000), pytest.raises(StoppedError, match="cannot be written: "):
+        go_on(fresh(), make_plan(tmp_path, 8, log_steps=1))
 
 
 def test_folder_of_summaries_that_is_a_file_is_one_line(tmp_path, fresh):
