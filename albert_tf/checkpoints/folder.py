@@ -11,8 +11,6 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 CHECKPOINT_NAME = "ckpt"
-# Folder of a run's best checkpoint, inside its output folder.
-BEST_DIR = "best"
 
 # Suffix of the file that makes a checkpoint complete.
 INDEX = ".index"
@@ -40,11 +38,6 @@ def latest_checkpoint(directory: str) -> str | None:
     """Returns the prefix of a folder's newest checkpoint; None if there is none."""
     prefixes = reversed(list_checkpoints(directory))
     return next((prefix for prefix in prefixes if tf.io.gfile.exists(prefix + INDEX)), None)
-
-
-def best_checkpoint(output_dir: str) -> str:
-    """Returns the best checkpoint of a run or, if nothing was evaluated, the run's folder."""
-    return latest_checkpoint(f"{output_dir}/{BEST_DIR}") or output_dir
 
 
 def write_note(directory: str, prefixes: Sequence[str]) -> None:

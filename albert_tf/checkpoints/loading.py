@@ -29,6 +29,7 @@ from albert_tf.checkpoints.tensor_files import (
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.sources import find_model, folder_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +82,13 @@ class LoadReport:
             )
 
 
-def find_config(folder: str) -> str | None:
-    """Returns the config file beside a folder's checkpoint, for `read_config`; None if there is none."""
+def find_config(path: str) -> str | None:
+    """Returns the config file beside a checkpoint, for `read_config`; None if there is none.
+
+    Args:
+        path: folder of the checkpoint, or prefix of its files.
+    """
+    folder = folder_of(path)
     paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE)]
     return next(filter(tf.io.gfile.exists, paths), None)
 
@@ -116,10 +122,11 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
 
     Args:
         model: an encoder, or a model with one.
-        path: prefix of a checkpoint of albert_tf, of the original or of brightmart's
-            (`.../ckpt-1000`, `.../model.ckpt-best`); a folder with such checkpoints, for its latest or
-            only one; a Hugging Face folder with safetensors; a `.keras` file; or a preset's folder, a
-            `.keras` or a `.weights.h5` file of KerasHub.
+        path: a model that comes with this package, such as `small_en`; prefix of a checkpoint of
+            albert_tf, of the original or of brightmart's (`.../ckpt-1000`, `.../model.ckpt-best`); a
+            folder with such checkpoints, for its latest or only one; a Hugging Face folder with
+            safetensors; a `.keras` file; or a preset's folder, a `.keras` or a `.weights.h5` file of
+            KerasHub.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.
@@ -128,7 +135,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
             a part of a head is missing or has another shape. The model is unchanged.
     """
-    reader, found = open_checkpoint(path)
+    reader, found = open_checkpoint(find_model(path))
     return load_reader(model, reader, found, _find_missing(model, reader, found))
 
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.checkpoints.folder import INDEX, latest_checkpoint
 from albert_tf.errors import InputError
+from albert_tf.sources import BEST_DIR
 
 Variables = Mapping[str, keras.Variable]
 
@@ -224,17 +225,18 @@ def find_checkpoint(path: str) -> str:
     """Returns the prefix of the checkpoint at a path.
 
     Args:
-        path: a prefix, or a file with this prefix; or a folder, for its latest checkpoint or, if no file
-            says which one that is (as in the archives of published models), its only one.
+        path: a prefix, or a file with this prefix; or a folder, for the best checkpoint of its run, its
+            latest one or, if no file says which one that is (as in the archives of published models),
+            its only one.
 
     Raises:
         InputError: the folder holds no checkpoint, or several without a latest one.
     """
     if not tf.io.gfile.isdir(path):
         return _FILE_END.sub("", path)
-    latest = latest_checkpoint(path)
-    if latest is not None:
-        return latest
+    for folder in (os.path.join(path, BEST_DIR), path):
+        if prefix := latest_checkpoint(folder):
+            return prefix
     indices = sorted(tf.io.gfile.glob(os.path.join(path, f"*{INDEX}")))
     if not indices:
         raise InputError(f"{path}: the folder holds no checkpoint")

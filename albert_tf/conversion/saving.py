@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf._version import __version__
 from albert_tf.checkpoints.hugging_face import (
     CONFIG_FILE,
     PROJECTION,
@@ -32,6 +34,20 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 
+WeightType = Literal["float32", "float16"]
+
+CARD_FILE = "README.md"
+# The Hub's names for what the classes of `transformers` do.
+_HUB_TASKS = {
+    "ForPreTraining": "fill-mask",
+    "ForMaskedLM": "fill-mask",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForMultipleChoice": "multiple-choice",
+    "ForQuestionAnswering": "question-answering",
+    "Model": "feature-extraction",
+}
+
 
 def save_hugging_face(
     model: keras.Model,
@@ -39,10 +55,12 @@ def save_hugging_face(
     labels: Sequence[str] = (),
     problem_type: ProblemType | None = None,
     more_files: Mapping[str, bytes] | None = None,
+    dtype: WeightType = "float32",
 ) -> None:
     """Writes a model as a folder that `from_pretrained` of `transformers` reads.
 
-    A model with sharing `none` and E == H is written as a BERT, any other as an ALBERT.
+    A model with sharing `none` and E == H is written as a BERT, any other as an ALBERT. The folder has a
+    model card, `README.md`, and can be uploaded to the Hub as it is.
 
     Args:
         model: an encoder, or a model with one.
@@ -52,6 +70,7 @@ def save_hugging_face(
         problem_type: meaning of the outputs of an `AlbertClassifier`, if known.
         more_files: further files, name -> content, such as those from
             `albert_tf.tokenization.hugging_face_tokenizer.hugging_face_files`.
+        dtype: type in which the weights are stored.
 
     Raises:
         InputError: they have no such model.
@@ -69,8 +88,9 @@ def save_hugging_face(
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
     # The library writes an array's memory as it is.
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    tensors = {name: np.ascontiguousarray(tensor, dtype) for name, tensor in tensors.items()}
     contents = {
+        CARD_FILE: _model_card(model, config, dtype).encode(),
         WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
         **(more_files or {}),
     }
@@ -79,6 +99,33 @@ def save_hugging_face(
         files.write_json(os.path.join(incomplete, CONFIG_FILE), config)
         for name, content in contents.items():
             files.write_bytes(os.path.join(incomplete, name), content)
+
+
+def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType) -> str:
+    """Returns a model card, Markdown under the metadata by which the Hub files a model."""
+    (architecture,) = config["architectures"]
+    task = _HUB_TASKS[architecture.removeprefix(config["model_type"].capitalize())]
+    sharing = "" if config["model_type"] == "bert" else ", whose weights they share"
+    return "\n".join(
+        [
+            "---",
+            "library_name: transformers",
+            f"pipeline_tag: {task}",
+            "tags:",
+            f"- {config['model_type']}",
+            "---",
+            "",
+            f"# {architecture}",
+            "",
+            f"{config['num_hidden_layers']} layers of width {config['hidden_size']}{sharing}; "
+            f"{model.count_params():,} parameters, stored in {dtype}; "
+            f"{config['vocab_size']:,} pieces; {config['max_position_embeddings']} positions.",
+            "",
+            f"Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel` read the "
+            "folder.",
+            "",
+        ]
+    )
 
 
 def _config_of(

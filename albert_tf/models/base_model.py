@@ -9,12 +9,12 @@ from typing import ClassVar, NamedTuple, Self
 import keras
 
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.errors import ArgumentError, InputError, name_place
 from albert_tf.layers.primitives import constructor_arguments
+from albert_tf.sources import find_model
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -98,10 +98,11 @@ class BaseModel(keras.Model, abc.ABC):
         """Makes a model of a published size, with random weights, or loads that of a folder.
 
         Args:
-            preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; or a folder with a checkpoint
-                that `albert_tf.load_checkpoint` reads, and `albert_config.json`, or the `config.json` of
-                Hugging Face or KerasHub: a trained folder, for its best checkpoint; the folder of one of
-                Google's archives; a Hugging Face folder; or a preset of KerasHub.
+            preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; a model that comes with this
+                package: `small_en`; or a folder with a checkpoint that `albert_tf.load_checkpoint` reads,
+                and `albert_config.json`, or the `config.json` of Hugging Face or KerasHub: a trained
+                folder, for its best checkpoint; the folder of one of Google's archives; a Hugging Face
+                folder; or a preset of KerasHub.
             **kwargs: arguments of the constructor but for the encoder or its config, such as
                 `num_classes` of a classifier, by default that of the folder's head.
 
@@ -122,22 +123,26 @@ class BaseModel(keras.Model, abc.ABC):
             )
             return model
         with name_place(place):
-            config_file = find_config(preset)
+            try:
+                path = find_model(preset)
+            except InputError as error:
+                sizes = ", ".join(PRESETS)
+                raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
+            config_file = find_config(path)
             if config_file is None:
                 raise ArgumentError(
                     f"expected a size ({', '.join(PRESETS)}) or a folder with {CONFIG_FILE} or "
                     f"{HUGGING_FACE_CONFIG_FILE}"
                 )
-            checkpoint = best_checkpoint(preset)
             if cls.HEAD_BIAS is not None and "num_classes" not in kwargs:
-                shape = stored_shape(checkpoint, cls.HEAD_BIAS)
+                shape = stored_shape(path, cls.HEAD_BIAS)
                 if shape is None:
                     raise ArgumentError(
                         "num_classes: expected a number, as the folder holds no classifier"
                     )
                 kwargs["num_classes"] = shape[0]
             model = cls.from_encoder_config(read_config(config_file), **kwargs)
-            report = load_checkpoint(model, checkpoint)
+            report = load_checkpoint(model, path)
         if report.missing:
             warnings.warn(
                 f"{place}: has no {', '.join(report.missing)}; initialised randomly", stacklevel=2

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import tensorflow as tf
@@ -13,19 +13,20 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.folder import latest_checkpoint
-from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import FlagError, InputError, name_place
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
-from albert_tf.tasks.trained_folder import (
-    VOCABULARY_SHA256,
-    options_path,
-    read_options,
-    write_options,
-)
+from albert_tf.sources import find_model, folder_of
+from albert_tf.tasks.trained_folder import options_path, read_options, write_options
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.folders import (
+    VOCABULARY_SHA256,
+    find_vocabulary,
+    is_lower_cased,
+)
 from albert_tf.training import (
     Evaluator,
     Trainer,
@@ -51,6 +52,39 @@ def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
         make_deterministic()
     with name_place(f"--distribution_strategy={options.distribution_strategy}"):
         return make_strategy(options.distribution_strategy, options.tpu)
+
+
+_Options = TypeVar("_Options", bound=TrainingOptions)
+
+
+def find_init_model(options: _Options) -> _Options:
+    """Returns the options with the path of `--init_checkpoint`, and the config and vocabulary beside it.
+
+    Flags that name these take precedence. A run that resumes has them in its own folder, and no longer
+    needs the model that it started from.
+
+    Raises:
+        InputError: there is no such model, or no config beside it.
+    """
+    if options.init_checkpoint is None or options.init_flag != "init_checkpoint":
+        return options
+    with name_place("--init_checkpoint"):
+        resumes = has_checkpoint(options)
+        path = options.output_dir if resumes else find_model(options.init_checkpoint)
+        config_file = options.albert_config_file or find_config(path)
+        if config_file is None:
+            raise InputError(
+                f"{path}: has no {CONFIG_FILE} beside it; expected --albert_config_file"
+            )
+        found = {"albert_config_file": config_file}
+        if not resumes:
+            found["init_checkpoint"] = path
+        if not (options.spm_model_file or options.vocab_file):
+            folder = folder_of(path)
+            found["spm_model_file"], found["vocab_file"] = find_vocabulary(folder)
+            if hasattr(options, "do_lower_case") and options.do_lower_case is None:
+                found["do_lower_case"] = is_lower_cased(folder, found["vocab_file"] is not None)
+    return dataclasses.replace(options, **found)
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:

@@ -2,28 +2,25 @@
 
 import dataclasses
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from albert_tf import files
-from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.formats import FormatName
-from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.hugging_face_reader import check_folder, is_folder
-from albert_tf.checkpoints.loading import LoadReport, read_config
+from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
 from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion import load_model
+from albert_tf.conversion import WeightType, load_model
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.options import option
+from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
     CheckpointTarget,
@@ -31,12 +28,8 @@ from albert_tf.tasks.conversion_targets import (
     LoadedEncoder,
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
-from albert_tf.tasks.trained_folder import folder_of, kind_of, read_folder
-from albert_tf.tokenization.hugging_face_tokenizer import (
-    SENTENCEPIECE_FILE,
-    TOKENIZER_CONFIG_FILE,
-    WORDPIECE_FILE,
-)
+from albert_tf.tasks.trained_folder import kind_of
+from albert_tf.tokenization.folders import find_vocabulary, is_lower_cased
 
 # Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5
@@ -74,11 +67,16 @@ class ConversionOptions(CheckpointOptions):
         "Format that the checkpoint to convert must have. Default: any.", None
     )
     to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option("Format to write.")
+    output_dtype: WeightType = option(
+        "Type in which --to=hugging_face stores the weights.", "float32"
+    )
     dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
         if not (self.output_checkpoint or self.dry_run):
             raise FlagError("expected --output_checkpoint or --dry_run; received neither")
+        if self.output_dtype != "float32" and self.to != "hugging_face":
+            raise FlagError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
         with_prefix = isinstance(TARGETS[self.to], CheckpointTarget)
         if with_prefix and self.output_checkpoint and not os.path.basename(self.output_checkpoint):
             raise FlagError(
@@ -97,6 +95,7 @@ def run(options: ConversionOptions) -> LoadReport:
         InputError: the checkpoint or the config does not match the options, the output format has no
             such model, or the output exists already.
     """
+    options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     check_addresses(options)
     target, output = TARGETS[options.to], options.output_checkpoint
     found = find_companions(options)
@@ -108,7 +107,9 @@ def run(options: ConversionOptions) -> LoadReport:
         )
     config = getattr(model, "encoder", model).config
     head = head_of(model, report, options.init_checkpoint)
-    companions = Companions(target.config_there(config), found.tokenizer, head)
+    companions = Companions(
+        target.config_there(config), found.tokenizer, head, options.output_dtype
+    )
     if output:
         target.check(output, companions)
     part = target.part_of(model)
@@ -123,8 +124,13 @@ def run(options: ConversionOptions) -> LoadReport:
         print(f"num_hidden_groups in the written config: {companions.config.num_hidden_groups}")
     if options.dry_run:
         return report
+    inputs = _random_inputs(part)
+    expected = part(inputs)
+    for variable in part.weights:
+        variable.assign(np.asarray(variable, options.output_dtype))
     with target.write(output, part, companions) as written:
-        difference = _check_written(part, written, output)
+        _check_written(part, written, output)
+        difference = _difference(expected, written(inputs))
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
 
@@ -135,34 +141,24 @@ def find_companions(options: CheckpointOptions) -> Companions:
     Raises:
         InputError: there is no config, or its vocabulary size is not that of the vocabulary.
     """
-    path, config_name = options.init_checkpoint, CONFIG_FILE
+    path = options.init_checkpoint
     if is_folder(path):
         check_folder(path)
-        config_name = FOLDER_CONFIG_FILE
-    elif keras_hub.is_preset(path):
-        config_name = FOLDER_CONFIG_FILE
-    folder = folder_of(path)
-    trained = read_folder(folder, (), optional=("do_lower_case",))
-    config_file = options.albert_config_file or _file_in(folder, config_name)
-    spm_model_file, vocab_file = options.spm_model_file, options.vocab_file
-    if not (spm_model_file or vocab_file):
-        spm_model_file = trained.get("spm_model_file") or _file_in(folder, SENTENCEPIECE_FILE)
-    if not (spm_model_file or vocab_file):
-        vocab_file = trained.get("vocab_file") or _file_in(folder, WORDPIECE_FILE)
+    config_file = options.albert_config_file or find_config(path)
     if not config_file:
         raise FlagError(
-            f"expected --albert_config_file; there is no {config_name} next to "
-            f"--init_checkpoint={path}"
+            f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
         )
     config = read_config(config_file)
-    if not (spm_model_file or vocab_file):
+    vocabulary = options.spm_model_file, options.vocab_file
+    if not any(vocabulary):
+        vocabulary = find_vocabulary(folder_of(path))
+    if not any(vocabulary):
         return Companions(config)
     lower_case = options.do_lower_case
     if lower_case is None:
-        lower_case = trained.get("do_lower_case")
-    if lower_case is None:
-        lower_case = _lower_case_in(folder, is_wordpiece=vocab_file is not None)
-    tokenizer = load_tokenizer(spm_model_file, vocab_file, lower_case)
+        lower_case = is_lower_cased(folder_of(path), is_wordpiece=vocabulary[1] is not None)
+    tokenizer = load_tokenizer(*vocabulary, lower_case)
     check_vocab_size(tokenizer, config, config_file)
     return Companions(config, tokenizer)
 
@@ -198,33 +194,6 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | N
     return None
 
 
-def _file_in(folder: str, name: str) -> str | None:
-    """Returns the path of a file in a folder; None if it does not exist."""
-    path = os.path.join(folder, name)
-    return path if tf.io.gfile.exists(path) else None
-
-
-def _lower_case_in(folder: str, is_wordpiece: bool) -> bool:
-    """Returns whether the tokenizer of a Hugging Face folder lower-cases, as it does by default.
-
-    Raises:
-        InputError: it treats accents or Chinese characters in a way that ours cannot.
-    """
-    path = _file_in(folder, TOKENIZER_CONFIG_FILE)
-    values = files.read_json(path) if path else {}
-    values = values if isinstance(values, dict) else {}
-    lower_case = values.get("do_lower_case")
-    lower_case = lower_case if isinstance(lower_case, bool) else True
-    expected = {"strip_accents": lower_case, "tokenize_chinese_chars": True}
-    for key, value in expected.items() if is_wordpiece else ():
-        if values.get(key) not in (None, value):
-            raise InputError(
-                f"{path}: key '{key}' is {values[key]!r}; with do_lower_case {lower_case} only {value!r} "
-                "is supported; --do_lower_case=true or false converts with our tokenizer all the same"
-            )
-    return lower_case
-
-
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:
     """Prints for each variable the name it was read from, the name it is written to, and the shape."""
     read = dict(report.read)
@@ -239,28 +208,27 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
         )
 
 
-def _check_written(model: keras.Model, written: keras.Model | LoadedEncoder, output: str) -> float:
-    """Returns the largest difference of any output between a model and its written form.
-
-    Raises:
-        InputError: they differ by more than rounding, or an output is NaN.
-    """
+def _check_written(model: keras.Model, written: keras.Model | LoadedEncoder, output: str) -> None:
+    """Raises an `InputError` if a model and its written form differ, or an output is NaN."""
     for ours, theirs in zip(model.weights, written.weights, strict=True):
         if not np.array_equal(ours, theirs, equal_nan=True):
             raise InputError(
                 f"{output}: not written: '{ours.path}' would be read back with other values"
             )
     inputs = _random_inputs(model)
-    expected, received = model(inputs), written(inputs)
+    difference = _difference(model(inputs), written(inputs))
+    if not difference <= _TOLERANCE:
+        raise InputError(f"{output}: not written: its outputs would differ by {difference}")
+
+
+def _difference(expected: Any, received: Any) -> float:
+    """Returns the largest difference of any output of a model and its written form."""
     if isinstance(received, dict):
         # A SavedModel does not return everything.
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
     # np.max keeps a NaN, max may not.
-    difference = float(np.max([np.abs(np.subtract(*pair)).max() for pair in pairs]))
-    if not difference <= _TOLERANCE:
-        raise InputError(f"{output}: not written: its outputs would differ by {difference}")
-    return difference
+    return float(np.max([np.abs(np.subtract(*pair)).max() for pair in pairs]))
 
 
 def _random_inputs(model: keras.Model) -> dict[str, np.ndarray]:

@@ -20,7 +20,12 @@ from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.names import config_in_original, stored_as_original
 from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
+from albert_tf.conversion import (
+    WeightType,
+    load_model,
+    save_hugging_face,
+    save_tf1_checkpoint,
+)
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.kinds import Kind
@@ -54,11 +59,13 @@ class Companions:
         config: config of the encoder.
         tokenizer: its tokenizer, if there is a vocabulary.
         head: what a classifier predicts, if known.
+        dtype: type in which a Hugging Face folder stores the weights.
     """
 
     config: AlbertConfig
     tokenizer: Tokenizer | None = None
     head: Kind | None = None
+    dtype: WeightType = "float32"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +156,9 @@ class HuggingFaceTarget:
             tokenizer_files = _tokenizer_files(tokenizer, config.max_position_embeddings)
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            save_hugging_face(model, incomplete, labels, problem_type, tokenizer_files)
+            save_hugging_face(
+                model, incomplete, labels, problem_type, tokenizer_files, companions.dtype
+            )
             config_file = os.path.join(incomplete, FOLDER_CONFIG_FILE)
             yield load_model(read_config(config_file), incomplete)[0]
 

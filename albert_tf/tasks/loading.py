@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.hugging_face_reader import is_folder
@@ -27,18 +26,18 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
+from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.sentence_transformers import read_modules
 from albert_tf.tasks.trained_folder import (
-    folder_of,
     options_path,
     read_folder,
     read_options,
 )
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.hugging_face_tokenizer import SENTENCEPIECE_FILE, WORDPIECE_FILE
+from albert_tf.tokenization.folders import SENTENCEPIECE_FILE, WORDPIECE_FILE
 from albert_tf.training import make_strategy
 
 
@@ -60,10 +59,11 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     batch. Work of more than ten seconds shows its progress.
 
     Args:
-        folder: an `--output_dir`, whose best checkpoint is used; a version of an exported model, e.g.
-            `exported/text/1`; an `--export_dir`, for its newest version; a Hugging Face folder with an
-            encoder, a classifier, a regression, a token classifier or a pre-trained model; or a folder
-            with one of these in another format, e.g. one of Google's archives, and its config.
+        folder: a model that comes with this package, `small_en`; an `--output_dir`, whose best
+            checkpoint is used; a version of an exported model, e.g. `exported/text/1`; an `--export_dir`,
+            for its newest version; a Hugging Face folder with an encoder, a classifier, a regression, a
+            token classifier or a pre-trained model; or a folder with one of these in another format,
+            e.g. one of Google's archives, and its config.
         tokenizer: of a pre-trained model or of a folder without a vocabulary.
 
     Returns:
@@ -74,8 +74,8 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             version of albert_tf; or Keras has another backend than TensorFlow.
     """
     require_tensorflow("albert_tf.load")
-    folder = os.fspath(folder)
-    with name_place(f"load({folder!r})"):
+    with name_place(f"load({os.fspath(folder)!r})"):
+        folder = find_model(folder)
         if not tf.io.gfile.isdir(folder):
             raise InputError("no such folder")
         if is_folder(folder) or keras_hub.is_preset(folder):
@@ -131,7 +131,7 @@ def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
             model = ExportedModel(version, kind.read_outputs)
         else:
             model = kind.make_model(AlbertEncoder(config), 0.0, None, None)
-            load_checkpoint(model, best_checkpoint(folder)).check_complete()
+            load_checkpoint(model, folder).check_complete()
     return Loaded(kind, model, tokenizer, strategy)
 
 
@@ -151,7 +151,7 @@ def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | No
     strategy = make_strategy("one_device")
     with strategy.scope():
         model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
-    load_checkpoint(model, best_checkpoint(folder)).check_complete()
+    load_checkpoint(model, folder).check_complete()
     kind = Embedding(normalize=False, max_seq_length=config.max_position_embeddings)
     return Loaded(kind, model, tokenizer, strategy)
 

@@ -72,7 +72,9 @@ class RecordOptions(TrainingOptions, MaskingConfig):
         least=1,
         most=MAX_LENGTH,
     )
-    spm_model_file: str | None = option("SentencePiece model, for unmasked records.", None)
+    spm_model_file: str | None = option(
+        "SentencePiece model, for unmasked records. Default: that of --init_checkpoint.", None
+    )
     vocab_file: str | None = option("WordPiece vocabulary, for unmasked records.", None)
     on_bad_record: Literal["error", "skip"] = option(
         "What to do with records that are damaged or do not match the flags. error: stop at the first. "

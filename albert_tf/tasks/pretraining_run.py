@@ -7,7 +7,6 @@ from typing import Literal
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
@@ -22,6 +21,7 @@ from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import check_range, option
 from albert_tf.tasks.common import (
     check_output_dir,
+    find_init_model,
     load_config,
     load_init_checkpoint,
     make_evaluator,
@@ -109,6 +109,8 @@ class PretrainingOptions(RecordOptions):
             raise FlagError("--do_train: expected --input_file; received none")
         if self.do_eval and not self.eval_input_file:
             raise FlagError("--do_eval: expected --eval_input_file; received none")
+        if not (self.albert_config_file or self.init_checkpoint):
+            raise FlagError("expected --albert_config_file or --init_checkpoint; received neither")
 
 
 # The options that decide the records of each batch, and their masks.
@@ -134,6 +136,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         StoppedError: a file cannot be written, or another worker was lost.
         Preempted: SIGTERM or Ctrl-C was received in training, and the current step has been saved.
     """
+    options = find_init_model(options)
     check_addresses(options)
     start_devices(options)
     if not options.do_train:
@@ -174,7 +177,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
-            load_checkpoint(evaluator.model, best_checkpoint(options.output_dir)).check_complete()
+            load_checkpoint(evaluator.model, options.output_dir).check_complete()
         else:
             load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()

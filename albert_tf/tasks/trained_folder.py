@@ -14,26 +14,18 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf._version import __version__
-from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import KIND_FILE, Kind
 from albert_tf.kinds.registry import read_kind
-from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
+from albert_tf.sources import folder_of
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.folders import OPTIONS_FILE, VOCABULARY_SHA256, find_vocabulary
 
-OPTIONS_FILE = "run_options.json"
-# A key of that file beside the options: SHA-256 of the vocabulary.
-VOCABULARY_SHA256 = "vocabulary_sha256"
-# Another one: SHA-256 of config and kind, file name -> accepted ones.
+# A key of the run options: SHA-256 of config and kind, file name -> accepted ones.
 _SHA256 = "sha256"
 # Another one: version of this package.
 _VERSION = "albert_tf_version"
-
-_MODEL_FILES = {
-    "albert_config_file": CONFIG_FILE,
-    "spm_model_file": AlbertTokenizer.file_name,
-    "vocab_file": WordPieceTokenizer.file_name,
-}
 
 
 def kind_of(checkpoint: str) -> Kind | None:
@@ -44,19 +36,6 @@ def kind_of(checkpoint: str) -> Kind | None:
     """
     folder = folder_of(checkpoint)
     return read_kind(folder) if tf.io.gfile.exists(os.path.join(folder, KIND_FILE)) else None
-
-
-def folder_of(checkpoint: str) -> str:
-    """Returns the folder whose files describe a checkpoint, given by prefix or folder.
-
-    It is the checkpoint's own folder or, for the best checkpoint of a training, the parent.
-    """
-    is_folder = tf.io.gfile.isdir(checkpoint)
-    folder = checkpoint.rstrip("/") if is_folder else os.path.dirname(checkpoint)
-    has_config = tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE))
-    if os.path.basename(folder) == BEST_DIR and not has_config:
-        return os.path.dirname(folder)
-    return folder
 
 
 def options_path(folder: str) -> str:
@@ -156,16 +135,12 @@ def read_folder(
     lower_case = saved.get("do_lower_case")
     if not isinstance(lower_case, bool | None):
         raise InputError(f"{path}: do_lower_case={lower_case!r}: expected bool")
-    values: dict[str, Any] = {name: saved.get(name) for name in (*names, *optional)}
-    for name, file in _MODEL_FILES.items():
-        model_file = os.path.join(model_dir, file)
-        values[name] = model_file if tf.io.gfile.exists(model_file) else None
-    noted = {**saved.get(_SHA256, {})}
-    for name in ("spm_model_file", "vocab_file"):
-        if values[name] and VOCABULARY_SHA256 in saved:
-            noted[_MODEL_FILES[name]] = [saved[VOCABULARY_SHA256]]
-    for file, expected in noted.items():
+    for file, expected in saved.get(_SHA256, {}).items():
         _check_file(os.path.join(model_dir, file), expected)
+    values: dict[str, Any] = {name: saved.get(name) for name in (*names, *optional)}
+    config_file = os.path.join(model_dir, CONFIG_FILE)
+    values["albert_config_file"] = config_file if tf.io.gfile.exists(config_file) else None
+    values["spm_model_file"], values["vocab_file"] = find_vocabulary(model_dir)
     return values
 
 

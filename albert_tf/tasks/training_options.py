@@ -15,11 +15,15 @@ MAX_BATCH_SIZE = 1 << 20
 class TrainingOptions(LoopOptions):
     """The options of every task that trains. A task adds its own and changes defaults."""
 
-    albert_config_file: str = option(
-        "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json."
+    albert_config_file: str | None = option(
+        "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
+        "Default: that of --init_checkpoint.",
+        None,
     )
     init_checkpoint: str | None = option(
-        "Checkpoint, or folder of checkpoints, to initialise the weights from.", None
+        "Model to start from: small_en, which comes with albert_tf; a folder; or the prefix of a "
+        "checkpoint.",
+        None,
     )
     do_train: bool = option("Train the model.", False)
     do_eval: bool = option("Evaluate the best checkpoint at the end.", False)

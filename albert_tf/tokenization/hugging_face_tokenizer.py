@@ -24,6 +24,11 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.tokenization.folders import (
+    SENTENCEPIECE_FILE,
+    TOKENIZER_CONFIG_FILE,
+    WORDPIECE_FILE,
+)
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
 from albert_tf.tokenization.wordpiece_tokenizer import (
@@ -32,9 +37,6 @@ from albert_tf.tokenization.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
 
-SENTENCEPIECE_FILE = "spiece.model"
-WORDPIECE_FILE = "vocab.txt"
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 _TOKENIZER_FILE = "tokenizer.json"
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece

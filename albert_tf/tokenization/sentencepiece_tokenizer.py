@@ -7,14 +7,15 @@ import hashlib
 import itertools
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
+from albert_tf.tokenization.folders import SENTENCEPIECE_NAMES, find_preset
 from albert_tf.tokenization.interface import SENTENCEPIECE, find_special_ids
 from albert_tf.tokenization.normalization import normalize_text, original_spans
 
@@ -51,7 +52,7 @@ class AlbertTokenizer:
         InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
     """
 
-    file_name: ClassVar[str] = "vocabulary.model"
+    file_name: ClassVar[str] = SENTENCEPIECE_NAMES[0]
 
     def __init__(
         self,
@@ -86,6 +87,20 @@ class AlbertTokenizer:
             self._processor.piece_to_id(piece): _tails(split)
             for piece, split in self._digit_comma_pieces.items()
         }
+
+    @classmethod
+    def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:
+        """Loads the tokenizer of a model.
+
+        Args:
+            preset: a model as for `albert_tf.load`.
+            lower_case: whether text is lower-cased. Default: as the model's folder says, otherwise true.
+
+        Raises:
+            InputError: there is no such model, or it has no SentencePiece vocabulary.
+        """
+        with name_place(f"{cls.__name__}.from_preset({preset!r})"):
+            return cls(*find_preset(preset, False, lower_case))
 
     @property
     def vocab_size(self) -> int:

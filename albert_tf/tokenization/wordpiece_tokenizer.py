@@ -9,11 +9,13 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from albert_tf import files
+from albert_tf.errors import name_place
+from albert_tf.tokenization.folders import WORDPIECE_NAMES, find_preset
 from albert_tf.tokenization.interface import WORDPIECE, find_special_ids
 
 CONTINUATION_MARK = "##"
@@ -49,7 +51,7 @@ class WordPieceTokenizer:
         InputError: the file cannot be read, is not UTF-8 or lacks a special piece.
     """
 
-    file_name: ClassVar[str] = "vocabulary.txt"
+    file_name: ClassVar[str] = WORDPIECE_NAMES[0]
 
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file
@@ -64,6 +66,12 @@ class WordPieceTokenizer:
             [not piece.startswith(CONTINUATION_MARK) for piece in self.pieces]
         )
         self.ordinary_ids = np.setdiff1d(np.arange(self.vocab_size, dtype=np.int32), special_ids)
+
+    @classmethod
+    def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:
+        """Loads the tokenizer of a model with a WordPiece vocabulary; see `AlbertTokenizer`."""
+        with name_place(f"{cls.__name__}.from_preset({preset!r})"):
+            return cls(*find_preset(preset, True, lower_case))
 
     @property
     def vocab_size(self) -> int:

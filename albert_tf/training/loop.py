@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.folder import BEST_DIR
 from albert_tf.errors import InputError, Preempted
 from albert_tf.options import option
+from albert_tf.sources import BEST_DIR
 from albert_tf.training.bad_steps import BadSteps, NameRecords
 from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
 from albert_tf.training.interruptions import Preemption

@@ -307,7 +307,7 @@ def test_models_that_they_do_not_have_are_not_written(tmp_path, changes, message
 def test_vocabulary_goes_along_and_folder_is_complete_or_absent(tmp_path):
     encoder = AlbertEncoder(tiny_config())
     save_hugging_face(encoder, str(tmp_path / "out"), more_files={"spiece.model": b"pieces"})
-    names = ["config.json", "model.safetensors", "spiece.model"]
+    names = ["README.md", "config.json", "model.safetensors", "spiece.model"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
     assert (tmp_path / "out" / "spiece.model").read_bytes() == b"pieces"
     before = (tmp_path / "out" / "model.safetensors").read_bytes()

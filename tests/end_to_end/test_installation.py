@@ -70,7 +70,10 @@ def run(environment, command, *arguments, cwd=None, code=0):
 def test_wheel_holds_the_package_alone(wheel):
     files = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "albert_tf").rglob("*.py")}
-    assert files == modules | {"albert_tf/py.typed"}
+    pretrained = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "albert_tf/pretrained").glob("*/*")
+    }
+    assert files == modules | pretrained | {"albert_tf/py.typed"}
 
 
 def test_installed_package(wheel, tmp_path):

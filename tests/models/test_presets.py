@@ -71,7 +71,7 @@ def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
 
 def test_neither_size_nor_folder(tmp_path):
     message = (
-        r"^AlbertEncoder\.from_preset\('huge'\): expected a size \(base_v1, .*\) or a folder with"
+        r"^AlbertEncoder\.from_preset\('huge'\): 'huge' is neither .*; sizes, .* are base_v1, "
     )
     with pytest.raises(InputError, match=message):
         AlbertEncoder.from_preset("huge")

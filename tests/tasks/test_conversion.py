@@ -95,6 +95,28 @@ def test_refuses_another_format_than_from_says(tmp_path):
         run(make_options(tmp_path, init_checkpoint=str(tmp_path / "out"), from_="hugging_face"))
 
 
+@pytest.mark.usefixtures("model")
+def test_a_hugging_face_folder_in_half_precision(tmp_path):
+    sizes = {}
+    for dtype in ("float32", "float16"):
+        folder = tmp_path / dtype
+        run(
+            make_options(
+                tmp_path, to="hugging_face", output_dtype=dtype, output_checkpoint=str(folder)
+            )
+        )
+        sizes[dtype] = (folder / "model.safetensors").stat().st_size
+        model, _ = load_model(read_config(str(folder / "config.json")), str(folder))
+        for weight in map(np.asarray, model.weights):
+            assert (weight == weight.astype(dtype)).all()
+        card = (folder / "README.md").read_text()
+        assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: fill-mask\n")
+        assert f"stored in {dtype}; 97 pieces" in card
+    assert sizes["float16"] < 0.6 * sizes["float32"]
+    with pytest.raises(FlagError, match=r"^--output_dtype=float16: expected --to=hugging_face$"):
+        make_options(tmp_path, output_dtype="float16")
+
+
 def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
     write_checkpoint(str(tmp_path / "theirs"), brightmart_tensors())
     tiny_config(embedding_size=16).to_json_file(str(tmp_path / "albert_config.json"))
@@ -406,7 +428,7 @@ def test_vocabulary_that_tokenizers_cannot_express_goes_alone(tmp_path, capsys):
     )
     assert "no tokenizer.json: " in capsys.readouterr().out
     names = {path.name for path in output.iterdir()}
-    assert names == {"config.json", "model.safetensors", "spiece.model"}
+    assert names == {"README.md", "config.json", "model.safetensors", "spiece.model"}
 
 
 @pytest.mark.usefixtures("model")
@@ -484,7 +506,7 @@ def test_takes_config_and_vocabulary_from_next_to_the_checkpoint(
         )
     )
     names = sorted(path.name for path in theirs.iterdir())
-    assert len(names) == 5
+    assert len(names) == 6
     for name in names:
         assert (back / name).read_bytes() == (theirs / name).read_bytes()
 

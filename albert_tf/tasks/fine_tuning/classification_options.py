@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any, ClassVar, Literal
 
 from albert_tf import files
-from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
@@ -71,7 +70,10 @@ class _ClassificationOptions(FineTuningOptions):
     def __post_init__(self):
         super().__post_init__()
         self.check_combinations(
-            ("task_name", *(() if self.init_classifier else ("albert_config_file",))),
+            (
+                "task_name",
+                *(() if self.init_classifier or self.init_checkpoint else ("albert_config_file",)),
+            ),
             dev_flag="dev_file",
             has_dev_set=self.task_name is None or "dev" in self.splits,
         )
@@ -192,9 +194,7 @@ def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOp
                 f"no --{name}"
             )
     missing = {name: value for name, value in of_folder.items() if getattr(options, name) is None}
-    return dataclasses.replace(
-        options, init_checkpoint=best_checkpoint(folder), reset_head=True, **missing
-    )
+    return dataclasses.replace(options, init_checkpoint=folder, reset_head=True, **missing)
 
 
 def _are_same(received: str | bool, there: str | bool | None) -> bool:

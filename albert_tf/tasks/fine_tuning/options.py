@@ -107,12 +107,16 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     albert_config_file: str | None = option(
         "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
-        "Without --do_train it defaults to the model's own.",
+        "Default: that of --init_checkpoint or, without --do_train, of the trained model.",
         None,
     )
-    spm_model_file: str | None = option("SentencePiece model of the vocabulary.", None)
+    spm_model_file: str | None = option(
+        "SentencePiece model of the vocabulary. Default: as for --albert_config_file.", None
+    )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option("Lower-case the text. Default: true.", None)
+    do_lower_case: bool | None = option(
+        "Lower-case the text. Default: as the model's folder says, otherwise true.", None
+    )
     data_source: Literal["files", "tfds"] = option(
         "Read files in the original format, or TensorFlow Datasets.", "files"
     )

@@ -6,7 +6,7 @@ from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.kinds.question_answering import usable_examples
-from albert_tf.tasks.common import start_devices
+from albert_tf.tasks.common import find_init_model, start_devices
 from albert_tf.tasks.fine_tuning.data import RunData, make_data, start_kind
 from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnsweringOptions
 from albert_tf.tasks.fine_tuning.run import run_task
@@ -29,6 +29,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     Raises:
         InputError: a file, a question or a checkpoint contradicts the options.
     """
+    options = find_init_model(options)
     check_addresses(options)
     start_devices(options)
     version_2 = options.version_2_with_negative

@@ -34,7 +34,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
     def __post_init__(self):
         super().__post_init__()
         self.check_combinations(
-            ("albert_config_file",),
+            () if self.init_checkpoint else ("albert_config_file",),
             dev_flag="predict_file",
             has_dev_set=self.has_predict_set,
         )

@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.folder import best_checkpoint
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.data.batches import make_batch
@@ -43,14 +42,9 @@ from albert_tf.tasks.fine_tuning.predictions import (
 from albert_tf.tasks.fine_tuning.training import train_kind
 from albert_tf.tasks.fine_tuning.trials import run_trials, trials_of
 from albert_tf.tasks.flags import check_vocab_size
-from albert_tf.tasks.trained_folder import (
-    VOCABULARY_SHA256,
-    options_asset,
-    options_path,
-    read_options,
-    write_kind,
-)
+from albert_tf.tasks.trained_folder import options_asset, options_path, read_options, write_kind
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.folders import VOCABULARY_SHA256
 from albert_tf.training import (
     Evaluator,
     best_metrics,
@@ -227,7 +221,7 @@ class _Run:
     def _load_best_checkpoint(self) -> None:
         """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
         model = self.evaluator.model
-        load_checkpoint(model, best_checkpoint(self.options.output_dir)).check_complete()
+        load_checkpoint(model, self.options.output_dir).check_complete()
         if self.options.export_weights == "int8" and not self._evaluates_file:
             round_to_int8(model)
 

@@ -1,0 +1,110 @@
+"""Models by name: folders, and those that come with the package."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.sources import find_model, shipped_names
+from albert_tf.tasks import conversion, embedding
+from albert_tf.tasks.fine_tuning import classification
+from albert_tf.tokenization import AlbertTokenizer
+
+SHIPPED = pathlib.Path(albert_tf.__file__).parent / "pretrained"
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_a_shipped_model_is_complete_and_small(name):
+    folder = SHIPPED / name
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"README.md", "config.json", "model.safetensors", "spiece.model"}
+    assert (folder / "model.safetensors").stat().st_size < 6e6
+
+
+def test_small_en_loads_from_python():
+    loaded = albert_tf.load("small_en")
+    fillings = loaded.fill_mask("He is the president of the United [MASK].")
+    assert fillings[0][0].text == "states"
+    embeddings = loaded.embed(["A text.", "Another."])
+    assert embeddings.shape == (2, loaded.model.config.hidden_size)
+    pretrainer = AlbertPretrainer.from_preset("small_en")
+    for weight, expected in zip(pretrainer.weights, loaded.model.weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    with pytest.warns(UserWarning, match="has no albert_classifier/head/dense/kernel, "):
+        AlbertClassifier.from_preset("small_en", num_classes=3)
+    encoder = AlbertEncoder(loaded.model.config)
+    assert albert_tf.load_checkpoint(encoder, "small_en").missing == ()
+    tokenizer = AlbertTokenizer.from_preset("small_en")
+    assert tokenizer.vocabulary_sha256 == loaded.tokenizer.vocabulary_sha256
+    assert tokenizer.tokenize("The World") == ["▁the", "▁world"]
+
+
+def test_small_en_starts_every_command(tmp_path):
+    texts = ["a good day", "a bad day"] * 8
+    rows = [f"{text}\t{text.split()[1]}" for text in texts]
+    (tmp_path / "train.tsv").write_text("\n".join(["text_a\tlabel", *rows]) + "\n")
+    options = classification.ClassificationOptions(
+        task_name="tsv",
+        train_file=str(tmp_path / "train.tsv"),
+        init_checkpoint="small_en",
+        do_train=True,
+        num_train_steps=1,
+        max_seq_length=8,
+        output_dir=str(tmp_path / "out"),
+    )
+    classification.run(options)
+    config = json.loads((tmp_path / "out" / "albert_config.json").read_text())
+    assert (
+        config["hidden_size"] == albert_tf.AlbertEncoder.from_preset("small_en").config.hidden_size
+    )
+    assert set(albert_tf.load(tmp_path / "out").predict(texts).label) <= {"good", "bad"}
+
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    output = tmp_path / "embeddings.npy"
+    embedding.run(
+        embedding.EmbeddingOptions(
+            model="small_en", input_file=str(tmp_path / "texts.txt"), output_file=str(output)
+        )
+    )
+    assert len(np.load(output)) == len(texts)
+
+    for to in ("tf1", "hugging_face"):
+        conversion.run(
+            conversion.ConversionOptions(
+                init_checkpoint="small_en", to=to, output_checkpoint=str(tmp_path / to / "model")
+            )
+        )
+    embeddings = albert_tf.load(tmp_path / "hugging_face" / "model").embed(texts)
+    np.testing.assert_allclose(embeddings, np.load(output), atol=1e-5)
+
+
+def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small_en").mkdir()
+    assert find_model("small_en") == "./small_en"
+    assert "'small_en' is a folder here" in capsys.readouterr().err
+    assert find_model("./small_en") == "./small_en"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "load", [albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset]
+)
+def test_an_unknown_name_says_what_it_could_be(load):
+    message = r"'no_such_model' is neither a folder or checkpoint nor a model that .*\(small_en\)"
+    with pytest.raises(InputError, match=message):
+        load("no_such_model")
+
+
+def test_a_damaged_shipped_file_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    for path in (SHIPPED / "small_en").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes()[:1000])
+    monkeypatch.setattr("albert_tf.sources._SHIPPED", tmp_path)
+    with pytest.raises(InputError, match=r"damaged/model\.safetensors: the file is damaged"):
+        AlbertEncoder.from_preset("damaged")
