@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
+from albert_tf.data.fine_tuning.features import encode_choices
 from albert_tf.data.fine_tuning.tsv import Example
 from tests.export.kinds import MAX_QA_LENGTH
 from tests.export.runtimes import load, run_loaded
@@ -108,16 +108,3 @@ def test_refuses_ids_of_another_number_of_choices(loaded, shape):
         tf.errors.InvalidArgumentError, match=r"\w+ of shape \[\?, 3, \?\]; received"
     ):
         loaded["ids"].signatures["serving_default"](**inputs)
-
-
-def test_regressor_gives_a_score(exported_kind, tokenizer):
-    model, paths = exported_kind("regressor")
-    pairs = [("the cat", "old man"), ("Über", "hat")]
-    texts_a, texts_b = zip(*pairs, strict=True)
-    outputs = run_loaded(paths["text"], {"text_a": texts_a, "text_b": texts_b})
-    assert set(outputs) == {"score"}
-    examples = [Example("", text_a, text_b) for text_a, text_b in pairs]
-    features = encode_examples(examples, (), tokenizer, MAX_SEQ_LENGTH)
-    for row in range(len(pairs)):
-        expected = model(make_batch(features, np.array([row]))).numpy()[0, 0]
-        np.testing.assert_allclose(outputs["score"][row], expected, rtol=0, atol=1e-5)

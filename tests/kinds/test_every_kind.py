@@ -72,6 +72,24 @@ def test_task_json_describes_the_kind(name, trained):
         assert read_kind(folder / "exported" / form / "1" / "assets") == kind
 
 
+def test_files_have_the_same(name, trained, predicted):
+    _, folder, _ = trained(name)
+    names = ("eval_predictions.tsv", "eval_predictions.jsonl", "predictions.json")
+    (path,) = (folder / "out" / file for file in names if (folder / "out" / file).exists())
+    if name == "embedding":
+        return  # pairs of texts, of which the file has cosines
+    if path.suffix == ".tsv":
+        rows = [line.split("\t")[2:] for line in path.read_text().splitlines()[1:]]
+        received = [SAMPLES[name].answer(fields) for fields in rows]
+    elif path.suffix == ".jsonl":
+        rows = [json.loads(line)["spans"] for line in path.read_text().splitlines()]
+        received = [SAMPLES[name].answer([json.dumps(spans)]) for spans in rows]
+    else:
+        received = [(answer,) for answer in json.loads(path.read_text()).values()]
+    _, expected = predicted(name)
+    assert_same(received[: len(expected)], expected)
+
+
 @pytest.mark.parametrize("form", ["ids", "text"])
 def test_exported_model_predicts_the_same(name, form, trained, predicted):
     _, folder, _ = trained(name)

@@ -1,12 +1,10 @@
 """`run_classifier.py --task_name=embedding`, from files of pairs to every form of the model."""
 
 import csv
-import io
 import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from scipy import stats
 
 import albert_tf
@@ -98,46 +96,6 @@ def test_learns_and_scipy_agrees(embedder, files):
     reports = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     losses = [report["loss"] for report in reports if report["split"] == "train"]
     assert losses[-1] < 0.7 * np.log(16)  # that of guessing
-
-
-def test_every_road_embeds_the_same(embedder, files, tmp_path, monkeypatch, capsys):
-    metrics, out, exported = embedder
-    rows = read_table(files["test_file"])
-    expected = column(read_table(out / "test_results.tsv"), "prediction")
-    trained = albert_tf.load(out)
-    np.testing.assert_allclose(cosines_of(rows, trained.embed), expected, atol=2e-6)
-    texts = [row["text_a"] for row in rows]
-    embeddings = trained.embed(texts)
-    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
-    for version in ("ids/1", "text/1"):
-        received = albert_tf.load(exported / version).embed(texts)
-        np.testing.assert_allclose(received, embeddings, atol=1e-5)
-    embed = tf.saved_model.load(str(exported / "text" / "1")).signatures["serving_default"]
-    received = embed(text_a=tf.constant(texts))["embedding"]
-    np.testing.assert_allclose(received, embeddings, atol=1e-5)
-    card = (exported / "ids" / "1" / "README.md").read_text()
-    assert "- pooling: weighted_layers" in card
-    assert f"| spearman | {metrics['spearman']:.4f} |" in card
-
-    lines = "\n".join([f"{rows[0]['text_a']}\t{rows[0]['text_b']}", texts[1], "a\tb\tc"])
-    for place in ({"output_dir": str(out)}, {"exported_model": str(exported / "ids" / "1")}):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-        capsys.readouterr()
-        with pytest.raises(InputError, match="1 of 3 lines could not be answered"):
-            run(ClassificationOptions(predict_file="-", **place))
-        cosine, embedding_line, _ = capsys.readouterr().out.split("\n")[:3]
-        assert float(cosine) == pytest.approx(expected[0], abs=1e-5)
-        received = [float(value) for value in embedding_line.split("\t")]
-        np.testing.assert_allclose(received, embeddings[1], atol=1e-5)
-    again = run(
-        ClassificationOptions(
-            exported_model=str(exported / "ids" / "1"),
-            output_dir=str(tmp_path / "again"),
-            dev_file=files["dev_file"],
-            do_eval=True,
-        )
-    )
-    assert again == pytest.approx(metrics, abs=1e-4)
 
 
 def test_embed_texts_reads_the_trained_folder(embedder, tmp_path):

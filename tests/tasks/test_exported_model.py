@@ -1,7 +1,6 @@
 """What an exported model does alone: all that the trained folder does, but train."""
 
 import hashlib
-import io
 import json
 import pathlib
 import re
@@ -10,53 +9,12 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.errors import FlagError, InputError
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.loading import load
 from albert_tf.tokenization import train_vocabulary
 from tests.tasks.animals import make_options, pair_files
-
-
-@pytest.mark.parametrize("form", ["ids", "text"])
-def test_evaluates_and_predicts_as_the_trained_folder(data, classifier, exported, tmp_path, form):
-    asked = {"do_eval": True, "do_predict": True, **pair_files(data)}
-    results = run(
-        ClassificationOptions(
-            exported_model=str(exported / form / "1"), output_dir=str(tmp_path / form), **asked
-        )
-    )
-    told = make_options(data, classifier, do_train=False, do_predict=True, **pair_files(data))
-    assert results == pytest.approx(run(told), abs=1e-6)
-    for name in ("eval_predictions.tsv", "test_results.tsv"):
-        rows, expected = (
-            [line.split("\t") for line in (folder / name).read_text().splitlines()[1:]]
-            for folder in (tmp_path / form, classifier)
-        )
-        assert [row[:2] for row in rows] == [row[:2] for row in expected]
-        probabilities, wanted = ([float(row[-1]) for row in of] for of in (rows, expected))
-        assert probabilities == pytest.approx(wanted, abs=2e-6)
-
-
-def test_answers_lines_in_a_pipe(trained, exported, monkeypatch, capsys):
-    said = []
-    for options in (
-        {"output_dir": str(trained)},
-        {"exported_model": str(exported / "ids" / "1")},
-    ):
-        lines = io.BytesIO(b"the old cat\na rose\tbig\n")
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(lines))
-        run(ClassificationOptions(predict_file="-", **options))
-        said.append([line.split("\t")[0] for line in capsys.readouterr().out.splitlines()])
-    assert len(said[0]) == 2
-    assert said[1] == said[0]
-
-
-def test_text_model_takes_pairs(exported):
-    model = tf.saved_model.load(str(exported / "text" / "1"))
-    inputs = model.signatures["serving_default"].structured_input_signature[1]
-    assert set(inputs) == {"text_a", "text_b"}
 
 
 def test_without_tensorflow_text_a_model_of_ids_is_exported(

@@ -10,31 +10,11 @@ import albert_tf
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.kinds import Regression
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from tests.helpers import change_json
-from tests.tasks.animals import pair_files
 
 
 def read_rows(path):
     return [line.split("\t") for line in path.read_text().splitlines()[1:]]
-
-
-def test_predicts_what_the_script_writes(data, classifier, exported):
-    test_file = pair_files(data)["test_file"]
-    run(ClassificationOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
-    predicted = read_rows(classifier / "test_results.tsv")
-    texts_b, texts_a = zip(*read_rows(data / "pairs-test.tsv"), strict=True)
-    folders = [classifier, exported, exported / "text", exported / "text" / "1"]
-    for folder in folders:
-        model = albert_tf.load(str(folder))
-        assert model.labels == ("animal", "plant")
-        label, probabilities = model.predict(texts_a, texts_b)
-        assert label == [row[1] for row in predicted]
-        expected = [[float(value) for value in row[2:]] for row in predicted]
-        np.testing.assert_allclose(probabilities, expected, atol=2e-6)
-    # A model of pairs takes single texts, too.
-    assert model.predict(["the old cat"]).label[0] in model.labels
-    assert model.tokenizer.vocab_size == 50
 
 
 @pytest.mark.parametrize(

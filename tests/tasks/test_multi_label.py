@@ -1,19 +1,17 @@
 """`run_classifier.py` with sets of labels, from files to every form of the model."""
 
 import csv
-import io
 import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from sklearn import metrics
 
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.classification import run
 from tests.tasks.animals import ANIMALS, OTHERS, PLANTS, make_options
 
 LABELS = {"animal": ANIMALS, "plant": PLANTS}
@@ -42,7 +40,7 @@ def write_sets(path, count, seed, columns=False):
 
 @pytest.fixture(scope="module")
 def labeller(data, tmp_path_factory):
-    """Metrics, trained folder and exported models."""
+    """Metrics, and the folder above the trained one."""
     folder = tmp_path_factory.mktemp("labeller")
     options = make_options(
         data,
@@ -55,7 +53,6 @@ def labeller(data, tmp_path_factory):
         num_train_steps=150,
         random_seed=1,
         learning_rate=1e-3,
-        export_dir=str(folder / "exported"),
     )
     return run(options), folder
 
@@ -93,42 +90,6 @@ def test_learns_and_scikit_learn_agrees(labeller):
         received["macro_f1"], abs=1e-6
     )
     assert not (folder / "out" / "confusion_matrix.tsv").exists()
-
-
-def test_every_road_predicts_the_same(labeller, tmp_path, monkeypatch, capsys):
-    received, folder = labeller
-    rows = read_table(folder / "out" / "test_results.tsv")
-    texts = [row["text_a"] for row in read_table(folder / "test.tsv")]
-    expected = [tuple(filter(None, row["prediction"].split("|"))) for row in rows]
-    assert () in expected or ("animal", "plant") in expected
-    for place in (folder / "out", folder / "exported"):
-        loaded = albert_tf.load(place).predict(texts)
-        assert loaded.labels == expected
-        np.testing.assert_allclose(loaded.probabilities, probabilities_of(rows), atol=2e-6)
-    text_model = folder / "exported" / "text" / "1"
-    classify = tf.saved_model.load(str(text_model)).signatures["serving_default"]
-    labels = classify(text_a=tf.constant(texts))["label"].numpy()
-    assert [tuple(label.decode() for label in row if label) for row in labels] == expected
-    assert json.loads((text_model / "assets" / "task.json").read_text()) == json.loads(
-        (folder / "out" / "task.json").read_text()
-    )
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts[:4]).encode())))
-    capsys.readouterr()
-    run(ClassificationOptions(output_dir=str(folder / "out"), predict_file="-"))
-    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines] == [row["prediction"] for row in rows[:4]]
-    # With the thresholds of the model, on other rows.
-    again = run(
-        ClassificationOptions(
-            exported_model=str(folder / "exported" / "ids" / "1"),
-            output_dir=str(tmp_path),
-            do_eval=True,
-            dev_file=str(folder / "test.tsv"),
-        )
-    )
-    assert again["threshold_plant"] == received["threshold_plant"]
-    sides = matrix(read_table(tmp_path / "eval_predictions.tsv"), "prediction")
-    np.testing.assert_array_equal(sides, matrix(rows, "prediction"))
 
 
 @pytest.mark.slow

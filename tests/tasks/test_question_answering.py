@@ -3,7 +3,6 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import albert_tf
 from albert_tf.errors import FlagError, InputError
@@ -74,55 +73,6 @@ def test_learns_evaluates_and_answers(data, tmp_path, version, head):
     asked = questions_of(data / f"dev-{version}.json")
     assert answer_alone(type(options), out, asked, tmp_path / "asked.json") == predictions
     assert_loaded_model_answers(out, out, asked)
-
-
-@pytest.mark.slow
-def test_exported_model_answers_as_the_trained_one(data, tmp_path):
-    out = tmp_path / "out"
-    options = make_options(
-        data, out, "v2", export_dir=str(tmp_path / "exported"), train_batch_size=32
-    )
-    metrics = run(options)
-    assert metrics["f1"] > 60
-    assert read(out / "eval_results.json") == pytest.approx(metrics)
-    assert read(out / "task.json")["head"] == "conditional"
-    best = read(next((out / "best").glob("*.json")))
-    assert best["f1"] == pytest.approx(metrics["f1"])
-    predictions = read(out / "predictions.json")
-
-    text_model = tmp_path / "exported" / "text" / "1"
-    rule = read(text_model / "assets" / "task.json")
-    assert rule == read(out / "task.json")
-    assert rule["null_score_diff_threshold"] == metrics["null_score_diff_threshold"]
-    assert (rule["max_seq_length"], rule["doc_stride"], rule["max_answer_length"]) == (40, 17, 4)
-    asked = questions_of(data / "dev-v2.json")
-    answers = tf.saved_model.load(str(text_model)).signatures["serving_default"](
-        question=tf.constant([question["question"] for question, _ in asked]),
-        context=tf.constant([context for _, context in asked]),
-    )
-    texts = [answer.decode() for answer in answers["answer"].numpy()]
-    assert texts == [predictions[question["id"]] for question, _ in asked]
-    assert "" in texts
-    spans = zip(texts, answers["start"].numpy(), answers["end"].numpy(), asked, strict=True)
-    assert all(context[start:end] == text for text, start, end, (_, context) in spans)
-    odds = read(out / "null_odds.json")
-    expected = [odds[question["id"]] for question, _ in asked]
-    np.testing.assert_allclose(answers["null_score"], expected, atol=1e-4)
-
-    # From the exported model alone.
-    alone = tmp_path / "alone"
-    again = run(
-        type(options)(
-            exported_model=str(tmp_path / "exported" / "ids" / "1"),
-            output_dir=str(alone),
-            predict_file=str(data / "dev-v2.json"),
-            do_eval=True,
-        )
-    )
-    assert again == pytest.approx(metrics, abs=1e-5)
-    assert read(alone / "predictions.json") == predictions
-    for folder in (out, tmp_path / "exported"):
-        assert_loaded_model_answers(folder, out, asked)
 
 
 # Mistakes

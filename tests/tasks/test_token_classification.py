@@ -1,12 +1,9 @@
 """`run_classifier.py --task_name=token_classification`, from files to spans in every form."""
 
 import csv
-import io
 import json
 
-import numpy as np
 import pytest
-import tensorflow as tf
 from seqeval.metrics import f1_score, precision_score, recall_score
 
 import albert_tf
@@ -27,11 +24,10 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tagger(data, tmp_path_factory):
-    """Metrics, trained folder and exported models of a run on texts of several windows."""
+    """Metrics and trained folder of a run on texts of several windows."""
     folder = tmp_path_factory.mktemp("tagger")
     asked = {"do_predict": True, "test_file": str(data / "test.jsonl")}
-    options = make_options(data, folder / "out", export_dir=str(folder / "exported"), **asked)
-    return run(options), folder / "out", folder / "exported"
+    return run(make_options(data, folder / "out", **asked)), folder / "out"
 
 
 def read_lines(path):
@@ -50,7 +46,7 @@ def tags_of_characters(text, spans):
 
 
 def test_learns_and_seqeval_agrees(tagger):
-    metrics, out, _ = tagger
+    metrics, out = tagger
     assert metrics["f1"] > 0.8
     assert json.loads((out / "eval_results.json").read_text()) == metrics
     rows = read_lines(out / "eval_predictions.jsonl")
@@ -70,58 +66,8 @@ def test_learns_and_seqeval_agrees(tagger):
     )
 
 
-def test_every_road_finds_the_same_spans(data, tagger, tmp_path, monkeypatch, capsys):
-    metrics, out, exported = tagger
-    rows = read_lines(out / "test_results.jsonl")
-    assert "true_spans" in rows[0]
-    texts = [row["text"] for row in rows]
-    expected = [triples(row["spans"]) for row in rows]
-    scores = [span["score"] for row in rows for span in row["spans"]]
-    for folder in (out, exported, exported / "ids" / "1", exported / "text" / "1"):
-        spans = albert_tf.load(folder).predict(texts)
-        assert [[tuple(span[:3]) for span in of_text] for of_text in spans] == expected
-        received = [span.score for of_text in spans for span in of_text]
-        np.testing.assert_allclose(received, scores, atol=2e-6)
-
-    model = tf.saved_model.load(str(exported / "text" / "1"))
-    outputs = model.signatures["serving_default"](text=tf.constant(texts))
-    outputs = {name: values.numpy() for name, values in outputs.items()}
-    for row, text in enumerate(texts):
-        names = ("start", "end", "start_byte", "end_byte", "label")
-        columns = (outputs[name][row, : outputs["count"][row]] for name in names)
-        found = list(zip(*columns, strict=True))
-        assert [(start, end, label.decode()) for start, end, _, _, label in found] == expected[row]
-        for start, end, first, after, _ in found:
-            assert text.encode()[first:after].decode() == text[start:end]
-
-    lines = "\n".join([*texts[:3], "", texts[3]]).encode()
-    for place in ({"output_dir": str(out)}, {"exported_model": str(exported / "ids" / "1")}):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
-        capsys.readouterr()
-        with pytest.raises(InputError, match="1 of 5 lines could not be answered"):
-            run(ClassificationOptions(predict_file="-", **place))
-        answers = capsys.readouterr().out.splitlines()
-        assert not answers.pop(3)
-        answers = [json.loads(answer) for answer in answers]
-        assert [triples(answer) for answer in answers] == expected[:4]
-        for text, answer in zip(texts, answers, strict=False):
-            assert all(text[x["start"] : x["end"]] == x["text"] for x in answer)
-
-    asked = {"do_eval": True, "dev_file": str(data / "dev.jsonl"), "output_dir": str(tmp_path)}
-    again = run(ClassificationOptions(exported_model=str(exported / "ids" / "1"), **asked))
-    assert again == pytest.approx(metrics, abs=1e-5)
-    card = (exported / "text" / "1" / "README.md").read_text()
-    for part in (
-        "AlbertTokenClassifier",
-        "`start_byte`",
-        "- B-FUNC",
-        f"| f1 | {metrics['f1']:.4f}",
-    ):
-        assert part in card
-
-
 def test_texts_without_a_word(tagger):
-    _, out, _ = tagger
+    _, out = tagger
     assert albert_tf.load(out).predict(["\u200b"]) == [[]]
     assert albert_tf.load(out).labels == ("FUNC", "LIB")
 
@@ -144,7 +90,7 @@ def test_conll_of_bioes_trains_a_model_of_bioes(data, tmp_path):
 
 
 def test_hugging_face_there_and_back(tagger, tmp_path):
-    _, out, _ = tagger
+    _, out = tagger
     there, back = str(tmp_path / "there"), str(tmp_path / "back" / "ckpt")
     options = {"init_checkpoint": str(out / "best"), "output_checkpoint": there}
     convert(ConversionOptions(to="hugging_face", **options))
@@ -165,7 +111,7 @@ def test_hugging_face_there_and_back(tagger, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_starts_from_a_hugging_face_tagger(data, tagger, tmp_path):
-    _, out, _ = tagger
+    _, out = tagger
     there = str(tmp_path / "there")
     options = {"init_checkpoint": str(out / "best"), "output_checkpoint": there}
     convert(ConversionOptions(to="hugging_face", **options))
@@ -175,7 +121,7 @@ def test_a_run_starts_from_a_hugging_face_tagger(data, tagger, tmp_path):
 
 @pytest.mark.slow
 def test_tflite_and_trials(data, tagger, tmp_path):
-    _, out, _ = tagger
+    _, out = tagger
     run(
         ClassificationOptions(output_dir=str(out), export_dir=str(tmp_path), export_format="tflite")
     )
@@ -246,7 +192,7 @@ def test_spans_that_cut_words_are_counted(data, tmp_path, capsys):
 
 
 def test_a_head_of_other_labels_is_refused(data, tagger, tmp_path):
-    _, out, _ = tagger
+    _, out = tagger
     path = tmp_path / "train.jsonl"
     texts = [as_json("the cat", [(4, 7, "A")]), as_json("the oak", [(4, 7, "P")])]
     path.write_text("".join(json.dumps(text) + "\n" for text in texts))
