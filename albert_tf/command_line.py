@@ -8,12 +8,15 @@ and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a command w
 # Slow imports come below, where signals are handled.
 import contextlib
 import os
-import platform
+import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from albert_tf.errors import FlagError, Preempted, ReportedError
+from albert_tf._version import __version__
+from albert_tf.errors import FlagError, InputError, Preempted, ReportedError, StoppedError
+from albert_tf.processor import turn_on_onednn
 
 _STOPPED = "stopped by SIGTERM; run the same command again"
 _INTERRUPTED = "interrupted"
@@ -26,74 +29,92 @@ def _command_name() -> str:
     return os.path.basename(folder) if name == "__main__.py" else name
 
 
-def _turn_on_onednn() -> bool:
-    """Turns oneDNN on for processors with AVX2, and returns whether it did.
+_TURNED_ON_ONEDNN = turn_on_onednn()
 
-    TensorFlow itself uses oneDNN only on processors with instructions for neural networks, but it is
-    faster with AVX2 too. The user's own setting is kept.
-    """
-    name = "TF_ENABLE_ONEDNN_OPTS"
-    if name in os.environ or platform.machine() != "x86_64" or not os.path.exists("/proc/cpuinfo"):
-        return False
-    with open("/proc/cpuinfo") as file:
-        flags_line = next((line for line in file if line.startswith("flags")), "")
-    extensions = set(flags_line.split())
-    # TensorFlow's rule: `DefaultOneDnnPolicy` in tensorflow/core/util/util.cc
-    if extensions & {"avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16"}:
-        return False
-    if "avx2" not in extensions:
-        return False
-    os.environ[name] = "1"
-    return True
-
-
-_TURNED_ON_ONEDNN = _turn_on_onednn()
+# Lines that TensorFlow writes when it is imported, whatever its log level. 303: there is no CUDA.
+_START_UP_LINE = re.compile(
+    rb"WARNING: All log messages before absl|[IW]\d{4} |E\d{4} .*cuInit.*303"
+)
 
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
     """Keeps the start of a command quiet. Import TensorFlow and other slow modules in this context.
 
-    TensorFlow's log level hides its information and warnings, except for those that it logs before the
-    level is read. Ctrl-C and SIGTERM end the process with one line, as there is nothing to save yet, and
-    so does an unsupported Keras backend.
+    TensorFlow's lines do not appear, unless TF_CPP_MIN_LOG_LEVEL is less than 2. Ctrl-C and SIGTERM end
+    the process with one line, as there is nothing to save yet, and so does an unsupported Keras backend.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    is_quiet = sys.stderr is not None and level >= "2"
+    with _without_start_up_lines() if is_quiet else contextlib.nullcontext(2) as screen:
 
-    def end(number: int, frame: object) -> None:
-        is_interrupt = number == signal.SIGINT
-        line = f"{_command_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
-        os.write(2, line.encode())
-        # An exception could be caught by a module that is being imported.
-        os._exit(_INTERRUPTED_CODE if is_interrupt else 0)
+        def end(number: int, frame: object) -> None:
+            is_interrupt = number == signal.SIGINT
+            line = f"{_command_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
+            os.write(screen, line.encode())
+            # An exception could be caught by a module that is being imported.
+            os._exit(_INTERRUPTED_CODE if is_interrupt else 0)
 
-    before = {
-        number: signal.signal(number, end)
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN  # in background jobs of a shell script
-    }
-    try:
-        yield
-    except ReportedError as error:
-        _fail(error)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        before = {
+            number: signal.signal(number, end)
+            for number in (signal.SIGINT, signal.SIGTERM)
+            if signal.getsignal(number) != signal.SIG_IGN  # in background jobs of a shell script
+        }
+        try:
+            yield
+            if tensorflow := sys.modules.get("tensorflow"):
+                tensorflow.config.list_physical_devices()  # finds no CUDA now rather than later
+        except ReportedError as error:
+            _fail(error)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _without_start_up_lines() -> Iterator[int]:
+    """Holds standard error back until the end, and then leaves out TensorFlow's start-up lines.
+
+    They come from C++, before any setting of its log could be changed.
+
+    Yields:
+        File descriptor of standard error itself.
+    """
+    screen = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield screen
+        finally:
+            sys.stderr.flush()
+            os.dup2(screen, 2)
+            os.close(screen)
+            held.seek(0)
+            os.write(2, b"".join(line for line in held if not _START_UP_LINE.match(line)))
 
 
 with quiet_start():
     import dataclasses
     import inspect
+    import io
+    import logging
+    import textwrap
     import types
     import typing
 
-    from absl import app, flags, logging
+    import absl.logging
+    from absl import app, flags
 
-    from albert_tf.options import flag_name
+    from albert_tf.options import flag_name, option_groups
+
+_HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
 
 
 def run(
-    options_class: type, task: Callable[[typing.Any], typing.Any], description: str | None = None
+    options_class: type,
+    task: Callable[[typing.Any], typing.Any],
+    description: str | None = None,
+    main_flags: Collection[str] | None = None,
 ) -> None:
     """Parses the command line into an `options_class` and calls `task` with it. Does not return.
 
@@ -102,14 +123,94 @@ def run(
         task: function to call.
         description: what `--help` says above the flags, a docstring in which `{command}` stands for the
             command as it was called; by default that of the main module.
+        main_flags: the flags that most runs need, which `--help` shows; `--helpfull` shows all. Default:
+            all.
     """
-    if description is not None:
-        name = _command_name()
-        command = f"python {name}" if name.endswith(".py") else name
-        # absl's `--help` prints the docstring of the main module.
-        sys.modules["__main__"].__doc__ = inspect.cleandoc(description).format(command=command)
+    sys.stdout = _StandardOutput.open()
+    with _one_line_errors():
+        asked = [
+            argument for argument in sys.argv[1:] if argument in (*_HELP, _ALL_HELP, "--version")
+        ]
+        if "--version" in asked:
+            print(f"albert_tf {__version__}")
+        elif asked:
+            shown = None if _ALL_HELP in asked else main_flags
+            text = description or sys.modules["__main__"].__doc__ or ""
+            print("\n".join(_help_lines(options_class, text, shown)))
+    if asked:
+        sys.exit()
     define_flags(options_class)
     app.run(lambda argv: _run_task(options_class, task), flags_parser=_parse_flags)
+
+
+class _StandardOutput(io.FileIO):
+    """Standard output whose errors, such as a full disk, are reported in one line."""
+
+    @classmethod
+    def open(cls) -> io.TextIOWrapper:
+        """Returns a text file to take the place of `sys.stdout`."""
+        before = sys.stdout
+        if before is None:  # closed by the shell
+            return open(os.devnull, "w")
+        return io.TextIOWrapper(
+            io.BufferedWriter(cls(before.fileno(), "wb", closefd=False)),
+            before.encoding,
+            before.errors,
+            line_buffering=before.line_buffering,
+        )
+
+    def write(self, content: bytes) -> int:
+        """Writes bytes, and returns their number."""
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise StoppedError(f"standard output: cannot be written: {error.strerror}") from error
+
+
+def _help_lines(
+    options_class: type, description: str, main_flags: Collection[str] | None
+) -> Iterator[str]:
+    """Yields the lines of `--help`, with the main flags, or of `--helpfull`, with all flags in groups."""
+    name = _command_name()
+    command = f"python {name}" if name.endswith(".py") else name
+    yield inspect.cleandoc(description).format(command=command)
+    groups = list(option_groups(options_class))
+    if main_flags is not None:
+        fields = {flag_name(field): field for _, group in groups for field in group}
+        groups = [("The flags that most runs need", [fields[name] for name in main_flags])]
+        more = len(fields) - len(main_flags)
+    types_of = typing.get_type_hints(options_class)
+    for title, group in groups:
+        yield f"\n{title}:"
+        for field in group:
+            yield f"  --{_signature(field, types_of[field.name])}"
+            text = field.metadata["description"]
+            if field.default not in (dataclasses.MISSING, None, (), True, False):
+                text += f" Default: {field.default}."
+            yield textwrap.fill(text, 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    if main_flags is not None and more:
+        yield f"\n{command} --helpfull shows {more} more."
+
+
+def _signature(field: dataclasses.Field, kind: typing.Any) -> str:
+    """Returns a flag's name and what values it has."""
+    kind = _type_of_value(kind)
+    if kind is bool:
+        return f"[no]{flag_name(field)}"
+    if typing.get_origin(kind) is typing.Literal:
+        return f"{flag_name(field)}={'|'.join(typing.get_args(kind))}"
+    values = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+    return f"{flag_name(field)}={values.get(kind, 'TEXT,TEXT,...')}"
+
+
+def _type_of_value(kind: typing.Any) -> typing.Any:
+    """Returns the type of a flag's value. Of `int | None` it is `int`: the flag is None by default."""
+    if typing.get_origin(kind) not in (types.UnionType, typing.Union):
+        return kind
+    (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
+    return kind
 
 
 def define_flags(options_class: type) -> None:
@@ -123,9 +224,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
     name, description = flag_name(field), field.metadata["description"]
-    # `int | None`: the flag's value is None by default.
-    if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
+    kind = _type_of_value(kind)
     origin = typing.get_origin(kind)
     if origin is typing.Literal:
         values = list(typing.get_args(kind))
@@ -142,8 +241,6 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
         define(name, default, description)
     if required:
         flags.mark_flag_as_required(name)
-    # `--help` shows the flags of the command instead of this module's.
-    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
@@ -158,29 +255,51 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 
 def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
     # TensorFlow logs how long each checkpoint took, and Dask has levels of its own.
-    logging.set_verbosity(logging.WARNING)
-    logging.get_absl_handler().setLevel("WARNING")
+    absl.logging.set_verbosity(absl.logging.WARNING)
+    absl.logging.get_absl_handler().setLevel("WARNING")
+    # It warns, with tracebacks, of damaged files that are not needed.
+    logging.getLogger("tensorflow").setLevel("ERROR")
     signal.signal(signal.SIGTERM, _preempt)
     try:
-        options = options_class(**_flag_values(options_class))
-        if _TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
-            _say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
-        task(options)
+        with _one_line_errors():
+            try:
+                options = options_class(**_flag_values(options_class))
+            except InputError as error:
+                raise FlagError(str(error)) from error
+            if _TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
+                _say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
+            task(options)
+    finally:
+        # The process is about to exit.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Ends the process with one line, or quietly if nobody reads its output, instead of a traceback."""
+    try:
+        yield
+        sys.stdout.flush()
     except ReportedError as error:
+        _discard_output()
         _fail(error)
     except Preempted as end:
         _say(str(end))
         sys.exit(end.exit_code)
     except BrokenPipeError:
-        # The reader of the output has closed it. Discard the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         _say(_INTERRUPTED)
         sys.exit(_INTERRUPTED_CODE)
-    finally:
-        # The process is about to exit.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _discard_output() -> None:
+    """Discards what cannot be written to standard output, which Python would try again at its exit."""
+    try:
+        sys.stdout.flush()
+    except (BrokenPipeError, StoppedError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _preempt(number: int, frame: object) -> typing.NoReturn:

@@ -1,7 +1,7 @@
 """The commands `albert-classify` and so on, which the scripts of a checkout call, too.
 
-The docstring of a function is what `--help` says above the flags. Each function imports its own task, so
-that a command imports no other task and answers signals from its start.
+The docstring of a function is what `--help` says above the flags that most runs need. Each function
+imports its own task, so that a command imports no other task and answers signals from its start.
 """
 
 from albert_tf import command_line
@@ -16,7 +16,13 @@ def create_pretraining_data() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks import pretraining_data as task
-    command_line.run(task.PretrainingDataOptions, task.run, create_pretraining_data.__doc__)
+    main = (
+        "input_file input_format language output_file spm_model_file train_vocab vocab_size "
+        "max_seq_length masking dupe_factor"
+    )
+    command_line.run(
+        task.PretrainingDataOptions, task.run, create_pretraining_data.__doc__, main.split()
+    )
 
 
 def pretrain() -> None:
@@ -31,7 +37,11 @@ def pretrain() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks import pretraining_run as task
-    command_line.run(task.PretrainingOptions, task.run, pretrain.__doc__)
+    main = (
+        "input_file eval_input_file albert_config_file init_checkpoint output_dir do_train recipe "
+        "train_batch_size num_train_steps learning_rate"
+    )
+    command_line.run(task.PretrainingOptions, task.run, pretrain.__doc__, main.split())
 
 
 def classify() -> None:
@@ -46,7 +56,11 @@ def classify() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks.fine_tuning import classification as task
-    command_line.run(task.options_class(), task.run, classify.__doc__)
+    main = (
+        "task_name train_file dev_file predict_file init_checkpoint output_dir do_train do_eval "
+        "num_train_epochs export_dir"
+    )
+    command_line.run(task.options_class(), task.run, classify.__doc__, main.split())
 
 
 def answer_questions() -> None:
@@ -61,7 +75,13 @@ def answer_questions() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks.fine_tuning import question_answering as task
-    command_line.run(task.QuestionAnsweringOptions, task.run, answer_questions.__doc__)
+    main = (
+        "train_file predict_file init_checkpoint output_dir do_train do_eval do_predict "
+        "spm_model_file num_train_epochs export_dir"
+    )
+    command_line.run(
+        task.QuestionAnsweringOptions, task.run, answer_questions.__doc__, main.split()
+    )
 
 
 def embed() -> None:
@@ -73,7 +93,8 @@ def embed() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks import embedding as task
-    command_line.run(task.EmbeddingOptions, task.run, embed.__doc__)
+    main = "model input_file output_file pooling normalize max_seq_length export_dir"
+    command_line.run(task.EmbeddingOptions, task.run, embed.__doc__, main.split())
 
 
 def convert() -> None:
@@ -89,4 +110,8 @@ def convert() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.tasks import conversion as task
-    command_line.run(task.ConversionOptions, task.run, convert.__doc__)
+    main = (
+        "init_checkpoint to output_checkpoint albert_config_file spm_model_file vocab_file "
+        "do_lower_case from dry_run"
+    )
+    command_line.run(task.ConversionOptions, task.run, convert.__doc__, main.split())

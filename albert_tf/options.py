@@ -6,7 +6,9 @@ such as the training loop, declare it in a dataclass of their own, which the tas
 """
 
 import dataclasses
+import inspect
 import typing
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from albert_tf.errors import ArgumentError, FlagError
@@ -59,6 +61,24 @@ def select(options: Any, config_class: type[_Config]) -> _Config:
     """Returns the config whose fields are among the options, e.g. `MaskingConfig`."""
     names = [field.name for field in dataclasses.fields(config_class)]
     return config_class(**{name: getattr(options, name) for name in names})
+
+
+def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.Field]]]:
+    """Yields the options by the class that declares them, those of the task itself first.
+
+    Yields:
+        A title, and the fields of `options_class`, which may have other defaults than those of the group.
+    """
+    fields = {field.name: field for field in dataclasses.fields(options_class)}
+    for part in filter(dataclasses.is_dataclass, options_class.__mro__):
+        bases = filter(dataclasses.is_dataclass, part.__bases__)
+        inherited = {field.name for base in bases for field in dataclasses.fields(base)}
+        own = [
+            fields[field.name] for field in dataclasses.fields(part) if field.name not in inherited
+        ]
+        if own:
+            summary = inspect.getdoc(part).splitlines()[0].split(". ")[0].removesuffix(".")
+            yield "Flags of this command" if part is options_class else summary, own
 
 
 def flag_name(field: dataclasses.Field) -> str:

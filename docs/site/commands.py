@@ -21,7 +21,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(_ROOT))
 
 from albert_tf import command_line  # noqa: E402
-from albert_tf.options import flag_name  # noqa: E402
+from albert_tf.options import flag_name, option_groups  # noqa: E402
 
 _MAX_INT32 = 2**31 - 1  # no upper limit
 _VALUES = {str: "text", int: "integer", float: "number", bool: "boolean", tuple: "list"}
@@ -47,23 +47,10 @@ def _page(name: str, function: Callable[[], None]) -> Iterator[str]:
     yield f"In a checkout, `python {_script(function)}` is the same command.\n"
     yield "Set a boolean flag with `--name`, unset it with `--noname`. Separate a list by commas.\n"
     kinds = typing.get_type_hints(options_class)
-    fields = {field.name: field for field in dataclasses.fields(options_class)}
-    for part in options_class.__mro__:
-        inherited = {field.name for base in part.__bases__ for field in _fields(base)}
-        own = [field.name for field in _fields(part) if field.name not in inherited]
-        if own:
-            yield f"## {'Flags of this command' if part is options_class else _summary(part)}\n"
-        for field_name in own:
-            yield _entry(fields[field_name], kinds[field_name])
-
-
-def _fields(kind: type) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-
-
-def _summary(kind: type) -> str:
-    first_sentence, *_ = inspect.getdoc(kind).splitlines()[0].split(". ")
-    return first_sentence.removesuffix(".")
+    for title, fields in option_groups(options_class):
+        yield f"## {title}\n"
+        for field in fields:
+            yield _entry(field, kinds[field.name])
 
 
 def _script(function: Callable[[], None]) -> str:

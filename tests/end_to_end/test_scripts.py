@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import command_line
+from albert_tf import __version__, command_line
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import save_tf1_checkpoint
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -96,21 +96,17 @@ def test_script_and_command_run_the_same_task(script, monkeypatch):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     pkgutil.resolve_name(project["scripts"][command])()
     assert calls[0] == calls[1]
-    options_class, task, description = calls[0]
-    assert flag in {flag_name(field) for field in dataclasses.fields(options_class)}
+    options_class, task, description, main_flags = calls[0]
+    names = {flag_name(field) for field in dataclasses.fields(options_class)}
+    assert flag in names
+    assert names.issuperset(main_flags)
+    assert len(main_flags) <= 10
     assert callable(task)
     assert "{command} --" in description
 
 
-# The command line is the same for all scripts; this one starts without TensorFlow.
+# The command line is the same for all scripts.
 SCRIPT = "create_pretraining_data.py"
-
-
-def test_help_shows_the_flags_of_the_script():
-    code, out, _ = finish(start(SCRIPT, help="true"))
-    assert code == 1  # absl's exit code of --help
-    assert f"python {SCRIPT} --input_file=" in out  # the usage
-    assert "  --input_file: " in out
 
 
 @pytest.mark.parametrize(
@@ -134,12 +130,12 @@ def test_mistake_in_the_flags_is_one_line_and_exit_code_2(flags, message):
 
 def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
     missing = tmp_path / "none.txt"
-    code, _, error = finish(
-        start(SCRIPT, input_file=missing, output_file=tmp_path / "out", vocab_file=missing)
-    )
-    assert code == 1
-    assert error.startswith(f"{SCRIPT}: error: ")
-    assert str(missing) in error
+    flags = {"output_file": tmp_path / "out", "max_predictions_per_seq": 77}
+    process = start(SCRIPT, input_file=missing, vocab_file=missing, **flags)
+    _, error = process.communicate(timeout=240)
+    assert process.returncode == 1
+    # Nor does any line of TensorFlow's appear.
+    assert re.fullmatch(rf"{SCRIPT}: error: .*{missing}.*\n", error)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -200,8 +196,7 @@ def test_signal_in_the_imports_is_one_line(number, code, line):
     process.send_signal(number)
     out, error = process.communicate(timeout=60)
     assert out == ""
-    assert "Traceback" not in error
-    assert error.splitlines()[-1] == f"run_pretraining.py: {line}"
+    assert error == f"run_pretraining.py: {line}\n"
     assert process.returncode == code
 
 
@@ -230,7 +225,7 @@ def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name)
     if moment == "training":
         step = tf.train.latest_checkpoint(str(tmp_path / "out")).rpartition("-")[2]
         reports = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
-        assert json.loads(reports[-1])["step"] == int(step)
+        assert all(json.loads(report)["step"] % 40 == 0 for report in reports)
         if number == signal.SIGTERM:
             code, out, _ = finish(start("run_pretraining.py", **flags))
             assert code == 0
@@ -260,7 +255,7 @@ open_ = builtins.open
 builtins.open = lambda path, *arguments, **options: (
     io.StringIO("flags : fma avx2") if path == "/proc/cpuinfo" else open_(path, *arguments, **options)
 )
-from albert_tf import command_line
+from albert_tf import __version__, command_line
 with command_line.quiet_start():
     import tensorflow
 
@@ -287,6 +282,98 @@ def test_onednn_is_turned_on_unless_the_user_chose(chosen, monkeypatch):
     assert out == f"{chosen or '1'}\n"
     line = "script.py: using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off\n"
     assert (line in error) == (chosen is None)
+
+
+_SMALL = """
+import dataclasses, logging, sys
+from typing import Literal
+from albert_tf import command_line
+from albert_tf.options import option
+
+@dataclasses.dataclass(frozen=True)
+class Base:
+    "What others have, too."
+    rates: tuple[float, ...] = option("Some rates.", ())
+
+@dataclasses.dataclass(frozen=True)
+class Options(Base):
+    form: Literal["long", "short"] = option("Form of it.", "long")
+    count: int | None = option("Number of characters.", None)
+    quick: bool = option("Hurry.", True)
+
+sys.argv[0] = "script.py"
+def task(options):
+    logging.getLogger("tensorflow").warning("a damaged file that nobody needs")
+    print("x" * options.count)
+
+command_line.run(Options, task, "Prints. Usage: {command} --count=1", ["form", "count"])
+"""
+_MAIN_FLAGS = """Prints. Usage: python script.py --count=1
+
+The flags that most runs need:
+  --form=long|short
+      Form of it. Default: long.
+  --count=INTEGER
+      Number of characters.
+
+python script.py --helpfull shows 2 more.
+"""
+_ALL_FLAGS = """Prints. Usage: python script.py --count=1
+
+Flags of this command:
+  --form=long|short
+      Form of it. Default: long.
+  --count=INTEGER
+      Number of characters.
+  --[no]quick
+      Hurry.
+
+What others have, too:
+  --rates=TEXT,TEXT,...
+      Some rates.
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "printed"),
+    [
+        ("-h", _MAIN_FLAGS),
+        ("--help", _MAIN_FLAGS),
+        ("--helpfull", _ALL_FLAGS),
+        ("--version", f"albert_tf {__version__}\n"),
+        ("--count=2", "xx\n"),
+    ],
+)
+def test_help_and_version(flag, printed):
+    assert finish(start_python("-c", _SMALL, flag)) == (0, printed, "")
+
+
+# More than the buffer holds, and less, which is written at the end.
+@pytest.mark.parametrize("flag", ["--count=100000", "--count=1", "--help"])
+@pytest.mark.parametrize(
+    ("is_full", "code", "line"),
+    [
+        (
+            True,
+            1,
+            "script.py: error: standard output: cannot be written: No space left on device\n",
+        ),
+        (False, 128 + signal.SIGPIPE, ""),
+    ],
+)
+def test_output_that_nobody_takes_is_no_traceback(flag, is_full, code, line):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full" if is_full else writer, "w") as output:
+        done = subprocess.run(
+            [sys.executable, "-c", _SMALL, flag],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (code, line)
 
 
 @pytest.mark.slow
