@@ -78,7 +78,7 @@ class Progress:
 
         They stay next to a bar until they are reported again. In a log they have a line of their own.
         """
-        shown = {name: f"{value:.4g}" for name, value in values.items()}
+        shown = {name: _rounded(value) for name, value in values.items()}
         if self._bar is not None:
             self._values |= shown
             self._bar.set_postfix(self._values, refresh=False)
@@ -117,3 +117,7 @@ class Progress:
             parts.append(f"ETA {datetime.timedelta(seconds=left)}")
         parts += [f"{name} {value}" for name, value in (self._rates() | dict(values)).items()]
         print(", ".join(parts), file=sys.stderr, flush=True)
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,4 +1,7 @@
-"""Steps, replicas, checkpoints: training that knows nothing of ALBERT."""
+"""Steps, replicas, checkpoints: training that knows nothing of ALBERT.
+
+What cannot be written is a `StoppedError` that names it, and a user's mistake an `InputError`.
+"""
 
 from albert_tf.training.evaluator import Evaluator
 from albert_tf.training.interruptions import explain_lost_worker

@@ -46,9 +46,6 @@ class BadSteps:
 
         Args:
             is_chief: whether this worker writes the files.
-
-        Raises:
-            InputError: too many consecutive steps were skipped.
         """
         bad = []
         for step, is_skipped in self._read():

@@ -39,6 +39,16 @@ from albert_tf.checkpoints.tensor_files import (
 
 _METRICS = ".json"
 
+# The files that TensorFlow renames when they are complete.
+_TEMPORARY = ("checkpoint.tmp*", f"{CHECKPOINT_NAME}-*_temp")
+
+
+def remove_temporary_files(directory: str) -> None:
+    """Removes the files that a killed process was writing to a folder of checkpoints."""
+    for pattern in _TEMPORARY:
+        for path in tf.io.gfile.glob(f"{directory}/{pattern}"):
+            files.remove(path)
+
 
 class Checkpoints:
     """The checkpoints of a folder.
@@ -95,42 +105,26 @@ class Checkpoints:
         return latest_checkpoint(self._directory)
 
     def save(self, step: int) -> str:
-        """Writes the checkpoint of a step and returns its prefix.
-
-        Raises:
-            StoppedError: a file cannot be written.
-        """
+        """Writes the checkpoint of a step and returns its prefix."""
         self.start_saving(step)
         self.wait()
         return self.latest
 
     def start_saving(self, step: int) -> None:
-        """Starts to write the checkpoint of a step in the background; waits for the previous one.
-
-        Raises:
-            StoppedError: the previous one could not be written.
-        """
+        """Starts to write the checkpoint of a step in the background; waits for the previous one."""
         self.wait()
         for path, variable in self._variables.items():
             self._copies[path].assign(variable.value)
         self._writing = self._writer.submit(self._write, step)
 
     def wait(self) -> None:
-        """Waits for the end of `start_saving`.
-
-        Raises:
-            StoppedError: a file could not be written.
-        """
+        """Waits for the end of `start_saving`."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
     def check(self) -> None:
-        """Raises the error of a finished `start_saving`, without waiting for an unfinished one.
-
-        Raises:
-            StoppedError: a file could not be written.
-        """
+        """Raises the error of a finished `start_saving`, without waiting for an unfinished one."""
         if self._writing is not None and self._writing.done():
             self.wait()
 
@@ -147,9 +141,6 @@ class Checkpoints:
 
         Returns:
             Whether there is a checkpoint.
-
-        Raises:
-            InputError: all are damaged, or one does not hold these variables.
         """
         prefixes = list_checkpoints(self._directory)
         if prefixes and not has_note(self._directory):
@@ -179,9 +170,6 @@ def save_checkpoint(model: keras.Model, prefix: str) -> None:
     Args:
         model: the model.
         prefix: prefix of the file names.
-
-    Raises:
-        StoppedError: a file cannot be written.
     """
     write_checkpoint(prefix, tensors_of(variables_by_path(model.weights), stored_by_path))
 
@@ -210,11 +198,7 @@ class BestCheckpoint:
         return files.read_json(f"{self.prefix}{_METRICS}") if self.prefix else None
 
     def replace(self, model: keras.Model, step: int, metrics: Mapping[str, float]) -> None:
-        """Replaces the checkpoint by the weights of a step.
-
-        Raises:
-            StoppedError: a file cannot be written.
-        """
+        """Replaces the checkpoint by the weights of a step."""
         path = f"{self._directory}/{CHECKPOINT_NAME}-{step}{_METRICS}"
         files.make_directory(self._directory)
         files.write_json(path, {"step": step, **metrics})

@@ -1,6 +1,7 @@
 """Evaluation and prediction on any number of replicas."""
 
 import functools
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -166,10 +167,14 @@ def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
 
 
 class MeanAccumulator:
-    """Adds up means of several steps. Reads from the device only in `result`."""
+    """Adds up means of several steps. Reads from the device only in `sums` and `result`.
 
-    def __init__(self):
-        self._means: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
+    Args:
+        sums: the `sums` of earlier steps.
+    """
+
+    def __init__(self, sums: Mapping[str, tuple[float, float]] = types.MappingProxyType({})):
+        self._means: dict[str, tuple] = dict(sums)
 
     def add(self, means: Means) -> None:
         """Adds the means of one step."""
@@ -180,6 +185,12 @@ class MeanAccumulator:
     def add_steps(self, means: Means) -> None:
         """Adds the means of several steps."""
         self.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
+
+    def sums(self) -> dict[str, tuple[float, float]]:
+        """Returns each total and weight, without a loss of precision."""
+        return {
+            name: (float(total), float(weight)) for name, (total, weight) in self._means.items()
+        }
 
     def result(self) -> dict[str, float]:
         """Returns each mean; 0 if the weight is 0."""

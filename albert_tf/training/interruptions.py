@@ -91,9 +91,6 @@ def explain_lost_worker(is_alone: bool) -> Iterator[None]:
 
     Args:
         is_alone: whether there are no other workers.
-
-    Raises:
-        StoppedError: another worker was lost.
     """
     try:
         yield

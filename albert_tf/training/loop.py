@@ -3,8 +3,10 @@
 A run writes to its folder:
 
     ckpt-*, checkpoint     the newest checkpoints, with the optimizer's state
-    best/                  the weights with the best evaluation, and their metrics
+    best/                  the weights with the best evaluation, and their metrics; without evaluations
+                           those of the end
     metrics.jsonl          one line per report: step, split, metrics
+    interval.jsonl         in a run that was stopped: what the next report will count
     bad_steps.jsonl        one line per skipped step: step, records
     train/, eval/          the same metrics as TensorBoard summaries
 
@@ -22,9 +24,13 @@ from albert_tf.errors import InputError, Preempted
 from albert_tf.options import option
 from albert_tf.sources import BEST_DIR
 from albert_tf.training.bad_steps import BadSteps, NameRecords
-from albert_tf.training.checkpoint_manager import BestCheckpoint, Checkpoints
+from albert_tf.training.checkpoint_manager import (
+    BestCheckpoint,
+    Checkpoints,
+    remove_temporary_files,
+)
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.reports import Interval, Reports
+from albert_tf.training.reports import Interval, Reports, forget_interval
 from albert_tf.training.trainer import Trainer
 
 # Receives a number of updates and the metrics reported after them, such as `train_loss`.
@@ -87,6 +93,10 @@ class TrainingPlan:
         """Returns whether an evaluation and a checkpoint follow `step`."""
         return step == self.num_train_steps or step % self.options.save_checkpoints_steps == 0
 
+    def reports_at(self, step: int) -> bool:
+        """Returns whether a report of the training follows `step`."""
+        return self.saves_at(step) or step % self.options.log_steps == 0
+
     @property
     def best(self) -> BestCheckpoint:
         """The best checkpoint of the run."""
@@ -94,12 +104,12 @@ class TrainingPlan:
 
 
 def best_metrics(output_dir: str) -> dict[str, float] | None:
-    """Returns the metrics of a run's best checkpoint; None if nothing was evaluated."""
+    """Returns the metrics of a run's best checkpoint; None if there is none yet."""
     return BestCheckpoint(f"{output_dir}/{BEST_DIR}").metrics
 
 
 def resume(trainer: Trainer, output_dir: str) -> bool:
-    """Restores the newest checkpoint of a run's folder.
+    """Restores the newest checkpoint of a run's folder, and removes the temporary files of killed runs.
 
     Returns:
         Whether there is a checkpoint.
@@ -107,6 +117,9 @@ def resume(trainer: Trainer, output_dir: str) -> bool:
     Raises:
         InputError: all checkpoints are damaged, or one is of another model or optimizer.
     """
+    if trainer.is_chief:
+        for folder in (output_dir, f"{output_dir}/{BEST_DIR}"):
+            remove_temporary_files(folder)
     if not Checkpoints(output_dir, trainer.state, max_to_keep=1).restore_latest():
         return False
     if trainer.is_chief:
@@ -178,7 +191,11 @@ class _Run:
         """Trains to the end of the plan."""
         step, end = self._trainer.step, self._plan.num_train_steps
         # The learning curve starts at step 0, and a run may be killed before an evaluation.
-        lacks_evaluation = self._evaluate_model is not None and not self._reports.has("eval", step)
+        lacks_evaluation = (
+            self._evaluate_model is not None
+            and (step == 0 or self._plan.saves_at(step))
+            and not self._reports.has("eval", step)
+        )
         if step >= end and not lacks_evaluation:
             print(f"{self._plan.description}: {step} of {end} steps are done already")
             return
@@ -192,11 +209,20 @@ class _Run:
                 self._wait_for_checkpoint()
                 raise
             self._wait_for_checkpoint()
+            if self._trainer.is_chief:
+                self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Leaves the folder of a complete run as its readers expect it."""
+        plan, trainer = self._plan, self._trainer
+        if self._evaluate_model is None:
+            plan.best.replace(trainer.model, trainer.step, {})
+        forget_interval(plan.options.output_dir)
 
     def _train(self, step: int) -> None:
         trainer, plan = self._trainer, self._plan
         batches = trainer.distribute(self._batches_from(step))
-        interval = Interval(compiles=True)
+        interval = Interval.resume(plan.options.output_dir, step)
         while step < plan.num_train_steps:
             count = plan.steps_after(step)
             means = trainer.train_steps(batches, count)
@@ -204,19 +230,24 @@ class _Run:
             interval.add(means, count)
             self._bad_steps.add(step, means["skipped_updates"])
             is_preempted = trainer.any_worker(self._preemption.requested)
-            saves = plan.saves_at(step) or is_preempted
-            if not saves and step % plan.options.log_steps:
+            reports = plan.reports_at(step)
+            if not (reports or is_preempted):
                 self._reports.advance(step)
                 continue
             self._bad_steps.check(trainer.is_chief)
-            self._report(step, interval)
+            saves = plan.saves_at(step) or is_preempted
             # The weights may be what made the gradient infinite.
             saves &= step == plan.num_train_steps or not self._bad_steps.in_a_row
+            evaluates = saves and not is_preempted and self._evaluate_model is not None
+            if reports:
+                self._report(step, interval, is_last=not evaluates)
             if saves:
                 self._save(step)
             if is_preempted:
+                if saves and not reports and trainer.is_chief:
+                    interval.save(plan.options.output_dir, step)
                 self._preemption.end()
-            if saves and self._evaluate_model is not None:
+            if evaluates:
                 self._evaluate()
             interval = Interval()
 
@@ -230,10 +261,10 @@ class _Run:
             self._checkpoints.wait()
         self._trainer.any_worker(False)
 
-    def _report(self, step: int, interval: Interval) -> None:
+    def _report(self, step: int, interval: Interval, is_last: bool) -> None:
         summary = interval.summarize(self._trainer)
         totals = {name: self._reports.last(name) + count for name, count in summary.counts.items()}
-        self._reports.write("train", step, summary.metrics | totals, summary.rates)
+        self._reports.write("train", step, summary.metrics | totals, summary.rates, is_last)
         self._checkpoints.check()
 
     def _evaluate(self) -> None:
@@ -251,12 +282,10 @@ class _Run:
 
 
 def _is_best(plan: TrainingPlan, value: float) -> bool:
-    best = plan.best.metrics
+    best = (plan.best.metrics or {}).get(plan.best_metric)
     if best is None:
         return True
-    if plan.higher_is_better:
-        return value > best[plan.best_metric]
-    return value < best[plan.best_metric]
+    return value > best if plan.higher_is_better else value < best
 
 
 def _checked(metrics: dict[str, float], step: int) -> dict[str, float]:

@@ -4,7 +4,7 @@ import contextlib
 import time
 import types
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import tensorflow as tf
 
@@ -16,6 +16,13 @@ from albert_tf.training.trainer import Trainer
 
 _NOTHING: Mapping = types.MappingProxyType({})
 _COUNT = "_per_update"
+# Not on the screen, where few values are read.
+_NOT_SHOWN = {
+    *("learning_rate", "gradient_norm", "tokens_seen", "perplexity"),
+    *("sequences_per_second", "predictions_per_second"),
+}
+# All that is shown of the training if values of the evaluation follow.
+_SHORT = {"loss", "skipped_updates", "tokens_per_second"}
 
 
 class Summary(NamedTuple):
@@ -39,14 +46,34 @@ class Interval:
     Args:
         compiles: whether the steps of the first `add` include compilation. They don't count for the
             rates, unless there are no others.
+        steps: number of steps of this interval in the run that was stopped.
+        sums: the sums of their means.
     """
 
-    def __init__(self, compiles: bool = False):
-        self._means = MeanAccumulator()
-        self._steps = 0
+    def __init__(
+        self,
+        compiles: bool = False,
+        steps: int = 0,
+        sums: Mapping[str, tuple[float, float]] = _NOTHING,
+    ):
+        self._means = MeanAccumulator(sums)
+        self._steps = steps
         self._compiles = compiles
         # Pairs (number of steps, time) from which the rates can be measured.
-        self._timed_from: list[tuple[int, float]] = [(0, time.monotonic())]
+        self._timed_from: list[tuple[int, float]] = [(steps, time.monotonic())]
+
+    @classmethod
+    def resume(cls, output_dir: str, step: int) -> Self:
+        """Returns the first interval of a run at a step, with what a stopped run saved there."""
+        for saved in files.read_json_lines(_interval_path(output_dir)):
+            if saved.pop("step") == step:
+                return cls(compiles=True, **saved)
+        return cls(compiles=True)
+
+    def save(self, output_dir: str, step: int) -> None:
+        """Saves the interval of a run that is stopped, so that the next report is as if it were not."""
+        content = {"step": step, "steps": self._steps, "sums": self._means.sums()}
+        files.write_json_lines(_interval_path(output_dir), [content])
 
     def add(self, means: Means, count: int) -> None:
         """Adds the means of `count` steps, as returned by the trainer."""
@@ -78,6 +105,15 @@ class Interval:
             rates={f"{name}_per_second": count / seconds for name, count in seen.items()},
             counts=counts,
         )
+
+
+def forget_interval(output_dir: str) -> None:
+    """Removes what `Interval.save` wrote."""
+    files.remove(_interval_path(output_dir))
+
+
+def _interval_path(output_dir: str) -> str:
+    return f"{output_dir}/interval.jsonl"
 
 
 def read_reports(output_dir: str) -> list[dict]:
@@ -117,6 +153,7 @@ class Reports:
         self._lines = [line for line in read_reports(output_dir) if line["step"] <= step]
         self._exit_stack = contextlib.ExitStack()
         self._has_stepped = False
+        self._held: dict[str, float] = {}  # values for the line of the next report
 
     def __enter__(self) -> "Reports":
         if not self._is_chief:
@@ -168,6 +205,7 @@ class Reports:
         step: int,
         metrics: Mapping[str, float],
         rates: Mapping[str, float] = _NOTHING,
+        is_last: bool = True,
     ) -> None:
         """Reports on the `train` or the `eval` split.
 
@@ -176,14 +214,23 @@ class Reports:
             step: number of updates so far.
             metrics: reproducible values, reported everywhere.
             rates: values that differ between runs, not for `metrics.jsonl`.
+            is_last: whether no other report of this step follows, which would share a line of a log.
         """
         if not self._is_chief:
             return
-        shown = {**metrics, **rates}
-        named = {f"{split}_{name}": value for name, value in shown.items()}
-        self._progress.report(named, self._count_to(step))
+        values = {**metrics, **rates}
+        named = {f"{split}_{name}": value for name, value in values.items()}
+        self._held |= {
+            f"{split}_{name}": value
+            for name, value in values.items()
+            if (name in _SHORT or (is_last and name not in _NOT_SHOWN))
+            and (name != "skipped_updates" or value)
+        }
+        if is_last:
+            self._progress.report(self._held, self._count_to(step))
+            self._held = {}
         with files.explain_refusal(self._output_dir), self._writers[split].as_default():
-            for name, value in shown.items():
+            for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
         self._lines.append({"step": step, "split": split, **metrics})
         files.write_json_lines(_path(self._output_dir), self._lines)

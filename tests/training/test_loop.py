@@ -1,5 +1,6 @@
 import json
 import pathlib
+import re
 import signal
 import threading
 import time
@@ -180,11 +181,13 @@ def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path, fresh):
     assert plan.best.metrics == {"step": 4, "score": 0.2}
 
 
-def test_without_evaluation_the_newest_checkpoint_is_the_best(tmp_path, fresh):
+def test_without_evaluation_the_last_weights_are_the_best(tmp_path, fresh):
     plan = make_plan(tmp_path, 4)
-    trainer = fresh()
-    go_on(trainer, plan)
-    assert load_checkpoint(trainer.model, str(tmp_path)).prefix == str(tmp_path / "ckpt-4")
+    go_on(trainer := fresh(), plan)
+    assert load_checkpoint(trainer.model, str(tmp_path)).prefix == f"{tmp_path}/best/ckpt-4"
+    # Any evaluation is better than none.
+    go_on(trainer, make_plan(tmp_path, 8), scores_by_step(trainer, {4: 0.1, 8: 0.0}))
+    assert plan.best.metrics == {"step": 4, "score": 0.1}
 
 
 def test_reports_of_lost_steps_are_discarded(tmp_path, fresh):
@@ -195,6 +198,19 @@ def test_reports_of_lost_steps_are_discarded(tmp_path, fresh):
     go_on(fresh(), make_plan(tmp_path, 8))
     assert [line["step"] for line in reports(tmp_path, "train")] == [3, 4, 6, 8]
     assert list((tmp_path / "train").glob("events.*"))
+
+
+def test_damaged_reports_and_files_of_a_killed_run_do_not_stay(tmp_path, fresh, capsys):
+    go_on(fresh(), make_plan(tmp_path, 4))
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-20])
+    (tmp_path / "best" / "checkpoint.tmp1f2e").touch()
+    (tmp_path / "ckpt-7_temp").mkdir()
+    (tmp_path / "ckpt-7_temp" / "part-00000").touch()
+    go_on(fresh(), make_plan(tmp_path, 8))
+    assert f"warning: {metrics}, line 2: not JSON: " in capsys.readouterr().err
+    assert [line["step"] for line in reports(tmp_path, "train")] == [3, 6, 8]
+    assert not [path for path in tmp_path.rglob("*") if "temp" in path.name or ".tmp" in path.name]
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +254,38 @@ def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path, d
         train(trainer, plan, batches_from, None, terminate_and_name)
     assert trainer.step == 3
     assert steps_of_checkpoints(tmp_path) == []
+
+
+@pytest.mark.parametrize("stopped_at", [5, 6, 8])
+def test_reports_of_a_run_with_sigterm_are_those_of_a_whole_one(
+    tmp_path, monkeypatch, fresh, stopped_at
+):
+    def train_and_terminate(batches, count):
+        means = train_steps(batches, count)
+        if trainer.step == stopped_at:
+            terminate()
+        return means
+
+    evaluate = scores_by_step(trainer := fresh(), dict.fromkeys((0, 4, 8, 10), 0.5))
+    go_on(trainer, make_plan(tmp_path / "whole", 10), evaluate)
+    plan = make_plan(tmp_path / "parts", 10)
+    train_steps = trainer.train_steps
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_steps", train_and_terminate)
+        with pytest.raises(Preempted):
+            go_on(fresh(), plan, evaluate)
+    assert trainer.step == stopped_at
+    go_on(fresh(), plan, evaluate)
+    whole, parts = (
+        [line for split in ("train", "eval") for line in reports(tmp_path / name, split)]
+        for name in ("whole", "parts")
+    )
+    assert [(line.pop("split"), line.pop("step")) for line in parts] == [
+        (line.pop("split"), line.pop("step")) for line in whole
+    ]
+    for line, expected in zip(parts, whole, strict=True):
+        assert line == pytest.approx(expected, rel=1e-4)
+    assert not (tmp_path / "parts" / "interval.jsonl").exists()
 
 
 def test_sigterm_before_an_evaluation_skips_it(tmp_path):
@@ -314,6 +362,19 @@ def test_progress_of_a_run_in_a_log(tmp_path, fresh, capsys):
     assert [line for line in lines if line.startswith("test: 4/4 ")] == [last]
 
 
+def test_one_line_of_a_log_has_few_values_of_training_and_evaluation(tmp_path, fresh, capsys):
+    go_on(
+        trainer := fresh(),
+        make_plan(tmp_path, 4, log_steps=4),
+        scores_by_step(trainer, {0: 0, 4: 0.25678}),
+    )
+    lines = [line for line in capsys.readouterr().err.splitlines() if "eval_score" in line]
+    assert [line.partition("eval_score")[2] for line in lines] == [" 0", " 0.257"]
+    values = re.findall(r"(train_\w+) ([\d.,]+),", lines[1])
+    assert [name for name, _ in values] == ["train_loss", "train_tokens_per_second"]
+    assert all(len(value) <= 5 for _, value in values)
+
+
 def test_first_step_does_not_count_for_the_rate(tmp_path, monkeypatch, fresh, capsys):
     """By a clock on which the first call takes an hour, for compiling, and the others a second."""
     trainer = fresh()
@@ -331,5 +392,5 @@ def test_first_step_does_not_count_for_the_rate(tmp_path, monkeypatch, fresh, ca
     lines = [line for line in capsys.readouterr().err.splitlines() if "train_loss" in line]
     # There may be other lines between two reports.
     assert lines[0].startswith("test: 5/11 steps, 1.0 steps/s, ETA 0:00:06")
-    assert "train_sequences_per_second 4," in lines[0]
+    assert lines[0].endswith(", train_tokens_per_second 44")
     assert lines[1].startswith("test: 10/11 steps, 1.0 steps/s, ETA 0:00:01")
