@@ -35,6 +35,15 @@ _CHUNK_BYTES = 1 << 20
 # A binary file might be a single line and fill the memory.
 _MAX_LINE_BYTES = 1 << 26
 
+# What a file that is not UTF-8 may be, by its first bytes.
+_OTHER_FILES = {
+    b"PAR1": "a Parquet file",
+    b"PK\x03\x04": "a zip archive or a document of an office program",
+    b"\x1f\x8b": "a file of gzip",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+}
+
 # Length of a library's message within one of ours.
 _MAX_REASON_LENGTH = 200
 
@@ -132,6 +141,9 @@ def decode_strictly(line: bytes, place: str) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
+        for start, what in _OTHER_FILES.items():
+            if line.startswith(start):
+                raise InputError(f"{place}: begins like {what}; expected UTF-8 text") from error
         raise InputError(
             f"{place}: byte {error.start + 1} is 0x{line[error.start]:02x}, "
             "which is not UTF-8; convert the file, e.g. with iconv"
@@ -178,10 +190,21 @@ def to_json(value: Any) -> str:
 
 
 def read_json_lines(path: str) -> list[Any]:
-    """Returns the values of a JSON-lines file; none if the file does not exist."""
+    """Returns the values of a JSON-lines file; none if the file does not exist.
+
+    Damaged lines, such as those that a full disk leaves, are left out with a warning.
+    """
     if not tf.io.gfile.exists(path):
         return []
-    return [parse_json(line, path, number) for number, line in read_lines(path)]
+    values = []
+    for number, line in decode_lines(
+        read_chunks(path), path, lambda line, _: line.decode("utf-8", "replace")
+    ):
+        try:
+            values.append(parse_json(line, path, number))
+        except InputError as error:
+            print(f"warning: {error}; leaving the line out", file=sys.stderr)
+    return values
 
 
 def write_json_lines(path: str, values: Iterable[Any]) -> None:

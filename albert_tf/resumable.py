@@ -2,7 +2,8 @@
 
 All outputs of a run appear together when all are complete. Until then they are in folders
 `<name>.incomplete` next to their final places, each with a file that describes the request. A second run
-with the same request resumes the work; one with another request restarts it.
+with the same request resumes the work; one with another request restarts it. After a mistake of the user
+the work is removed; after an error from outside complete parts are kept.
 """
 
 import json
@@ -21,7 +22,7 @@ _COMPLETE = "complete"
 
 def make_outputs(
     name: str,
-    paths: Sequence[str],
+    paths: Mapping[str, str],
     request: Mapping[str, Any],
     overwrite: bool,
     make: Callable[[dict[str, str]], None],
@@ -32,17 +33,13 @@ def make_outputs(
     Args:
         name: the work is in the folder `<name>.incomplete`, and in a folder of that name next to each
             file.
-        paths: the files to make.
+        paths: the files to make, and the flag that named each, for messages.
         request: everything that decides the content of the files; JSON-serializable.
         overwrite: whether to replace existing files. Otherwise they raise an error.
         make: function that makes the missing files. Its argument maps each file to the path to write it
             to. Other files next to that path are its own earlier work.
         reusable: names in `<name>.incomplete` that are kept for runs with another request, which have to
             check their content.
-
-    Raises:
-        InputError: a file exists, a folder is in the way, or `make` raised it. The work is removed.
-        StoppedError: a file cannot be written, or `make` raised it. Complete work is kept.
     """
     work = name + files.INCOMPLETE
     incomplete = {
@@ -84,13 +81,13 @@ def _holds(note: str, request: Mapping[str, Any]) -> bool:
     return files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
 
 
-def _check_new(paths: Sequence[str], overwrite: bool) -> None:
-    for path in paths:
+def _check_new(paths: Mapping[str, str], overwrite: bool) -> None:
+    for path, flag in paths.items():
         if tf.io.gfile.isdir(path):
-            raise InputError(f"{path}: is a folder; expected the name of a file to write")
+            raise InputError(f"{flag}: {path} is a folder; expected the name of a file to write")
         if tf.io.gfile.exists(path) and not overwrite:
             raise InputError(
-                f"{path}: exists already; remove it, choose another name or set overwrite"
+                f"{flag}: {path} exists already; remove it, choose another name or set --overwrite"
             )
 
 

@@ -46,6 +46,16 @@ def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("content", "what"),
+    [(b"PAR1\x15\x04\xd0", "a Parquet file"), ("é\n".encode("utf-16"), "UTF-16 text")],
+)
+def test_file_of_another_format_is_called_by_its_name(tmp_path, content, what):
+    (tmp_path / "text.txt").write_bytes(content)
+    with pytest.raises(InputError, match=rf"line 1: begins like {what}; expected UTF-8 text"):
+        list(files.read_lines(str(tmp_path / "text.txt")))
+
+
+@pytest.mark.parametrize(
     "read", [files.read_bytes, files.read_json, lambda p: [*files.read_lines(p)]]
 )
 def test_unreadable_files_are_named(tmp_path, read):

@@ -30,7 +30,7 @@ def make_pair(pair, request=7, content="new", overwrite=False, fail=None):
             if fail is not None:
                 raise fail
 
-    make_outputs(pair[0], pair, {"request": request}, overwrite, make)
+    make_outputs(pair[0], dict.fromkeys(pair, "--files"), {"request": request}, overwrite, make)
     return made
 
 
@@ -42,7 +42,7 @@ def test_new_files_appear_together_and_are_not_replaced(pair, tmp_path):
     assert make_pair(pair) == ["a", "b"]
     assert files_below(tmp_path) == ["one/a", "two/b"]
     (tmp_path / "one" / "a").unlink()
-    with pytest.raises(InputError, match=r"^.*/two/b: exists already; remove it, choose"):
+    with pytest.raises(InputError, match=r"^--files: .*/two/b exists already; remove it, choose"):
         make_pair(pair)
     assert files_below(tmp_path) == ["two/b"]
     assert sorted(os.listdir(tmp_path / "two")) == ["b"]
@@ -105,7 +105,7 @@ def test_resumed_run_only_renames_complete_files(half_named, tmp_path):
 
 
 def test_another_request_refuses_renamed_files(half_named, tmp_path):
-    with pytest.raises(InputError, match=r"/one/a: exists already"):
+    with pytest.raises(InputError, match=r"/one/a exists already"):
         make_pair(half_named, request=8)
     assert (tmp_path / "one" / "a").read_text() == "new"
 
@@ -113,7 +113,7 @@ def test_another_request_refuses_renamed_files(half_named, tmp_path):
 def test_folder_of_that_name_is_refused_before_the_work(pair, tmp_path):
     (tmp_path / "two" / "b").mkdir()
     for overwrite in (False, True):
-        with pytest.raises(InputError, match=r"/two/b: is a folder; expected the name"):
+        with pytest.raises(InputError, match=r"/two/b is a folder; expected the name"):
             make_pair(pair, overwrite=overwrite)
     assert sorted(os.listdir(tmp_path / "two")) == ["b"]
     assert os.listdir(tmp_path / "one") == []
@@ -149,9 +149,9 @@ def test_reusable_work_is_kept_for_another_request(pair):
         if len(found) < 3:
             raise StoppedError("stopped")
 
-    found = []
+    found, named = [], dict.fromkeys(pair, "--files")
     for request in ("first", "second"):
         with pytest.raises(StoppedError):
-            make_outputs(pair[0], pair, {"is": request}, False, make, reusable=["parts"])
-    make_outputs(pair[0], pair, {"is": "third"}, False, make, reusable=["parts"])
+            make_outputs(pair[0], named, {"is": request}, False, make, reusable=["parts"])
+    make_outputs(pair[0], named, {"is": "third"}, False, make, reusable=["parts"])
     assert [len(parts) for parts in found] == [0, 1, 2]

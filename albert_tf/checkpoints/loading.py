@@ -62,15 +62,17 @@ class LoadReport:
 
     def summary(self) -> str:
         """Returns the report as one line."""
-        unexpected = f": {', '.join(self.unexpected)}" if self.unexpected else ""
+        others = [f"{len(self.optimizer)} of the optimizer"] if self.optimizer else []
+        if self.unexpected:
+            others.append(f"{len(self.unexpected)} of other parts: {', '.join(self.unexpected)}")
+        unneeded = f"; not needed by this model: {' and '.join(others)}" if others else ""
         missing = (
             f"; missing, initialised randomly: {', '.join(self.missing)}" if self.missing else ""
         )
         sums = "".join(f"; SHA-256 of {name}: {value}" for name, value in self.sha256.items())
         return (
-            f"read {len(self.read)} variables from {self.prefix} ({self.format}); ignored "
-            f"{len(self.optimizer)} of its optimizer and {len(self.unexpected)} others{unexpected}"
-            f"{missing}{sums}"
+            f"read {len(self.read)} variables from {self.prefix} ({self.format})"
+            f"{unneeded}{missing}{sums}"
         )
 
     def check_complete(self) -> None:

@@ -35,12 +35,14 @@ class Feature:
         shape: shape in one record.
         dtype: type after parsing, `np.int32` or `np.float32`. A `tf.train.Example` stores int64.
         vocab_size: for ids, the size of their vocabulary; None for other features.
+        flag: the flag that sets the size; None if there is none.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: type[np.generic] = np.int32
     vocab_size: int | None = None
+    flag: str | None = None
 
     @functools.cached_property
     def size(self) -> int:
@@ -150,7 +152,8 @@ class RecordSpec:
                 return f"feature '{feature.name}' is {kind}, expected {feature.kind}"
             values = getattr(fields[feature.name], kind).value
             if len(values) != feature.size:
-                return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}"
+                flag = f", as --{feature.flag} says" if feature.flag else ""
+                return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}{flag}"
             if feature.vocab_size is None:
                 continue
             for id_ in (min(values), max(values)):
@@ -176,26 +179,28 @@ def pretraining_record(
     max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
 ) -> RecordSpec:
     """Returns the specification of a masked sequence, with the original's features."""
-    predictions = (max_predictions_per_seq,)
+    predictions = functools.partial(
+        Feature, shape=(max_predictions_per_seq,), flag="max_predictions_per_seq"
+    )
     return RecordSpec(
         (
             *unmasked_record(max_seq_length, vocab_size).features,
-            Feature("masked_lm_positions", predictions),
-            Feature("masked_lm_ids", predictions, vocab_size=vocab_size),
-            Feature("masked_lm_weights", predictions, np.float32),
+            predictions("masked_lm_positions"),
+            predictions("masked_lm_ids", vocab_size=vocab_size),
+            predictions("masked_lm_weights", dtype=np.float32),
         )
     )
 
 
 def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> RecordSpec:
     """Returns the specification of an unmasked sequence, which is masked when it is read."""
-    sequence = (max_seq_length,)
+    sequence = functools.partial(Feature, shape=(max_seq_length,), flag="max_seq_length")
     return RecordSpec(
         (
-            Feature("input_ids", sequence, vocab_size=vocab_size),
-            Feature("input_mask", sequence),
-            Feature("segment_ids", sequence),
-            Feature("token_boundary", sequence),
+            sequence("input_ids", vocab_size=vocab_size),
+            sequence("input_mask"),
+            sequence("segment_ids"),
+            sequence("token_boundary"),
             Feature("next_sentence_labels", (1,)),
         )
     )

@@ -42,16 +42,16 @@ _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 
 
 def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
-    """Returns the strategy of a run. Call this before TensorFlow runs anything else.
-
-    Raises:
-        InputError: the devices are not available, or Keras has another backend than TensorFlow.
-    """
+    """Returns the strategy of a run. Call this before TensorFlow runs anything else."""
     require_tensorflow("this command")
     if options.deterministic:
         make_deterministic()
-    with name_place(f"--distribution_strategy={options.distribution_strategy}"):
-        return make_strategy(options.distribution_strategy, options.tpu)
+    flag = f"--distribution_strategy={options.distribution_strategy}"
+    with name_place(flag):
+        strategy = make_strategy(options.distribution_strategy, options.tpu)
+    if options.distribution_strategy == "mirrored" and strategy.num_replicas_in_sync == 1:
+        print(f"{flag}: this machine has one device, so there is one replica")
+    return strategy
 
 
 _Options = TypeVar("_Options", bound=TrainingOptions)
@@ -88,11 +88,7 @@ def find_init_model(options: _Options) -> _Options:
 
 
 def load_config(options: TrainingOptions) -> AlbertConfig:
-    """Reads the model's config, checks it against the options, and sets the dropout.
-
-    Raises:
-        InputError: it cannot be read, or has fewer positions than `--max_seq_length`.
-    """
+    """Reads the model's config, checks it against the options, and sets the dropout."""
     with name_place("--albert_config_file"):
         config = read_config(options.albert_config_file)
     if config.type_vocab_size < 2:
@@ -125,9 +121,6 @@ def check_output_dir(
             optimizer is one of them, as its state is restored.
         data_options: names of the options that decide the content of each batch. If one has changed, a
             warning is printed.
-
-    Raises:
-        InputError: the folder holds the checkpoints of another model or run.
     """
     if not has_checkpoint(options):
         return
@@ -237,10 +230,6 @@ def start_or_resume(
         trainer: trainer of the model.
         starting_part: the model, or its encoder, that `--init_checkpoint` initialises.
         tokenizer: tokenizer of the run; None if it reads records.
-
-    Raises:
-        InputError: a checkpoint cannot be read or is of another model; the folder cannot be made; or
-            another training uses it.
     """
     if not has_checkpoint(options):
         load_init_checkpoint(options, starting_part)
@@ -261,9 +250,6 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
     """Reads `--init_checkpoint` into a model, if it is given.
 
     Missing heads are initialised randomly if `--do_train` trains them.
-
-    Raises:
-        InputError: it cannot be read, is of another model, or lacks heads that are not trained.
     """
     if options.init_checkpoint is None:
         return
@@ -272,6 +258,22 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
         if not options.do_train:
             report.check_complete()
     print(report.summary())
+
+
+def warn_of_large_batch(options: TrainingOptions, count: int, what: str) -> None:
+    """Warns if a batch is larger than the training data.
+
+    Args:
+        options: options of the run.
+        count: number of training examples.
+        what: their name in the plural.
+    """
+    if options.train_batch_size > count:
+        print(
+            f"warning: --train_batch_size={options.train_batch_size}: there are {count} {what}, so every "
+            "update has some of them more than once",
+            file=sys.stderr,
+        )
 
 
 def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> None:
@@ -298,9 +300,6 @@ def make_evaluator(
         num_train_steps: total number of updates.
         num_warmup_steps: number of updates until the peak learning rate.
         decay_steps: number of updates at the end in which it falls to 0; None for all.
-
-    Raises:
-        FlagError: the batch cannot be split evenly.
     """
     strategy = make_strategy(options.distribution_strategy, options.tpu)
     with strategy.scope():

@@ -1,6 +1,8 @@
 """Flags that several scripts share: paths, the vocabulary and the source of the data."""
 
 import contextlib
+import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,27 +15,41 @@ from albert_tf.options import to_json_dict
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
 from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
 
+_SECONDS_OF_SILENCE = 3.0
+
 
 def check_addresses(options: Any) -> None:
     """Checks that TensorFlow has access to the file systems of all paths like gs://bucket/file.
 
     Args:
         options: options of the run. Strings with `://`, and lists of them, are checked.
-
-    Raises:
-        InputError: TensorFlow does not know a file system, or has no access to it.
     """
     for name, value in to_json_dict(options).items():
         for path in value if isinstance(value, list) else [value]:
             if not isinstance(path, str) or "://" not in path:
                 continue
             try:
-                tf.io.gfile.exists(path)
+                with _say_if_slow(
+                    f"--{name}={path}: waiting for an answer, for some minutes at most"
+                ):
+                    tf.io.gfile.exists(path)
             except tf.errors.OpError as error:
                 raise InputError(
                     f"--{name}={path}: TensorFlow has no access: {files.reason(error)}; expected a local "
                     "path, or a path on a file system that TensorFlow can read"
                 ) from error
+
+
+@contextlib.contextmanager
+def _say_if_slow(line: str) -> Iterator[None]:
+    """Prints a line if the block takes seconds, as TensorFlow tries again in silence without network."""
+    timer = threading.Timer(_SECONDS_OF_SILENCE, print, [line], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def load_tokenizer(
@@ -49,10 +65,6 @@ def load_tokenizer(
         vocab_file: a WordPiece vocabulary, or None or "".
         lower_case: whether text is lower-cased first.
         word_start_rule: which pieces of a SentencePiece model begin a word.
-
-    Raises:
-        FlagError: both are given, or neither.
-        InputError: the file cannot be read or is no such vocabulary.
     """
     if bool(spm_model_file) == bool(vocab_file):
         received = "both" if spm_model_file else "neither"
@@ -73,11 +85,7 @@ def load_tokenizer(
 
 
 def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: str) -> None:
-    """Checks that a vocabulary has the size of the model's.
-
-    Raises:
-        InputError: it has another size.
-    """
+    """Checks that a vocabulary has the size of the model's."""
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(
             f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "

@@ -194,7 +194,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         inputs = find_files(options.input_file)
     make_outputs(
         options.output_file,
-        [path for path, _ in options.outputs],
+        {path: f"--{flag}={getattr(options, flag)}" for path, flag in options.outputs},
         _request(options, inputs),
         options.overwrite,
         lambda incomplete: _make(options, inputs, incomplete),

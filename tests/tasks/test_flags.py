@@ -1,8 +1,13 @@
 import dataclasses
+import io
+import sys
+import time
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import FlagError, InputError
+from albert_tf.tasks import flags
 from albert_tf.tasks.flags import check_addresses, load_tokenizer, name_original_files
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from tests.tokenization.conftest import make_sentences
@@ -76,6 +81,22 @@ def test_address_that_tensorflow_cannot_read_names_its_flag(value):
     )
     with pytest.raises(InputError, match=message):
         check_addresses(Paths(7, "here", value))
+
+
+def test_wait_for_a_file_system_is_said(monkeypatch):
+    monkeypatch.setattr(flags, "_SECONDS_OF_SILENCE", 0.01)
+    monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
+    monkeypatch.setattr(tf.io.gfile, "exists", lambda path: wait_until(stderr.getvalue))
+    check_addresses(Paths(7, "gs://bucket/out", "file"))
+    assert stderr.getvalue() == (
+        "--output_dir=gs://bucket/out: waiting for an answer, for some minutes at most\n"
+    )
+
+
+def wait_until(is_reached):
+    deadline = time.monotonic() + 60
+    while not is_reached() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def test_error_of_tensorflow_datasets_names_the_flags_of_the_task():

@@ -37,10 +37,12 @@ def open_both(options):
 
 def test_records_of_another_length_are_refused(language_data, tmp_path):
     with pytest.raises(
-        InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32"
+        InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32, as --max_seq_"
     ):
         open_both(make_options(language_data, tmp_path, max_seq_length=32))
-    with pytest.raises(InputError, match=r"'masked_lm_\w+' has length 4, expected 5"):
+    with pytest.raises(
+        InputError, match=r"' has length 4, expected 5, as --max_predictions_per_seq says"
+    ):
         open_both(make_options(language_data, tmp_path, max_predictions_per_seq=5))
 
 

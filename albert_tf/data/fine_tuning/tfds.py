@@ -9,6 +9,7 @@ import contextlib
 import glob
 import logging
 import os
+import sys
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -57,8 +58,10 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
             "the package tensorflow-datasets is not installed; "
             "pip install tensorflow-datasets importlib-resources"
         ) from error
-    # It warns at each attempt; the user needs only the final error.
+    # It warns at each attempt, and draws bars; the user needs only the final error.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
     downloads = os.path.join(data_dir or tfds.core.constants.DATA_DIR, "downloads")
     with _explain(builder), _fail_soon(), _remove_parts(downloads):
         dataset, info = tfds.load(

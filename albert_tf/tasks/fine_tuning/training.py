@@ -13,7 +13,7 @@ from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import training_batches
 from albert_tf.errors import InputError, name_place
-from albert_tf.tasks.common import has_checkpoint, start_or_resume
+from albert_tf.tasks.common import has_checkpoint, start_or_resume, warn_of_large_batch
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
@@ -101,13 +101,8 @@ def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Mode
 
 
 def _warn_of_sizes(options: FineTuningOptions, data: RunData) -> None:
-    dev_set, num_examples = data.dev_set, len(data.train_features)
-    if options.train_batch_size > num_examples:
-        print(
-            f"warning: --train_batch_size={options.train_batch_size}: there are {num_examples} "
-            "training examples, so every update has some of them more than once",
-            file=sys.stderr,
-        )
+    dev_set = data.dev_set
+    warn_of_large_batch(options, len(data.train_features), "training examples")
     if dev_set and len(dev_set.examples) < _FEW_EXAMPLES:
         print(
             f"warning: {len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "

@@ -239,7 +239,10 @@ def fault_of(path, check=check_records):
 @pytest.mark.parametrize(
     ("features", "fault"),
     [
-        (pretraining_record(S - 2, M).features, "'input_ids' has length 9, expected 11"),
+        (
+            pretraining_record(S - 2, M).features,
+            "'input_ids' has length 9, expected 11, as --max_seq_length says",
+        ),
         (SPEC.features[:-1], "has no feature 'masked_lm_weights'"),
         (unmasked_record(S).features, "has no feature 'masked_lm_positions'"),
         (
