@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import keras
+import numpy as np
 
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
@@ -210,6 +211,32 @@ class BaseModel(keras.Model, abc.ABC):
         self._check(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
+    def fit(self, x=None, y=None, *args, **kwargs):
+        """Trains like `keras.Model.fit`. Arrays may be lists of numbers."""
+        return super().fit(self._as_arrays(x), _as_arrays(y), *args, **kwargs)
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        """Evaluates like `keras.Model.evaluate`. Arrays may be lists of numbers."""
+        return super().evaluate(self._as_arrays(x), _as_arrays(y), *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """Predicts like `keras.Model.predict`. Arrays may be lists of numbers."""
+        return super().predict(self._as_arrays(x), *args, **kwargs)
+
+    def _as_arrays(self, x):
+        """Returns the data of `fit` with arrays instead of lists, which Keras does not take.
+
+        Raises:
+            InputError: texts instead of ids.
+        """
+        x = _as_arrays(x)
+        if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
+            raise self._error(
+                f"expected a dictionary of {', '.join(self.INPUTS)}; received texts, which "
+                "albert_tf.Preprocessor turns into one"
+            )
+        return x
+
     def _check(self, inputs: Mapping[str, keras.KerasTensor]) -> None:
         takes = ", ".join(self.INPUTS)
         if not isinstance(inputs, Mapping):
@@ -312,6 +339,14 @@ class BaseModel(keras.Model, abc.ABC):
             name: keras.InputSpec(dtype=self.input_dtype, shape=shape)
             for name, shape in self.input_shapes.items()
         }
+
+
+def _as_arrays(data):
+    """Returns arrays for lists, also in a dictionary, and anything else as it is."""
+    if isinstance(data, Mapping):
+        return {name: _as_arrays(values) for name, values in data.items()}
+    is_plain = isinstance(data, list) and not any(hasattr(value, "shape") for value in data)
+    return np.asarray(data) if is_plain else data
 
 
 def _dtype(value) -> str:

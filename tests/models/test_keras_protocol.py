@@ -160,6 +160,20 @@ def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
     assert_same_outputs(run(clone, inputs), trained)
 
 
+def test_lists_are_taken_and_texts_are_told_what_makes_ids_of_them():
+    model = make_model("classifier")
+    model.compile(loss=CROSSENTROPY, run_eagerly=True)
+    inputs = make_inputs("classifier", ROWS)
+    lists = {name: np.asarray(values).tolist() for name, values in inputs.items()}
+    np.testing.assert_array_equal(model.predict(lists, verbose=0), model.predict(inputs, verbose=0))
+    loss = model.evaluate(lists, CLASSES.tolist(), verbose=0)
+    assert loss == pytest.approx(model.evaluate(inputs, CLASSES, verbose=0))
+    model.fit(lists, CLASSES.tolist(), verbose=0)
+    for call in (model.predict, model.fit, model.evaluate):
+        with pytest.raises(InputError, match=r"received texts, which albert_tf\.Preprocessor"):
+            call(["a text", "another"])
+
+
 def test_fit_in_mixed_precision():
     encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1, dtype="mixed_bfloat16")
     model = AlbertClassifier(encoder, num_classes=2, seed=2, dtype="mixed_bfloat16")
