@@ -33,7 +33,7 @@ from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_reco
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
+from albert_tf.tasks.recipes import PAPER_LENGTH, PAPER_PREDICTIONS
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
@@ -90,9 +90,6 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
     """Returns the options with the sizes of the records, where the flags don't give them.
 
     They are those of the first record that has ids; without one, those of the paper's recipe.
-
-    Raises:
-        InputError: a file cannot be read, or is damaged.
     """
     flag = "input_file" if options.input_file else "eval_input_file"
     with name_place(f"--{flag}"):
@@ -106,13 +103,13 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
             sizes = read_sizes(path, bound, limit=None if skips else 1)
         if sizes:
             break
-    length = options.max_seq_length or sizes.get("input_ids", PAPER.max_seq_length)
+    length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
         raise InputError(
             f"--{flag}: the records have {length} tokens; {options.albert_config_file} has "
             f"max_position_embeddings {positions}"
         )
-    predictions = PAPER.max_predictions_per_seq
+    predictions = PAPER_PREDICTIONS
     if sizes:
         predictions = sizes.get("masked_lm_ids", math.ceil(length * options.masked_lm_prob))
     return dataclasses.replace(
@@ -151,11 +148,6 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
         options: options of the run.
         config: config of the model.
         flag: `input_file` or `eval_input_file`.
-
-    Raises:
-        InputError: no file matches, there are records with and without masks or of another vocabulary, or
-            a record is damaged or does not match the options; with `--on_bad_record=skip`, if no record
-            matches.
     """
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
@@ -195,11 +187,7 @@ def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None
 
 
 def check_same_vocabulary(train: Records, evaluation: Records) -> None:
-    """Checks that two sets of records have the same vocabulary, if their stats files name it.
-
-    Raises:
-        InputError: they have different vocabularies.
-    """
+    """Checks that two sets of records have the same vocabulary, if their stats files name it."""
     received = {train.vocabulary_sha256, evaluation.vocabulary_sha256} - {None}
     if len(received) > 1:
         raise InputError(

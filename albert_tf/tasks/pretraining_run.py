@@ -27,6 +27,7 @@ from albert_tf.tasks.common import (
     make_evaluator,
     start_devices,
     start_or_resume,
+    warn_of_large_batch,
     write_results,
 )
 from albert_tf.tasks.flags import check_addresses
@@ -43,7 +44,12 @@ from albert_tf.tasks.pretraining_records import (
     write_bad_records,
 )
 from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
-from albert_tf.tasks.recipes import PretrainingRecipeName, find_size
+from albert_tf.tasks.recipes import (
+    PretrainingRecipe,
+    PretrainingRecipeName,
+    find_size,
+    small_pretraining,
+)
 from albert_tf.tasks.training_options import MAX_BATCH_SIZE, fixed_length
 from albert_tf.training import (
     Evaluator,
@@ -54,31 +60,55 @@ from albert_tf.training import (
 )
 from albert_tf.training.strategy import StrategyName
 
+_DEFAULT = "Default: the recipe's, or else"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(RecordOptions):
-    """The options of `run_pretraining.py`; the defaults are the paper's."""
+    """The options of `run_pretraining.py`; the defaults are those of a recipe, or else the paper's."""
 
     recipe: PretrainingRecipeName | None = option(
-        "Pre-train one of the paper's four sizes as version 1 or 2: use that version's dropout, and "
-        "print all hyperparameters.",
+        "Hyperparameters for all flags that are not given, which are printed. paper_v1, paper_v2: the "
+        "paper's, with that version's dropout, for its four sizes. small: for hours on a few cores, "
+        "first with two layers and sequences of 64 tokens, then with that run as --init_checkpoint, six "
+        "layers and 128.",
         None,
     )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
         "Sentence loss that the records were made for: sentence order, next sentence, or none.",
         "sop",
     )
-    train_batch_size: int = option(
-        "Number of sequences per update, over all replicas.",
-        PAPER.train_batch_size,
+    train_batch_size: int | None = option(
+        f"Number of sequences per update, over all replicas. {_DEFAULT} {PAPER.train_batch_size}.",
+        None,
         least=1,
         most=MAX_BATCH_SIZE,
     )
-    optimizer: Literal["lamb", "adamw"] = option("Optimizer.", PAPER.optimizer)
-    learning_rate: float = option("Peak learning rate.", PAPER.learning_rate, least=0)
-    num_train_steps: int = option("Total number of updates.", PAPER.num_train_steps, least=1)
-    warmup_steps: int = option(
-        "Number of updates until the peak learning rate.", PAPER.warmup_steps, least=0
+    optimizer: Literal["lamb", "adamw"] | None = option(
+        f"Optimizer. {_DEFAULT} {PAPER.optimizer}.", None
+    )
+    learning_rate: float | None = option(
+        f"Peak learning rate. {_DEFAULT} {PAPER.learning_rate}.", None, least=0
+    )
+    num_train_steps: int | None = option(
+        f"Total number of updates. {_DEFAULT} {PAPER.num_train_steps}.", None, least=1
+    )
+    warmup_steps: int | None = option(
+        f"Number of updates until the peak learning rate. {_DEFAULT} {PAPER.warmup_steps}.",
+        None,
+        least=0,
+    )
+    masked_lm_prob: float | None = option(
+        "Share of the pieces of an unmasked record to predict, [CLS] and [SEP] included. "
+        f"{_DEFAULT} {PAPER.masked_lm_prob}.",
+        None,
+        least=1e-6,
+        most=1,
+    )
+    mixed_precision: Literal["float32", "mixed_bfloat16"] | None = option(
+        "Precision of the layers' computations. Variables, losses and checkpoints are float32. "
+        "Default: float32; with --recipe=small mixed_bfloat16 on processors that have it.",
+        None,
     )
     decay_steps: int | None = option(
         "Number of updates at the end in which the learning rate falls to 0; before them it stays at its "
@@ -100,6 +130,9 @@ class PretrainingOptions(RecordOptions):
     )
 
     def __post_init__(self):
+        for name, value in dataclasses.asdict(self._recipe).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)  # as the dataclass is frozen
         super().__post_init__()
         check_range(self, "ngram", 1, self.max_seq_length or MAX_LENGTH)
         check_range(self, "decay_steps", 1, self.num_train_steps)
@@ -111,6 +144,12 @@ class PretrainingOptions(RecordOptions):
             raise FlagError("--do_eval: expected --eval_input_file; received none")
         if not (self.albert_config_file or self.init_checkpoint):
             raise FlagError("expected --albert_config_file or --init_checkpoint; received neither")
+
+    @property
+    def _recipe(self) -> PretrainingRecipe:
+        if self.recipe == "small":
+            return small_pretraining(is_first=self.init_checkpoint is None)
+        return PAPER
 
 
 # The options that decide the records of each batch, and their masks.
@@ -187,18 +226,20 @@ def run(options: PretrainingOptions) -> dict[str, float]:
 
 
 def _with_recipe(options: PretrainingOptions) -> PretrainingOptions:
-    """Sets the recipe's dropout unless another is given, and prints all hyperparameters."""
-    published = find_size(load_config(options), options.recipe)
-    if published is None:
-        raise InputError(
-            f"--recipe={options.recipe}: {options.albert_config_file} has none of the paper's sizes: "
-            "base, large, xlarge and xxlarge"
-        )
-    if options.dropout is None:
-        options = dataclasses.replace(options, dropout=published.hidden_dropout_prob)
-    names = (*dataclasses.asdict(PAPER), "dropout")
-    values = ", ".join(f"{name} {getattr(options, name)}" for name in names)
-    print(f"recipe {options.recipe}: {values}")
+    """Prints all hyperparameters, and sets the dropout of the paper's recipes unless another is given."""
+    dropout = options.dropout
+    if options.recipe != "small":
+        published = find_size(load_config(options), options.recipe)
+        if published is None:
+            raise InputError(
+                f"--recipe={options.recipe}: {options.albert_config_file} has none of the paper's sizes: "
+                "base, large, xlarge and xxlarge"
+            )
+        dropout = published.hidden_dropout_prob if dropout is None else dropout
+    options = dataclasses.replace(options, dropout=dropout)
+    names = (*dataclasses.asdict(PAPER), "max_seq_length", "max_predictions_per_seq", "dropout")
+    values = [f"{name} {value}" for name in names if (value := getattr(options, name)) is not None]
+    print(f"recipe {options.recipe}: {', '.join(values)}")
     return options
 
 
@@ -245,6 +286,8 @@ def _train(
     with start_or_resume(options, config, trainer, starting_part=trainer.model):
         if trainer.is_chief:
             save_records(options, records)
+            num_records = sum(file.good_count for file in of_training.files)
+            warn_of_large_batch(options, num_records, "records")
         first_batches = batches_from(0).as_numpy_iterator()
         check = LearningCheck(first_batches, options.warmup_steps)
         train(trainer, plan, batches_from, evaluate, order.names, check)

@@ -1,12 +1,13 @@
-"""The paper's recipes for pre-training, which are also the defaults, and for fine-tuning."""
+"""Recipes for pre-training, of which the paper's is also the default, and the paper's for fine-tuning."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
 from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.processor import has_bfloat16
 
-PretrainingRecipeName = Literal["paper_v1", "paper_v2"]
+PretrainingRecipeName = Literal["paper_v1", "paper_v2", "small"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,13 +19,27 @@ class PretrainingRecipe:
     train_batch_size: int
     num_train_steps: int
     warmup_steps: int
-    max_seq_length: int
-    max_predictions_per_seq: int
+    masked_lm_prob: float
+    mixed_precision: Literal["float32", "mixed_bfloat16"] = "float32"
 
 
-# Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 4.1; warm-up and predictions as in
-# https://github.com/google-research/albert.
-PAPER_PRETRAINING = PretrainingRecipe("lamb", 0.00176, 4096, 125000, 3125, 512, 20)
+# Lan et al. 2019, https://arxiv.org/abs/1909.11942, section 4.1; warm-up as in
+# https://github.com/google-research/albert. Length and predictions are for files without records.
+PAPER_PRETRAINING = PretrainingRecipe("lamb", 0.00176, 4096, 125000, 3125, 0.15)
+PAPER_LENGTH, PAPER_PREDICTIONS = 512, 20
+
+
+def small_pretraining(is_first: bool) -> PretrainingRecipe:
+    """Returns the recipe for hours on a few cores; see docs/pretraining.md.
+
+    Args:
+        is_first: whether the run starts with random weights, which learn with few layers only, instead of
+            those of the first run.
+    """
+    precision = "mixed_bfloat16" if has_bfloat16() else "float32"
+    if is_first:
+        return PretrainingRecipe("lamb", 0.006, 64, 8000, 100, 0.2, precision)
+    return PretrainingRecipe("lamb", 0.0025, 64, 30000, 100, 0.2, precision)
 
 
 def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConfig | None:
@@ -32,7 +47,7 @@ def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConf
 
     Args:
         config: any config. Its vocabulary and dropout do not count.
-        recipe: name of the recipe.
+        recipe: name of a recipe of the paper.
 
     Returns:
         The preset; None if the config has none of the four sizes.

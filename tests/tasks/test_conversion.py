@@ -196,21 +196,6 @@ def test_config_of_another_model_leaves_nothing_behind(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"output_checkpoint": None}, "expected --output_checkpoint or --dry_run"),
-        (
-            {"output_checkpoint": "converted/"},
-            "--output_checkpoint=converted/: expected the prefix",
-        ),
-    ],
-)
-def test_flags_that_make_no_sense_are_refused(tmp_path, changes, message):
-    with pytest.raises(FlagError, match=message):
-        make_options(tmp_path, **changes)
-
-
 @pytest.mark.parametrize("to", ["tf1", "albert_tf", "hugging_face"])
 def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
     model.encoder.pooler.dense.bias.assign(np.full(48, np.nan, np.float32))

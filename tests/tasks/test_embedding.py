@@ -158,17 +158,6 @@ def test_bad_input_is_one_line_and_no_file(lines, flags, message, embed, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} <= {"texts.txt"}
 
 
-def test_flags_that_do_not_go_together():
-    with pytest.raises(
-        FlagError, match=r"^expected --output_file or --export_dir; received neither"
-    ):
-        EmbeddingOptions(model="x")
-    with pytest.raises(
-        FlagError, match=r"^expected --input_file and --output_file, or neither; rec"
-    ):
-        EmbeddingOptions(model="x", output_file="x.npy")
-
-
 def write_modules(folder, encoder, data, modules, pooling):
     vocabulary = {"spiece.model": (data / "words.model").read_bytes()}
     save_hugging_face(encoder, str(folder), more_files=vocabulary)

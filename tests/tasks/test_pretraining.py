@@ -16,9 +16,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.models import AlbertEncoder
-from albert_tf.tasks import pretraining_run
+from albert_tf.tasks import common, pretraining_run
 from albert_tf.tasks.pretraining_run import run
-from albert_tf.training import Evaluator
+from albert_tf.training import Evaluator, make_strategy
 from tests.helpers import slow_except, tiny_config
 from tests.tasks.language import (
     LENGTH,
@@ -269,6 +269,20 @@ def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, train
         # Processors differ in where they round to bfloat16, whose numbers are 0.8 % apart.
         assert rough[name] == pytest.approx(expected[name], rel=5e-2)
     assert rough["masked_lm_loss"] != pytest.approx(expected["masked_lm_loss"], rel=1e-6)
+
+
+def test_batch_larger_than_the_data_and_a_single_mirrored_device_are_said(
+    language_data, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(common, "make_strategy", lambda *_: make_strategy("one_device"))
+    path = tmp_path / "few.tfrecord"
+    write_language(path, 3, seed=1)
+    changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
+    changes |= {"num_train_steps": 1, "distribution_strategy": "mirrored"}
+    run(make_options(language_data, tmp_path / "out", **changes))
+    said = capsys.readouterr()
+    assert "--distribution_strategy=mirrored: this machine has one device, so" in said.out
+    assert "warning: --train_batch_size=16: there are 3 records, so every update has" in said.err
 
 
 @pytest.mark.slow
