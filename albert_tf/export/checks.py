@@ -42,7 +42,7 @@ def _assert_shape(name: str, values: tf.Tensor) -> tf.Operation:
 
 
 def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the inputs after asserting the declared shapes and equal, positive numbers of rows.
+    """Returns the inputs after asserting the declared shapes and equal numbers of rows.
 
     Otherwise broadcasting could combine the rows of different texts.
 
@@ -54,8 +54,8 @@ def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
     """
     checked = check_shapes(**inputs)
     counts = [tf.shape(values)[0] for values in checked]
-    fits = tf.reduce_all(tf.stack(counts) == counts[0]) & (counts[0] > 0)
-    expected = f"expected one row or more, equally many of {', '.join(inputs)}; received:"
+    fits = tf.reduce_all(tf.stack(counts) == counts[0])
+    expected = f"expected equally many of {', '.join(inputs)}; received:"
     with tf.control_dependencies([tf.debugging.Assert(fits, [expected, *counts])]):
         return [tf.identity(values) for values in checked]
 

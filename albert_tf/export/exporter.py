@@ -165,7 +165,7 @@ def _write_saved_models(this: _Export) -> dict[str, str]:
         paths = next_version(this.export_dir, modules)
         with write_version(paths) as incomplete:
             for name, module in modules.items():
-                signature, folder = module.signature, incomplete[name]
+                signature, folder = module.serve, incomplete[name]
                 with files.explain_refusal(paths[name]):
                     tf.saved_model.save(module, folder, signatures={"serving_default": signature})
                 specs = input_specs(signature), signature.structured_outputs
@@ -208,7 +208,7 @@ def _write_openvino(this: _Export) -> dict[str, str]:
         precision = "bfloat16"
         openvino_model.store_in_bfloat16(model)
     run = openvino_model.compile_openvino(model, precision)
-    this = this.evaluate(run, unchecked.signature)
+    this = this.evaluate(run, unchecked.serve)
     if isinstance(this.tokenizer, AlbertTokenizer):
         model = this.kind.add_openvino_tokenizer(model, this.tokenizer)
     inputs = openvino_model.input_specs(model)
@@ -217,13 +217,13 @@ def _write_openvino(this: _Export) -> dict[str, str]:
         write_assets(folder, this.assets)
         openvino_model.write_openvino(model, folder)
         stored_in = this.details.export_weights or precision
-        this.write_card(folder, stored_in, inputs, unchecked.signature.structured_outputs)
+        this.write_card(folder, stored_in, inputs, unchecked.serve.structured_outputs)
     return paths
 
 
 def _write_onnx(this: _Export) -> dict[str, str]:
     unchecked = this.make_unchecked()
-    signature = unchecked.signature
+    signature = unchecked.serve
     paths = next_version(this.export_dir, ["onnx"])
     with write_version(paths) as incomplete:
         folder = incomplete["onnx"]

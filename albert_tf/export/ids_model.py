@@ -90,7 +90,7 @@ class IdsModel(tf.Module):
 
         shape = (None, None) if num_choices is None else (None, num_choices, None)
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
-        self.predict = self.signature = trace(predict, **specs)
+        self.predict = self.serve = trace(predict, **specs)
         self.predict_unchecked = trace(predict_unchecked, **specs)
 
 
@@ -116,7 +116,7 @@ class UncheckedModel(tf.Module):
             return outputs(model(inputs, training=False))
 
         specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
-        self.signature = trace(predict, **specs)
+        self.serve = trace(predict, **specs)
 
 
 def map_slices(

@@ -38,7 +38,7 @@ def convert(module: tf.Module) -> "openvino.Model":
         ConversionExtension("UpperBound", lambda node: search(node, right_mode=True)),
     ]
     with tempfile.TemporaryDirectory() as folder:
-        tf.saved_model.save(module, folder, signatures=module.signature)
+        tf.saved_model.save(module, folder, signatures=module.serve)
         return openvino.convert_model(folder, extension=extensions)
 
 

@@ -208,7 +208,7 @@ class _PackedPieces(tf.Module):
             return pack(*(ids_of(*(pieces[name] for name in of_text)) for of_text in names))
 
         specs = [((None, 2), tf.int64), ((None,), tf.int32), ((2,), tf.int64)]
-        self.signature = trace(
+        self.serve = trace(
             predict,
             **{
                 name: tf.TensorSpec(*spec, name)
@@ -268,7 +268,7 @@ class _JoinedChoices(tf.Module):
             outputs = new_splits[:-1], new_splits[1:], tf.cast(joined, tf.uint8)
             return dict(zip(_part_names("joined"), outputs, strict=True))
 
-        self.signature = trace(predict, **dict(_part_specs(num_choices)))
+        self.serve = trace(predict, **dict(_part_specs(num_choices)))
 
 
 def _part_names(name: str) -> tuple[str, str, str]:

@@ -99,9 +99,9 @@ def write_onnx(model: UncheckedModel, path: str, int8: bool) -> None:
     import tf2onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    specs = list(input_specs(model.signature).values())
+    specs = list(input_specs(model.serve).values())
     # tf2onnx traces functions itself.
-    function = tf.function(lambda *ids: model.signature(*ids), autograph=False)
+    function = tf.function(lambda *ids: model.serve(*ids), autograph=False)
     with quiet():
         converted, _ = tf2onnx.convert.from_function(function, specs, opset=_OPSET)
         if int8:
@@ -188,7 +188,7 @@ def write_tflite(
     module = UncheckedModel(model, _without_strings(outputs), (1, max_seq_length))
     with tempfile.TemporaryDirectory() as folder:
         with files.explain_refusal(path):
-            tf.saved_model.save(module, folder, signatures=module.signature)
+            tf.saved_model.save(module, folder, signatures=module.serve)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.optimizations = list(_CONVERSIONS[weights].optimizations)
         converter.target_spec.supported_types = list(_CONVERSIONS[weights].types)

@@ -37,4 +37,4 @@ class TextModel(tf.Module):
             inputs, context = kind.graph_encode(tokenizer, self.graph_tokenizer, **named)
             return kind.graph_decode(self.predict_unchecked(**inputs), context)
 
-        self.signature = trace(predict, **specs)
+        self.serve = trace(predict, **specs)

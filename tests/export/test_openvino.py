@@ -134,7 +134,7 @@ class Incremented(tf.Module):
             lengths = tf.reduce_sum(input_mask - segment_ids, axis=1)
             return {"incremented": input_ids + 1, "lengths": lengths}
 
-        self.signature = trace(predict, **specs)
+        self.serve = trace(predict, **specs)
 
 
 def tokenize(tokenizer, texts):

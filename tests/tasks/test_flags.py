@@ -57,7 +57,7 @@ def test_vocabularies_taken_for_each_other(model_file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"\xff\xfe", "not UTF-8"), (b"a\nb\n", "no piece"), (None, "No such")]
+    ("content", "message"), [(b"\xe4", "not UTF-8"), (b"a\nb\n", "no piece"), (None, "No such")]
 )
 def test_another_fault_of_a_wordpiece_vocabulary_is_named(tmp_path, content, message):
     vocab_file = tmp_path / "vocab.txt"
