@@ -1,0 +1,251 @@
+"""The files under the names that the pages use, as small as the commands accept."""
+
+import contextlib
+import gzip
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from albert_tf import AlbertConfig, AlbertEmbedder, AlbertEncoder, AlbertPretrainer
+from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
+from albert_tf.tokenization import train_vocabulary
+from tests.checkpoints import keras_hub_layout
+from tests.data.squad_file import make_question, make_squad, write_squad
+from tests.docs.server import PIECES
+from tests.docs.snippets import Block
+
+_WORDS = {
+    "good": ["fine", "great", "gripping", "funny", "lovely"],
+    "bad": ["dull", "slow", "poor", "long", "weak"],
+}
+_OTHERS = [
+    "the",
+    "film",
+    "story",
+    "of",
+    "cats",
+    "legend",
+    "and",
+    "was",
+    "by",
+    "an",
+    "house",
+    "paris",
+]
+_BACKBONE = {
+    keras_hub_layout.keras_hub_name(name): tensor
+    for name, tensor in keras_hub_layout.model_tensors().items()
+    if keras_hub_layout.HEAD not in name
+}
+_RNG = np.random.default_rng(0)
+
+
+def _sentence(label: str = "good", count: int = 6) -> str:
+    return " ".join([*_RNG.choice(_OTHERS, count), _RNG.choice(_WORDS[label])])
+
+
+def _write(path: pathlib.Path, lines: Iterable[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def _write_table(path: pathlib.Path, *columns: str, count: int = 12) -> None:
+    """Writes rows of texts, with labels and scores in turn."""
+    make = {
+        "label": lambda row: ("good", "bad")[row % 2],
+        "score": lambda row: str(row % 6),
+        "tags": lambda row: ("sports|politics", "sports", "politics")[row % 3],
+        "class": lambda row: ("entailment", "neutral", "contradiction")[row % 3],
+    }
+    rows = [
+        "\t".join(
+            make[c](row) if c in make else _sentence(("good", "bad")[row % 2]) for c in columns
+        )
+        for row in range(count)
+    ]
+    header = {"score": "label", "tags": "label", "class": "gold_label"}
+    _write(path, ["\t".join(header.get(column, column) for column in columns), *rows])
+
+
+def _write_corpus(folder: pathlib.Path) -> None:
+    for number in range(3):
+        documents = [[_sentence().capitalize() + "." for _ in range(8)] for _ in range(10)]
+        _write(folder / f"{number}.txt", [line for lines in documents for line in [*lines, ""]])
+
+
+def _write_json_corpus(folder: pathlib.Path) -> None:
+    texts = (" ".join(_sentence().capitalize() + "." for _ in range(8)) for _ in range(20))
+    folder.mkdir()
+    with gzip.open(folder / "0.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"text": text}) + "\n" for text in texts)
+
+
+def _write_vocabulary(path: pathlib.Path) -> None:
+    train_vocabulary([_sentence(count=10) for _ in range(300)], str(path), vocab_size=PIECES)
+
+
+def _config(**changes) -> AlbertConfig:
+    # The server has made the sizes of the presets small.
+    return AlbertConfig.from_preset("base_v2", vocab_size=PIECES, **changes)
+
+
+def _write_archive(folder: pathlib.Path) -> None:
+    """Writes what one of Google's archives holds."""
+    folder.mkdir(exist_ok=True)
+    _write_vocabulary(folder / "30k-clean.model")
+    _config().to_json_file(str(folder / "albert_config.json"))
+    model = AlbertPretrainer(AlbertEncoder(_config()))
+    save_tf1_checkpoint(model, str(folder / "model.ckpt-best"))
+
+
+def _write_sentence_transformer(folder: pathlib.Path) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,"]
+    pieces += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    config = AlbertConfig.from_preset("bert_base", vocab_size=len(pieces))
+    save_hugging_face(
+        AlbertEmbedder(AlbertEncoder(config)).encoder,
+        str(folder),
+        more_files={"vocab.txt": "\n".join(pieces).encode()},
+    )
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for i, (name, path) in enumerate(modules)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    _write(folder / "1_Pooling" / "config.json", ['{"pooling_mode_mean_tokens": true}'])
+
+
+def _write_questions(path: pathlib.Path) -> None:
+    context = "Emma was written by Jane Austen in an old house."
+    answers = [("Jane Austen", context.index("Jane"))]
+    questions = [
+        make_question(f"{path.stem}{n}", [] if n % 2 else answers, "who", is_impossible=bool(n % 2))
+        for n in range(6)
+    ]
+    write_squad(path, make_squad((context, questions)))
+
+
+def _write_conll(path: pathlib.Path) -> None:
+    _write(path, ["Jane B-PER", "Austen I-PER", "wrote O", "it O", ""] * 8)
+
+
+def _write_glue(folder: pathlib.Path) -> None:
+    for split in ("train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"):
+        _write_table(folder / "MNLI" / f"{split}.tsv", "index", "sentence1", "sentence2", "class")
+    _write_table(folder / "diagnostic" / "diagnostic.tsv", "index", "sentence1", "sentence2")
+
+
+def _write_keras_hub(path: pathlib.Path) -> None:
+    if path.name == "backbone.keras":
+        keras_hub_layout.write_archive(path, _BACKBONE, keras_hub_layout.backbone_config())
+    elif path.name == "backbone.weights.h5":
+        path.write_bytes(keras_hub_layout.h5_bytes(_BACKBONE))
+    else:
+        keras_hub_layout.write_preset(path, _BACKBONE)
+
+
+# What the reader brings: name -> how it is made.
+FILES: dict[str, Callable[[pathlib.Path], None]] = {
+    "text": _write_corpus,
+    "corpus": _write_json_corpus,
+    "held_out.txt": lambda path: _write(path, [_sentence() for _ in range(40)]),
+    "texts.txt": lambda path: _write(path, [_sentence() for _ in range(3)]),
+    "sentences.txt": lambda path: _write(path, [_sentence() for _ in range(3)]),
+    **{
+        name: lambda path: _write_table(path, "label", "text_a")
+        for name in ("train.tsv", "dev.tsv", "test.tsv", "more.tsv", "other.tsv")
+    },
+    "topics.tsv": lambda path: _write_table(path, "tags", "text_a"),
+    "topics_dev.tsv": lambda path: _write_table(path, "tags", "text_a"),
+    "pairs.tsv": lambda path: _write_table(path, "text_a", "text_b"),
+    "scored.tsv": lambda path: _write_table(path, "text_a", "text_b", "score"),
+    "train.conll": _write_conll,
+    "dev.conll": _write_conll,
+    "train-v2.0.json": _write_questions,
+    "dev-v2.0.json": _write_questions,
+    "questions.json": _write_questions,
+    "glue": _write_glue,
+    "vocabulary.model": _write_vocabulary,
+    "albert_config.json": lambda path: _config().to_json_file(str(path)),
+    "model.ckpt-best": lambda path: _write_archive(path.parent),
+    "albert_base": _write_archive,
+    **dict.fromkeys(
+        ("keras_hub_preset", "backbone.keras", "backbone.weights.h5"), _write_keras_hub
+    ),
+    "all-MiniLM-L6-v2": _write_sentence_transformer,
+}
+_TRAINED = "--init_checkpoint=pretrained --do_train --do_eval --spm_model_file=vocabulary.model"
+_GIVEN = ".given"
+# What a command of another page makes: name -> the command.
+RESULTS = {
+    "embedder": "albert-classify --task_name=embedding --train_file=pairs.tsv --dev_file=scored.tsv "
+    f"{_TRAINED} --albert_config_file=albert_config.json --output_dir=embedder",
+    "tagger": "albert-classify --task_name=token_classification --train_file=train.conll "
+    f"{_TRAINED} --albert_config_file=albert_config.json --dev_file=dev.conll --output_dir=tagger",
+    "squad": "albert-squad --train_file=train-v2.0.json --predict_file=dev-v2.0.json "
+    f"{_TRAINED} --albert_config_file=albert_config.json --output_dir=squad",
+    **{
+        name: f"albert-create-pretraining-data --input_file=text --output_file={name} "
+        "--spm_model_file=vocabulary.model --max_predictions_per_seq=77"
+        for name in ("train.tfrecord", "dev.tfrecord")
+    },
+    "train-*.tfrecord": "albert-create-pretraining-data --input_file=text --num_shards=2 "
+    "--output_file=train.tfrecord --spm_model_file=vocabulary.model --max_predictions_per_seq=77",
+    "pretrained": "albert-pretrain --albert_config_file=albert_config.json --output_dir=pretrained "
+    "--input_file=train.tfrecord --eval_input_file=train.tfrecord --do_train --do_eval",
+    "classifier": f"albert-classify {_TRAINED} --albert_config_file=albert_config.json "
+    "--task_name=tsv --train_file=train.tsv --dev_file=dev.tsv --output_dir=classifier",
+    "mnli": f"albert-classify {_TRAINED} --albert_config_file=albert_config.json "
+    "--task_name=mnli --data_dir=glue --output_dir=mnli",
+    "exported": "albert-classify --output_dir=classifier --export_dir=exported",
+}
+
+
+def provide(blocks: Iterable[Block]) -> None:
+    """Makes, in the current folder, what the blocks use and have not made themselves."""
+    made: set[str] = set()
+    for block in blocks:
+        sources = [c for _, c in block.commands] if block.language == "bash" else [block.source]
+        for source in sources if block.language in ("bash", "python") else ():
+            for name in (*FILES, *RESULTS):
+                mentions = re.findall(rf"(\S*?[=\"' ]){re.escape(name)}(?![\w.-])", source)
+                if mentions and name not in made:
+                    made.add(name)
+                    if not any(_makes(mention, source) for mention in mentions):
+                        _make(name)
+
+
+def _makes(mention: str, command: str) -> bool:
+    flag = mention.lstrip("-").partition("=")[0]
+    return (
+        flag in ("export_dir", "output_checkpoint", "output_file")
+        or (flag == "output_dir" and "--do_train" in command)
+        or (flag == "spm_model_file" and "--train_vocab" in command)
+        or mention.startswith(("to_json_file", "output_dir"))
+    )
+
+
+def _make(name: str) -> None:
+    path = pathlib.Path(name)
+    if list(path.parent.glob(path.name)):
+        return
+    if name in FILES:
+        FILES[name](path)
+    elif path.absolute().parent.name == _GIVEN:
+        provide([Block(0, "bash", RESULTS[name])])
+        subprocess.run(RESULTS[name], shell=True, check=True)
+    else:
+        # Elsewhere, since the page may make files of the same names.
+        folder = pathlib.Path(_GIVEN).absolute()
+        folder.mkdir(exist_ok=True)
+        with contextlib.chdir(folder):
+            _make(name)
+        for made in folder.glob(name):
+            copy = shutil.copytree if made.is_dir() else shutil.copy
+            copy(made, made.name)
