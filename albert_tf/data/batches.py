@@ -61,8 +61,7 @@ def evaluation_batches(
         fixed_length: as for `training_batches`; then the last batch is filled up with the last example.
 
     Returns:
-        Batches as `make_batch` makes them, and the example of each of their rows, int64 (n,), for
-        `restore_order`.
+        Batches as `make_batch` makes them, and the example of each of their rows, int64 (n,).
     """
     _check_not_empty(features, "evaluate")
     order = np.argsort(-features.example_lengths, kind="stable")
@@ -71,19 +70,6 @@ def evaluation_batches(
         rows = np.pad(order, (0, -len(order) % batch_size), mode="edge")
     plan = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
     return _batch_dataset(features, plan, fixed_length and batch_size, fixed_length), order
-
-
-def restore_order(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Returns rows computed from evaluation batches in the order of the examples.
-
-    Args:
-        rows: (n or more, ...), one for each row of the batches, in their order.
-        order: int64 (n,), from `evaluation_batches`.
-    """
-    rows = rows[: len(order)]
-    restored = np.empty_like(rows)
-    restored[order] = rows
-    return restored
 
 
 def make_batch(

@@ -108,10 +108,9 @@ class PassageWindows:
         unique_ids: int (W,), ascending with the examples and within a passage. Of equally good answers,
             that of the lower id is chosen, whatever the order of the windows.
         example_indices: int (W,), index of each window's example.
-        token_starts: int (W, S), first character of each token in the passage.
-        token_ends: int (W, S), the character after the last; 0 for tokens outside the passage.
-        token_is_max_context: int or bool (W, S), whether no other window shows more context around a
-            token.
+        token_starts: int (W, S); this and the others are as in `Window`.
+        token_ends: int (W, S).
+        token_is_max_context: int or bool (W, S).
     """
 
     unique_ids: np.ndarray
@@ -125,15 +124,11 @@ class PassageWindows:
 class SquadWindows(Features):
     """All windows of some examples, in the order of the examples: 13 bytes per token.
 
-    The labels are `start_positions`, `end_positions` and `is_impossible`, as in `Window`.
+    The labels are `start_positions`, `end_positions` and `is_impossible`, as in `Window`. What each token
+    has there is along `input_ids` here, int32 or bool.
 
     Attributes:
         example_indices: int32 (n,), index of each window's example.
-        token_starts: int32 along `input_ids`, first character of each token in the passage.
-        token_ends: int32 along `input_ids`, the character after the last; 0 for tokens outside the
-            passage.
-        token_is_max_context: bool along `input_ids`, whether no other window of the example shows more
-            context around the token.
     """
 
     example_indices: np.ndarray

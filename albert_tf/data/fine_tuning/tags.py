@@ -10,14 +10,13 @@ stays the same, no B or S begins another one, and no E or S has ended it.
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from albert_tf.errors import ArgumentError
 
 Scheme = Literal["BIO", "BIOES"]
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 OUTSIDE = "O"
 
 # Of a span by whether the word is its first and whether it is its last.

@@ -1,12 +1,14 @@
 """Tags to spans and back."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.tags import (
-    SCHEMES,
+    Scheme,
     Span,
     TagTable,
     check_next_tag,
@@ -61,7 +63,7 @@ def test_spans_are_those_of_seqeval(tags):
     assert read(" ".join(tags), make_tags(["X", "Y"], "BIOES")) == expected
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", get_args(Scheme))
 @given(st.lists(st.sampled_from(["", "X", "Y"]), min_size=1, max_size=9), st.integers(0, 99))
 def test_spans_to_tags_and_back(scheme, labels, seed):
     """Spans of some of the words, each of which has three characters."""
