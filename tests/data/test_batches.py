@@ -157,19 +157,16 @@ def test_order_is_the_same_in_every_process():
     assert plan.tolist() == expected
 
 
-@pytest.mark.parametrize("start_step", [1, 12, 13, 25, 40])
-def test_start_step_is_skipping(start_step):
-    features = make_features(101)
+@pytest.mark.parametrize(
+    ("count", "start_step"),
+    [*((101, step) for step in (1, 12, 13, 25, 40)), (3, 4)],  # last: several epochs a batch
+)
+def test_start_step_is_skipping(count, start_step):
+    features = make_features(count)
     skipped = take(training_batches(features, 8, seed=5).skip(start_step), 15)
     assert_equal_batches(
         take(training_batches(features, 8, seed=5, start_step=start_step), 15), skipped
     )
-
-
-def test_start_step_is_skipping_where_a_batch_holds_several_epochs():
-    features = make_features(3)
-    skipped = take(training_batches(features, 8, seed=5).skip(4), 9)
-    assert_equal_batches(take(training_batches(features, 8, seed=5, start_step=4), 9), skipped)
 
 
 def test_batches_hold_all_lengths():
@@ -200,9 +197,12 @@ def test_two_replicas_share_the_batches_of_one():
                 np.testing.assert_array_equal(np.concatenate(parts), batch[name])
 
 
-def test_training_without_examples_is_refused():
-    with pytest.raises(InputError, match="no examples to train on"):
-        training_batches(make_features(0), 8, seed=5)
+@pytest.mark.parametrize(
+    ("batches", "purpose"), [(training_batches, "train"), (evaluation_batches, "evaluate")]
+)
+def test_no_examples_are_refused(batches, purpose):
+    with pytest.raises(InputError, match=f"no examples to {purpose} on"):
+        batches(make_features(0), 8, 5)
 
 
 # Evaluation
@@ -225,8 +225,3 @@ def test_evaluation_is_sorted_and_repeatable():
     lengths = np.concatenate([batch["input_mask"].sum(axis=1) for batch in batches])
     assert (np.diff(lengths) <= 0).all()
     assert_equal_batches(batches, take(dataset, 100))
-
-
-def test_evaluation_without_examples_is_refused():
-    with pytest.raises(InputError, match="no examples to evaluate on"):
-        evaluation_batches(make_features(0), 8)

@@ -90,15 +90,19 @@ def test_examples_without_labels_have_no_label_ids():
     assert "label_ids" not in make_batch(features, np.array([0]))
 
 
-def test_single_text_keeps_its_front():
-    features = encode_examples([Example("0", number_text(50))], [], NumberTokenizer(), 7)
-    assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
-
-
-def test_empty_second_text_takes_no_room():
-    features = encode_examples([Example("0", number_text(50), "")], [], NumberTokenizer(), 7)
+@pytest.mark.parametrize("second", [None, ""])
+def test_single_text_keeps_its_front(second):
+    features = encode_examples([Example("0", number_text(50), second)], [], NumberTokenizer(), 7)
     assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
     assert features.first_lengths.tolist() == [7]
+
+
+def test_too_small_length_is_refused():
+    examples = [Example("0", "11", "21", "A", ("31", "32"))]
+    with pytest.raises(ArgumentError, match=r"^max_seq_length=4: expected at least 5"):
+        encode_examples(examples, "AB", NumberTokenizer(), 4)
+    with pytest.raises(ArgumentError, match=r"^max_seq_length=9: expected at least 10"):
+        encode_choices(examples, "AB", NumberTokenizer(), 9, max_qa_length=6)
 
 
 def test_many_examples_keep_their_order(monkeypatch):
@@ -108,11 +112,6 @@ def test_many_examples_keep_their_order(monkeypatch):
     blocks = encode_examples(examples, [], NumberTokenizer(), 9)
     np.testing.assert_array_equal(blocks.input_ids, whole.input_ids)
     assert blocks.input_ids[1::3].tolist() == list(range(10, 21))
-
-
-def test_too_small_length_is_refused():
-    with pytest.raises(ArgumentError, match=r"^max_seq_length=4: expected at least 5"):
-        encode_examples([Example("0", "11")], [], NumberTokenizer(), 4)
 
 
 def test_pair_lengths_are_those_of_dropping_one_token_at_a_time():
@@ -158,12 +157,6 @@ def test_layout_of_choices():
     ]
     assert batch["segment_ids"][1, 1].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 0]
     assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]
-
-
-def test_choices_need_room_for_the_passage():
-    examples = [Example("0", "11", "21", "A", ("31", "32"))]
-    with pytest.raises(ArgumentError, match=r"^max_seq_length=9: expected at least 10"):
-        encode_choices(examples, ("A", "B"), NumberTokenizer(), 9, max_qa_length=6)
 
 
 def test_choice_fills_every_blank_or_follows():

@@ -23,6 +23,7 @@ from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.records import TFRECORD_TYPES
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.tokenization import WordPieceTokenizer
+from tests.helpers import write_wordpiece
 
 needs_beam = pytest.mark.skipif(not find_spec("apache_beam"), reason="needs apache-beam")
 needs_dask = pytest.mark.skipif(
@@ -35,9 +36,8 @@ TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    return WordPieceTokenizer(str(path), lower_case=True)
+    path = write_wordpiece(tmp_path_factory.mktemp("vocabulary") / "vocab.txt", WORDS)
+    return WordPieceTokenizer(path, lower_case=True)
 
 
 def write_corpus(folder, documents, sentences):

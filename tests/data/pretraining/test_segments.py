@@ -11,6 +11,7 @@ from albert_tf.data.pretraining.segments import (
     make_document,
     truncate,
 )
+from tests.helpers import assert_share
 
 V = 5000
 EVERY_PIECE_BEGINS_A_WORD = np.ones(V, bool)
@@ -39,10 +40,6 @@ def in_order(segments):
 def is_run(pieces):
     """Whether the pieces follow each other in their document."""
     return bool(np.all(np.diff(pieces) == 1))
-
-
-def assert_share(successes, trials, expected):
-    assert abs(successes / trials - expected) < 4 * np.sqrt(expected * (1 - expected) / trials)
 
 
 @pytest.mark.parametrize("short_seq_prob", [0.0, 0.3, 1.0])
@@ -89,35 +86,17 @@ def test_sop_swaps_half_of_the_time():
     assert_share(sum(labels), len(labels), 0.5)
 
 
-def test_swapping_twice_is_the_identity():
-    segments = Segments(np.arange(3), np.arange(5), 1)
-    assert segments.swapped().label == 0
-    assert segments.swapped().a is segments.b
-    assert segments.swapped().swapped() == segments
-
-
-def test_a_single_sentence_is_split_where_a_word_begins():
-    document = numbered_document([9])
-    word_start = np.zeros(V, bool)
-    word_start[[0, 4, 7]] = True
+@pytest.mark.parametrize(("words", "expected"), [([0, 4, 7], {4, 7}), ([], set(range(1, 9)))])
+def test_a_single_sentence_is_split_where_a_word_begins_or_else_anywhere(words, expected):
+    document, word_start = numbered_document([9]), np.zeros(V, bool)
+    word_start[words] = True
     places = set()
-    for seed in range(50):
+    for seed in range(90):
         (segments,) = segments_of(document, SegmentConfig(64), seed, word_start=word_start)
         a, b = in_order(segments)
         np.testing.assert_array_equal(np.concatenate([a, b]), document.pieces)
         places.add(int(b[0]))
-    assert places == {4, 7}
-
-
-def test_a_single_word_is_split_anywhere():
-    places = {
-        int(in_order(segments)[1][0])
-        for seed in range(50)
-        for segments in segments_of(
-            numbered_document([4]), SegmentConfig(64), seed, word_start=np.zeros(V, bool)
-        )
-    }
-    assert places == {1, 2, 3}
+    assert places == expected
 
 
 def test_a_sentence_that_fills_a_short_target_is_joined_with_its_neighbour():
@@ -227,12 +206,3 @@ def test_truncation_takes_from_both_ends():
     fronts = [int(truncate(segments, 43, rng).a[0]) for _ in range(2000)]
     assert set(fronts) <= set(range(11))
     assert_share(sum(fronts), 2000 * 10, 0.5)
-
-
-def test_the_generator_decides_everything():
-    def texts(seed):
-        pairs = segments_of(random_document(), SegmentConfig(41), seed)
-        return [(a.tolist(), b.tolist(), label) for a, b, label in pairs]
-
-    assert texts(1) == texts(1)
-    assert texts(1) != texts(2)

@@ -17,6 +17,7 @@ from albert_tf.data.pretraining.shards import make_runs, write_shards
 from albert_tf.data.records import pretraining_record
 from albert_tf.progress import Progress
 from albert_tf.tokenization import WordPieceTokenizer
+from tests.helpers import write_wordpiece
 
 S, M = 29, 5
 WORDS = [first + second for first in "abcdefghij" for second in "abcdefghij"]
@@ -24,9 +25,8 @@ WORDS = [first + second for first in "abcdefghij" for second in "abcdefghij"]
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    return WordPieceTokenizer(str(path), lower_case=True)
+    path = write_wordpiece(tmp_path_factory.mktemp("vocabulary") / "vocab.txt", WORDS)
+    return WordPieceTokenizer(path, lower_case=True)
 
 
 @pytest.fixture(scope="module")
