@@ -7,7 +7,7 @@ said at `albert_tf.training.evaluator.Loss`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -103,12 +103,22 @@ class _MeanLoss:
 
 
 class ClassificationLoss(_MeanLoss):
-    """Mean cross-entropy of one label per example: `label_ids` int (B,)."""
+    """Mean cross-entropy of one label per example: `label_ids` int (B,).
+
+    Args:
+        class_weights: what each class counts in the loss; empty for 1 each.
+    """
+
+    def __init__(self, class_weights: Sequence[float] = ()):
+        self._class_weights = tuple(class_weights)
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns loss and accuracy, given logits, float (B, classes)."""
         labels = batch["label_ids"]
         loss, accuracy = _loss_and_accuracy(outputs, labels, tf.ones_like(labels, tf.float32))
+        if self._class_weights:
+            weights = tf.gather(tf.constant(self._class_weights), labels)
+            loss, _ = _loss_and_accuracy(outputs, labels, weights)
         return {"loss": loss, "accuracy": accuracy}
 
 

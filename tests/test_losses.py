@@ -98,6 +98,17 @@ def test_classification_loss_and_accuracy():
     assert (float(total), float(weight)) == (2.0, 3.0)
 
 
+def test_weights_of_classes_count_in_the_loss_only():
+    loss = ClassificationLoss([0.5, 1.0, 4.0])
+    logits = tf.constant([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 3.0, 0.0]])
+    batch = {"label_ids": tf.constant([0, 2, 1])}
+    of_rows = -log_softmax(logits.numpy())[range(3), [0, 2, 1]]
+    expected = (of_rows * [0.5, 4.0, 1.0]).sum() / 3
+    np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
+    total, weight = loss.metrics(batch, logits)["accuracy"]
+    assert (float(total), float(weight)) == (2.0, 3.0)
+
+
 def test_multi_label_loss_is_the_mean_of_binary_cross_entropies():
     logits = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     labels = np.array([[0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], np.float32)

@@ -42,6 +42,7 @@ def _pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
 METRICS: Mapping[str, Metric] = {
     "accuracy": metrics.accuracy_score,
     "f1": _f1,
+    "macro_f1": lambda *sides: metrics.f1_score(*sides, average="macro", zero_division=0.0),
     "matthews_corrcoef": _zero_without_spread(metrics.matthews_corrcoef),
     "pearson": _zero_without_spread(_pearson),
     "spearman": _zero_without_spread(lambda *sides: stats.spearmanr(*sides).statistic),

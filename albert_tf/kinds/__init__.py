@@ -1,5 +1,10 @@
 """Kinds of tasks: one file decides all that differs between classes, scores, spans and so on."""
 
+import string
+
+from albert_tf.data.fine_tuning.columns import choice_columns, find_columns, label_names
+from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classes, Classification
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
@@ -10,8 +15,12 @@ from albert_tf.kinds.registry import KINDS, register
 from albert_tf.kinds.regression import Regression, Scores
 from albert_tf.kinds.token_classification import TokenClassification
 
+# The kinds that `recognise` returns.
+OWN_KINDS = ("classification", "regression", "multiple_choice", "multi_label")
+
 __all__ = [
     "KINDS",
+    "OWN_KINDS",
     "Answers",
     "Classes",
     "Classification",
@@ -24,5 +33,39 @@ __all__ = [
     "Regression",
     "Scores",
     "TokenClassification",
+    "recognise",
     "register",
 ]
+
+
+def recognise(table: Table, label_type: str) -> Kind:
+    """Returns the kind that a training set and the type of its labels define, without its labels.
+
+    Args:
+        table: the training set; with columns `choice_a`, `choice_b`, ... it is multiple choice; with
+            columns `label_<name>`, or lists in the column of labels, each row may have several labels.
+        label_type: `string`, `float` or `set`.
+
+    Raises:
+        InputError: there is only one choice, or a letter is left out, or the columns contradict the type.
+    """
+    choices, names = choice_columns(table), label_names(table)
+    if choices and label_type != "string":
+        raise InputError(
+            f"{table.name}: has the column '{choices[0]}'; the label of multiple choice is a letter, "
+            f"not a {'score' if label_type == 'float' else label_type}"
+        )
+    if names and label_type == "float":
+        raise InputError(
+            f"{table.name}: has the column 'label_{names[0]}' and no column 'label'; a score cannot be "
+            "a set of labels"
+        )
+    if label_type == "float":
+        return Regression()
+    if choices:
+        return MultipleChoice(labels=tuple(string.ascii_uppercase[: len(choices)]))
+    if names or label_type == "set":
+        return MultiLabel(labels=names)
+    label = table.columns.index(find_columns(table).label)
+    has_lists = any(isinstance(row[label], list | tuple) for row in table.rows if len(row) > label)
+    return MultiLabel() if has_lists else Classification()

@@ -1,6 +1,7 @@
 """Classification: texts, or pairs of texts, with one of several labels."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
@@ -8,13 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.fine_tuning.tsv import Example, quote_names
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, is_collapsed
 from albert_tf.evaluation.tables import confusion_matrix
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind
 from albert_tf.losses import ClassificationLoss, batch_loss
+from albert_tf.options import option
 
 
 class Classes(NamedTuple):
@@ -32,32 +34,67 @@ class Classes(NamedTuple):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Classification(TextKind):
-    """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
+    """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k).
+
+    Attributes:
+        class_weights: as the user gives them.
+        weights: what each label counts in the training loss, 1 on average over the training set; empty
+            for 1 each.
+    """
 
     name: ClassVar = "classification"
-    loss: ClassVar = ClassificationLoss()
 
     metrics: tuple[str, ...] = ("accuracy",)
+    class_weights: str = option(
+        "Weights of the labels in the training loss: none; balanced, the inverse of their frequency; or "
+        "label:weight,... with 1 for other labels (classification).",
+        "none",
+    )
+    weights: tuple[float, ...] = ()
+
+    @property
+    def loss(self) -> ClassificationLoss:
+        """The training loss."""
+        return ClassificationLoss(self.weights)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
-        """Returns the kind with the labels of the training file, sorted: their order gives the ids.
+        """Returns the kind with the labels of the training set, sorted, unless it has labels.
 
         Raises:
             InputError: all rows have the same label.
         """
-        labels = sorted({example.label for example in examples})
+        labels = self.labels or sorted({example.label for example in examples})
         if len(labels) < 2:
             raise InputError(
                 f"{path}: every row has the label '{labels[0]}'; expected two labels or more"
             )
-        return dataclasses.replace(super().fit_labels(examples, path), labels=tuple(labels))
+        fitted = dataclasses.replace(super().fit_labels(examples, path), labels=tuple(labels))
+        return dataclasses.replace(fitted, weights=fitted._weigh(examples))
+
+    def _weigh(self, examples: Sequence[Example]) -> tuple[float, ...]:
+        """Returns the weights of the labels, given the training set."""
+        if self.class_weights == "none":
+            return ()
+        counts = np.bincount(label_ids(examples, self.labels), minlength=len(self.labels))
+        if self.class_weights == "balanced":
+            weights = 1 / np.maximum(counts, 1)
+        else:
+            given = _parse_weights(self.class_weights, self.labels)
+            weights = np.array([given.get(label, 1.0) for label in self.labels])
+        return tuple((weights * len(examples) / (weights * counts).sum()).tolist())
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """Names of the metrics, F1 (of the second of two labels) and Matthews' correlation always."""
+        f1 = ("f1", "macro_f1") if len(self.labels) == 2 else ("macro_f1",)
+        return tuple(dict.fromkeys((*self.metrics, *f1, "matthews_corrcoef")))
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics and the loss."""
+        """Returns the metrics and the loss, in which all labels count the same."""
         ids = label_ids(examples, self.labels)
         predicted = _probabilities(predictions).argmax(axis=-1)
-        loss = batch_loss(self.loss, {"label_ids": ids}, predictions)
-        return {**compute_metrics(self.metrics, ids, predicted), "loss": float(loss)}
+        loss = batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions)
+        return {**compute_metrics(self.reported, ids, predicted), "loss": float(loss)}
 
     def is_collapsed(self, examples, predictions, metrics: Mapping[str, float]) -> bool:
         """Returns whether the model gives all examples the same answer."""
@@ -82,6 +119,25 @@ class Classification(TextKind):
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
         return class_outputs(self.labels, outputs)
+
+
+def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
+    """Returns the weights by label of `label:weight,...`."""
+    flag = f"--class_weights={text}"
+    weights = {}
+    for part in text.split(","):
+        label, _, weight = part.rpartition(":")
+        try:
+            weights[label] = float(weight)
+        except ValueError:
+            weights[label] = math.nan
+        if not 0 < weights[label] < math.inf:
+            raise InputError(
+                f"{flag}: received '{part}'; expected none, balanced or label:weight,..."
+            )
+        if label not in labels:
+            raise InputError(f"{flag}: unknown label '{label}'; expected {quote_names(labels)}")
+    return weights
 
 
 def class_outputs(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tensor]:

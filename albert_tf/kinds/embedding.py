@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning import tsv
+from albert_tf.data.fine_tuning.columns import find_columns, has_label
 from albert_tf.data.fine_tuning.features import (
     Features,
     PairFeatures,
@@ -15,7 +16,8 @@ from albert_tf.data.fine_tuning.features import (
     encode_pairs,
     label_ids,
 )
-from albert_tf.data.fine_tuning.tsv import Columns, Example, Table, make_examples
+from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.kind import check_field, rows_of
@@ -64,28 +66,30 @@ class Embedding(TextKind):
         """The labels that an example may have."""
         return tsv.Scores()
 
-    def read(self, path: str, split: str) -> list[Example]:
-        """Reads a file of pairs with a header row: `text_a`, `text_b` and `label`, a score.
+    def read(self, source: Any, split: str) -> list[Example]:
+        """Reads rows with two texts and, but for training, a score as the label.
 
-        The pairs of a training file belong together and have no label. A test file may lack them.
+        The pairs of a training set belong together. A test set may lack scores.
 
         Raises:
-            InputError: `albert_tf.data.fine_tuning.tsv.make_examples` refuses the file, a second text is
-                empty, or a training file has labels.
+            InputError: the source cannot be read, a column is missing, a row is not as expected, a second
+                text is empty, or a training set has labels.
         """
-        table = Table.read(path)
-        if split == "train" and "label" in table.header:
+        table = Table.read(source, split)
+        if split == "train" and has_label(table):
             raise InputError(
-                f"{path}: has the column 'label'; expected text_a and text_b of pairs that all belong "
-                "together"
+                f"{table.name}: has a column of labels; expected pairs of texts that all belong together"
             )
-        label = None if split == "train" else "label"
-        optional = ("label",) if split == "test" else ()
-        columns = Columns("text_a", "text_b", label, optional=optional)
+        columns = find_columns(table, may_lack_label=split != "dev")
+        if columns.text_b is None:
+            raise InputError(
+                f"{table.name}: has the text in '{columns.text_a}'; expected pairs of texts, such as "
+                "text_a and text_b"
+            )
         examples = make_examples(table, columns, split, self.accepted_labels)
-        for (number, _), example in zip(table.rows[1:], examples, strict=True):
+        for number, example in zip(table.numbers, examples, strict=True):
             if not example.text_b.strip():
-                raise InputError(f"{path}, line {number}: text_b is empty")
+                raise InputError(f"{table.place(number)}: {columns.text_b} is empty")
         return examples
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:

@@ -79,15 +79,16 @@ class Kind(abc.ABC):
     # Data
 
     @abc.abstractmethod
-    def read(self, path: str, split: str) -> list[Any]:
-        """Reads the examples of a user's file.
+    def read(self, source: Any, split: str) -> list[Any]:
+        """Reads the user's examples.
 
         Args:
-            path: the file.
-            split: `train`, `dev` or `test`. Test files may lack labels.
+            source: what `albert_tf.data.fine_tuning.tables.Table.read` takes: a path, a pandas DataFrame,
+                a `datasets.Dataset`, a sequence of mappings, or a table.
+            split: `train`, `dev` or `test`. A test set may lack labels.
 
         Raises:
-            InputError: the file cannot be read or has a mistake; the message names file and line.
+            InputError: it cannot be read or has a mistake; the message names file and row.
         """
 
     def fit_labels(self, examples: Sequence[Any], path: str) -> Self:
@@ -145,6 +146,11 @@ class Kind(abc.ABC):
         """
 
     # Predictions
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """Names of the metrics that `measure` returns and of which higher values are better."""
+        return self.metrics
 
     def predict(
         self,

@@ -2,13 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning import tsv
+from albert_tf.data.fine_tuning.columns import join_label_columns, label_names
 from albert_tf.data.fine_tuning.features import label_ids
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example
 from albert_tf.evaluation.metrics import choose_thresholds, compute_label_metrics, score_labels
 from albert_tf.evaluation.tables import label_scores
@@ -54,6 +56,26 @@ class MultiLabel(TextKind):
     def accepted_labels(self) -> tsv.LabelSets:
         """The labels that an example may have any number of."""
         return tsv.LabelSets(self.labels or None)
+
+    def read(self, source: Any, split: str) -> list[Example]:
+        """Reads rows whose labels are a list, or text with `|` between two labels.
+
+        Instead of one column of labels there may be a column `label_<name>` of 0 and 1 for each; only
+        then, and in lists, a row may have none.
+        """
+        table = Table.read(source, split)
+        labels = self.accepted_labels
+        if names := label_names(table):
+            table = join_label_columns(table, self.labels or names)
+        return self._read(table, split, labels)
+
+    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
+        """Returns the kind with the labels of the training set, sorted, unless it has labels."""
+        fitted = super().fit_labels(examples, path)
+        if self.labels:
+            return fitted
+        names = {name for example in examples for name in example.label.split(LABEL_SEPARATOR)}
+        return dataclasses.replace(fitted, labels=tuple(sorted(names - {""})))
 
     @property
     def _limits(self) -> tuple[float, ...]:

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.columns import choice_columns, choice_names
 from albert_tf.data.fine_tuning.features import Features, encode_choices
 from albert_tf.data.fine_tuning.packing import BLANK, pack_choices
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_choice_tokenizer
@@ -35,6 +37,11 @@ class MultipleChoice(Classification):
     of_training: ClassVar = ("max_seq_length", "max_qa_length")
     without_forms: ClassVar = ("tflite",)
 
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """Names of the metrics; the letters of choices are no classes."""
+        return self.metrics
+
     max_qa_length: int | None = option(
         "Maximum number of tokens of question and choice together. Default: 128, but at most half of "
         "--max_seq_length.",
@@ -47,6 +54,16 @@ class MultipleChoice(Classification):
         if self.max_qa_length is None:
             length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
             object.__setattr__(self, "max_qa_length", length)
+
+    def read(self, source: Any, split: str) -> list[Example]:
+        """Reads rows with a passage, a question, the columns `choice_a`, `choice_b`, ... and a letter."""
+        table = Table.read(source, split)
+        choices, found = choice_names(len(self.labels)), choice_columns(table)
+        if found != choices:
+            raise InputError(
+                f"{table.name}: has {len(found)} choices; the model is trained on {len(choices)}"
+            )
+        return self._read(table, split, self.accepted_labels, choices)
 
     def make_examples(
         self,

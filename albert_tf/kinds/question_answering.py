@@ -138,9 +138,9 @@ class QuestionAnswering(Kind):
     def _windows(self) -> WindowConfig:
         return WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
 
-    def read(self, path: str, split: str) -> list[SquadExample]:
+    def read(self, source: str, split: str) -> list[SquadExample]:
         """Reads a file in SQuAD's format; see `usable_examples`."""
-        return usable_examples(read_squad(path, labelled=split != "test"), path, split)
+        return usable_examples(read_squad(source, labelled=split != "test"), source, split)
 
     def fit_labels(self, examples: Sequence[SquadExample], path: str) -> Self:
         """Returns the kind with a head that suits the training file."""

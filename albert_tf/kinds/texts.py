@@ -6,9 +6,11 @@ from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.features import Features, encode_examples
 from albert_tf.data.fine_tuning.packing import encode_in_graph
-from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Table, make_examples
+from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_text_tokenizer
 from albert_tf.kinds.kind import Kind, check_field, rows_of
@@ -32,33 +34,32 @@ class TextKind(Kind):
         """The labels that an example may have; None if they are not known yet."""
         return self.labels or None
 
-    def read(self, path: str, split: str) -> list[Example]:
-        """Reads a file with a header row: `label`, `text_a` and, for pairs, `text_b`.
+    def read(self, source: Any, split: str) -> list[Example]:
+        """Reads rows with a text or two and a label, in columns with usual names.
 
-        The columns may be in any order, among others. A test file may lack labels.
+        A test set may lack labels.
 
         Raises:
-            InputError: `albert_tf.data.fine_tuning.tsv.make_examples` refuses the file; or it has pairs
-                and the training file has none, or the reverse.
+            InputError: the source cannot be read, a column is missing, a row is not as expected, or there
+                are pairs and the training set has none, or the reverse.
         """
-        return self._read(Table.read(path), split, self.accepted_labels)
+        return self._read(Table.read(source, split), split, self.accepted_labels)
 
     def _read(
         self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
     ) -> list[Example]:
-        optional = ("text_b", "label") if split == "test" else ("text_b",)
-        columns = Columns("text_a", "text_b", "label", choices=tuple(choices), optional=optional)
-        examples = make_examples(table, columns, split, labels)
-        if split != "train" and _are_pairs(examples) != self.pairs:
-            has, model_has = ("no", "one") if self.pairs else ("a", "none")
+        columns = find_columns(table, split == "test", choices)
+        if split != "train" and (columns.text_b is not None) != self.pairs:
+            has = f"'{columns.text_a}'" + (f" and '{columns.text_b}'" if columns.text_b else "")
+            model = "pairs of texts" if self.pairs else "single texts"
             raise InputError(
-                f"{table.path}: has {has} column 'text_b'; what the model is trained on has {model_has}"
+                f"{table.name}: has the text in {has}; the model is trained on {model}"
             )
-        return examples
+        return make_examples(table, columns, split, labels)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with what the training file decides: whether there are pairs."""
-        return dataclasses.replace(self, pairs=_are_pairs(examples))
+        return dataclasses.replace(self, pairs=examples[0].text_b is not None)
 
     def make_examples(
         self, text_a: Sequence[str], text_b: Sequence[str] | None = None
@@ -107,8 +108,3 @@ class TextKind(Kind):
     def add_openvino_tokenizer(self, model, tokenizer):
         """Puts the tokenizer in front of a model for OpenVINO, which then takes texts."""
         return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
-
-
-def _are_pairs(examples: Sequence[Example]) -> bool:
-    """Returns whether examples of one file have a second text."""
-    return examples[0].text_b is not None

@@ -86,12 +86,14 @@ class TokenClassification(Kind):
     def _windows(self) -> TextWindowConfig:
         return TextWindowConfig(self.max_seq_length, self.doc_stride)
 
-    def read(self, path: str, split: str) -> list[TaggedText]:
-        """Reads a file in CoNLL format or of JSON lines; see `read_tagged`."""
-        return read_tagged(path, split, self._table.labels if self.labels else None)
+    def read(self, source: Any, split: str) -> list[TaggedText]:
+        """Reads a CoNLL file, or rows with spans or tags of words; see `read_tagged`."""
+        return read_tagged(source, split, self._table.labels if self.labels else None)
 
     def fit_labels(self, examples: Sequence[TaggedText], path: str) -> Self:
         """Returns the kind with the tags of the labels of the training file."""
+        if self.labels:
+            return self
         tags = make_tags(collect_labels(examples, path), self.tagging_scheme)
         return dataclasses.replace(self, labels=tags)
 

@@ -14,7 +14,7 @@ from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
 from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import WeightType, load_model
-from albert_tf.data.fine_tuning.own_files import OWN_TASK
+from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import FlagError, InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE

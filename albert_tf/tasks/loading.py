@@ -13,8 +13,8 @@ from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
-from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.tags import TagTable
+from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
 from albert_tf.kinds import Classification, Embedding, TokenClassification

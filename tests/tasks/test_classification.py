@@ -13,6 +13,8 @@ from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.helpers import tiny_config
 from tests.tasks.animals import NO_FILES, make_options, pair_files
 
+NO_DEV = {"dev_file": None, "do_eval": False}
+
 
 def test_learns_evaluates_and_predicts(data, tmp_path):
     options = make_options(
@@ -65,6 +67,39 @@ def test_replicas_match_one_device(data, tmp_path):
     np.testing.assert_allclose(*outputs, atol=1e-4)
 
 
+def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
+    path = tmp_path / "train.csv"
+    lines = [f"the cat {number},animal" for number in range(90)]
+    lines += [f"an oak {number},plant" for number in range(10)]
+    path.write_text("\n".join(["Text,Category", *lines]) + "\n")
+    files = {**NO_FILES, "train_file": str(path)}
+    options = make_options(
+        data,
+        tmp_path / "out",
+        **files,
+        class_weights="balanced",
+        best_metric="macro_f1",
+        num_train_steps=4,
+        save_checkpoints_steps=4,
+    )
+    metrics = run(options)
+    assert set(metrics) >= {"accuracy", "f1", "macro_f1", "matthews_corrcoef", "loss"}
+    assert (
+        f"{path}: 10 rows, chosen by --random_seed, are the dev set; 90" in capsys.readouterr().out
+    )
+    _, *rows = (tmp_path / "out" / "eval_predictions.tsv").read_text().splitlines()
+    labels = [row.split("\t")[1] for row in rows]
+    assert (labels.count("animal"), labels.count("plant")) == (9, 1)
+    with pytest.raises(
+        FlagError, match=r"--best_metric=f2: expected one of accuracy, f1, macro_f1"
+    ):
+        run(dataclasses.replace(options, best_metric="f2"))
+    with pytest.raises(
+        InputError, match="too few rows for a dev set; expected --dev_file, or --dev"
+    ):
+        run(dataclasses.replace(options, dev_fraction=0.001))
+
+
 def test_unknown_dev_label_is_refused(data, tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_text("label\ttext_a\nanimal\tthe cat\nstone\ta flint\n")
@@ -93,7 +128,7 @@ def test_folder_of_other_labels_or_another_optimizer_is_refused(data, trained, t
     train.write_text("label\ttext_a\nyes\tthe cat\nno\tan oak\n")
     before = contents(trained)
     with pytest.raises(InputError, match=r"labels \['animal', 'plant'\].*\['no', 'yes'\]"):
-        run(make_options(data, trained, train_file=str(train), dev_file=None, do_eval=False))
+        run(make_options(data, trained, train_file=str(train), dev_fraction=0.0, **NO_DEV))
     with pytest.raises(InputError, match="with optimizer adamw; --optimizer says lamb"):
         run(make_options(data, trained, **pair_files(data), optimizer="lamb"))
     assert contents(trained) == before
@@ -138,6 +173,11 @@ def test_folder_without_a_checkpoint_is_not_locked_to_its_options(data, classifi
         ({"task_name": None}, "--do_train: expected --task_name; received none"),
         ({"albert_config_file": None}, "--do_train: expected --albert_config_file; received none"),
         ({"task_name": "cola", **NO_FILES}, "--task_name=cola: expected --data_dir; received none"),
+        ({"dev_fraction": 0.0, **NO_DEV, "do_eval": True}, "--task_name=tsv: expected --dev_file"),
+        (
+            {"text_column": "x", "task_name": "cola", "data_dir": "glue", **NO_FILES},
+            "--text_column: --task_name=cola has",
+        ),
         ({"train_file": None}, "--task_name=tsv: expected --train_file; received none"),
         ({"do_train": False, "do_eval": False}, "expected at least one of --do_train"),
         ({"num_train_steps": 0}, "--num_train_steps=0: expected at least 1"),
@@ -164,7 +204,7 @@ def test_folder_without_a_checkpoint_is_not_locked_to_its_options(data, classifi
         ({"num_trials": 2, "do_eval": False}, "--num_trials=2: expected --do_train and --do_eval"),
         ({"num_trials": 2, "export_dir": "x"}, "--num_trials=2: expected no --export_dir"),
         (
-            {"early_stopping_evaluations": 2, "dev_file": None, "do_eval": False},
+            {"early_stopping_evaluations": 2, "dev_fraction": 0.0, **NO_DEV},
             "--early_stopping_evaluations=2: expected --dev_file; received none",
         ),
         ({"reset_head": True}, "--reset_head: expected --init_checkpoint"),

@@ -154,31 +154,31 @@ def test_contradictory_flags_are_refused(embed_options, tmp_path, changes, messa
         (
             "train",
             ["text_a", "the cat"],
-            r"train\.tsv, line 1: no column 'text_b' in the header row",
+            r"train\.tsv: has the text in 'text_a'; expected pairs of texts",
         ),
         (
             "train",
             ["label\ttext_a\ttext_b", "1\tx\ty"],
-            r"has the column 'label'; expected text_a an",
+            r"has a column of labels; expected pairs of t",
         ),
         ("train", ["text_a\ttext_b", "x\ty", "x\t "], r"train\.tsv, line 3: text_b is empty"),
         ("train", ["text_a\ttext_b", "\ty"], r"train\.tsv, line 2: the text is empty"),
         (
             "dev",
             ["text_a\tlabel", "x\t1"],
-            r"dev\.tsv, line 1: no column 'text_b' in the header row",
+            r"dev\.tsv: has the text in 'text_a'; expected pairs of texts",
         ),
         (
             "dev",
             ["text_a\ttext_b", "x\ty"],
-            r"dev\.tsv, line 1: no column 'label' in the header row",
+            r"dev\.tsv: no column of labels, but 'text_a', 'text_b'",
         ),
         (
             "dev",
             ["text_a\ttext_b\tlabel", "x\ty\tno"],
             r"dev\.tsv, line 2: label 'no'; expected a nu",
         ),
-        ("test", ["text_a", "x"], r"test\.tsv, line 1: no column 'text_b' in the header row"),
+        ("test", ["text_a", "x"], r"test\.tsv: has the text in 'text_a'; expected pairs of te"),
     ],
 )
 def test_mistakes_in_files_are_one_line(embed_options, tmp_path, split, lines, message):

@@ -169,6 +169,6 @@ def test_labels_that_the_training_file_lacks(data, tmp_path):
     with pytest.raises(InputError, match=r"dev\.tsv, line 2: unknown label 'c'; expected 'a', 'b'"):
         run(options)
     dev.write_text("label_a\ttext_a\n1\tx\n")
-    message = r"dev\.tsv, line 1: received columns of the labels a; expected a, b, as in the tr"
+    message = r"dev\.tsv: received columns of the labels a; expected a, b, as in the tr"
     with pytest.raises(InputError, match=message):
         run(options)

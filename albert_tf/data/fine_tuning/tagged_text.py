@@ -2,13 +2,15 @@
 
 import dataclasses
 import itertools
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tags import OUTSIDE, Span, check_next_tag, scheme_of, split_tag
 from albert_tf.data.fine_tuning.tsv import Example, check_label
 from albert_tf.errors import InputError
@@ -16,7 +18,8 @@ from albert_tf.errors import InputError
 # Between documents in the files of CoNLL-2003.
 _DOCUMENT = "-DOCSTART-"
 _SEPARATORS = re.compile("[ \t]+")
-_JSON_LINES = (".jsonl", ".ndjson", ".json")
+_WORDS = ("tokens", "words")
+_TAGS = ("ner_tags", "tags", "labels")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,24 +48,33 @@ class TaggedText(Example):
         return limits[:-1], limits[1:]
 
 
-def read_tagged(path: str, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
-    """Reads a file: JSON lines if its name ends in `.jsonl`, `.ndjson` or `.json`, otherwise CoNLL.
+def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
+    """Reads tagged texts, from a CoNLL file or from whatever has named columns.
 
-    A line of JSON is an object with `text` and `spans`, a list of objects with `start`, `end` and
-    `label`. Offsets count characters (code points). A line of a CoNLL file has a word in the first column
-    and its tag, BIO or BIOES, in the last column; an empty line ends a text. A test file may lack the
-    tags, or `spans`.
+    A row has `text` and `spans`, a list of objects with `start`, `end` and `label`, whose offsets count
+    characters (code points); or lists of words, `tokens`, and of tags, `ner_tags`. A line of a CoNLL file
+    has a word in the first column and its tag, BIO or BIOES, in the last column; an empty line ends a
+    text. A test set may lack the tags, or `spans`.
 
-    All labels are accepted if `labels` is None.
+    Args:
+        source: a CoNLL file, whose name may be any that `is_table` does not know, or what `Table.read`
+            takes.
+        split: `train`, `dev` or `test`.
+        labels: the labels that exist; None accepts all.
     """
-    read = _read_json_lines if path.endswith(_JSON_LINES) else _read_conll
-    texts = list(read(path, split, labels))
+    if isinstance(source, str | os.PathLike) and not is_table(os.fspath(source)):
+        name = os.fspath(source)
+        texts = list(_read_conll(name, split, labels))
+    else:
+        table = Table.read(source, split)
+        name = table.name
+        texts = list(_read_table(table, split, labels))
     if not texts:
-        raise InputError(f"{path}: holds no text")
+        raise InputError(f"{name}: holds no text")
     unlabelled = sum(text.spans is None for text in texts)
     if unlabelled not in (0, len(texts)):
         raise InputError(
-            f"{path}: {unlabelled} of {len(texts)} texts have no 'spans'; expected all or none of them"
+            f"{name}: {unlabelled} of {len(texts)} texts have no 'spans'; expected all or none of them"
         )
     return texts
 
@@ -75,23 +87,48 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _read_json_lines(path: str, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
-    for number, line in files.read_lines(path):
-        if not line.strip():
-            continue
-        place = f"{path}, line {number}"
-        value = files.parse_json(line, path, number)
-        if not isinstance(value, dict):
-            raise InputError(f"{place}: expected an object in braces with 'text' and 'spans'")
-        text = value.get("text")
+def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
+    rows = [dict(zip(table.columns, row, strict=False)) for row in table.rows]
+    if "text" not in table.columns and any(name in table.columns for name in _WORDS):
+        yield from _read_words(table, rows, split, labels)
+        return
+    for number, row in zip(table.numbers, rows, strict=True):
+        place, text = table.place(number), row.get("text")
         if not isinstance(text, str) or not text.strip():
             raise InputError(
                 f"{place}: 'text' is {_shown(text)}; expected a text that is not empty"
             )
         spans = None
-        if "spans" in value or split != "test":
-            spans = _read_spans(place, text, value.get("spans"), labels)
+        if row.get("spans") is not None or split != "test":
+            spans = _read_spans(place, text, row.get("spans"), labels)
         yield TaggedText(f"{split}-{number}", text, spans=spans)
+
+
+def _read_words(
+    table: Table, rows: Sequence[Mapping[str, Any]], split: str, labels: Sequence[str] | None
+) -> Iterator[TaggedText]:
+    words, tags = (
+        next((name for name in of if name in table.columns), of[0]) for of in (_WORDS, _TAGS)
+    )
+    texts = []
+    for number, row in zip(table.numbers, rows, strict=True):
+        place, columns = table.place(number), [row[words]]
+        if row.get(tags) is not None or split != "test":
+            columns.append(row.get(tags))
+        for name, column in zip((words, tags), columns, strict=False):
+            if not (isinstance(column, list) and all(isinstance(each, str) for each in column)):
+                raise InputError(f"{place}: '{name}' is {_shown(column)}; expected a list of texts")
+        if not columns[0] or len({len(column) for column in columns}) > 1:
+            counts = " and ".join(str(len(column)) for column in columns)
+            raise InputError(f"{place}: received {counts} words and tags; expected as many of each")
+        fields = [list(each) for each in zip(*columns, strict=True)]
+        for each in fields:
+            _check_line(place, each, len(columns), split, labels)
+        texts.append((number, fields))
+    scheme = scheme_of(each[-1] for _, fields in texts for each in fields if len(each) > 1)
+    for number, fields in texts:
+        places = [table.place(number)] * len(fields)
+        yield _make_text(places, f"{split}-{number}", fields, scheme)
 
 
 def _read_spans(
@@ -144,7 +181,9 @@ def _read_conll(path: str, split: str, labels: Sequence[str] | None) -> Iterator
             _check_line(f"{path}, line {number}", fields, width, split, labels)
             sentence.append((number, fields))
         elif sentence:
-            yield _make_text(path, split, sentence, scheme)
+            numbers, rows = zip(*sentence, strict=True)
+            places = [f"{path}, line {of_row}" for of_row in numbers]
+            yield _make_text(places, f"{split}-{numbers[0]}", rows, scheme)
             sentence = []
 
 
@@ -155,6 +194,8 @@ def _check_line(
         raise InputError(
             f"{place}: columns: received {len(fields)}, expected {width} as in the first line"
         )
+    if not fields[0].strip():
+        raise InputError(f"{place}: the word {_shown(fields[0])} is white space; expected a word")
     if width == 1:
         if split != "test":
             raise InputError(f"{place}: received one column; expected a word and, last, its tag")
@@ -168,25 +209,25 @@ def _check_line(
         check_label(place, parts[1], labels)
 
 
-def _make_text(path: str, split: str, sentence: list[tuple[int, list[str]]], scheme) -> TaggedText:
-    lengths = [len(fields[0]) for _, fields in sentence]
+def _make_text(
+    places: Sequence[str], guid: str, rows: Sequence[list[str]], scheme: Any
+) -> TaggedText:
+    lengths = [len(fields[0]) for fields in rows]
     ends = (np.cumsum(lengths) + np.arange(len(lengths))).tolist()
     words = tuple((end - length, end) for end, length in zip(ends, lengths, strict=True))
-    text = " ".join(fields[0] for _, fields in sentence)
-    guid = f"{split}-{sentence[0][0]}"
-    if len(sentence[0][1]) == 1:
+    text = " ".join(fields[0] for fields in rows)
+    if len(rows[0]) == 1:
         return TaggedText(guid, text, words=words)
-    tags = [fields[-1] for _, fields in sentence]
-    for (number, _), before, tag in zip(sentence, [OUTSIDE, *tags], tags, strict=False):
+    tags = [fields[-1] for fields in rows]
+    for place, before, tag in zip(places, [OUTSIDE, *tags], tags, strict=False):
         if expected := check_next_tag(scheme, before, tag):
             raise InputError(
-                f"{path}, line {number}: received the tag {tag} after {before}; expected {expected} "
-                f"({scheme})"
+                f"{place}: received the tag {tag} after {before}; expected {expected} ({scheme})"
             )
     if expected := check_next_tag(scheme, tags[-1], OUTSIDE):
         raise InputError(
-            f"{path}, line {sentence[-1][0]}: received the tag {tags[-1]} at the end of a text; expected "
-            f"{expected} after it ({scheme})"
+            f"{places[-1]}: received the tag {tags[-1]} at the end of a text; expected {expected} after "
+            f"it ({scheme})"
         )
     return TaggedText(guid, text, spans=tuple(_join_words(words, tags)), words=words)
 

@@ -1,18 +1,17 @@
-"""Reads examples from tab-separated files.
+"""Makes examples of the rows of tables: one text, two texts or choices, and a label."""
 
-The reader of all tasks whose rows are one text, two texts or choices, and a label. As in the GLUE files,
-quotes have no meaning: a row is split at its tabs.
-"""
-
+import collections
 import dataclasses
 import math
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Self
+from typing import Any
 
+import numpy as np
+
+from albert_tf.data.fine_tuning.tables import Table, as_text, is_missing, read_unquoted
 from albert_tf.errors import InputError
-from albert_tf.files import read_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Columns:
         label: column of the label.
         guid: column of the row's id.
         choices: columns of the answers to choose from.
-        optional: columns that a file may lack.
+        may_lack_label: whether a row may have no label.
         broken_rows: accept empty texts, and skip incomplete rows of files with labels. The original does
             this for QQP, whose published files have some. In a test set no row is skipped, since the
             leaderboard expects all of them.
@@ -63,7 +62,7 @@ class Columns:
     label: str | int | None = None
     guid: str | int | None = None
     choices: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+    may_lack_label: bool = False
     broken_rows: bool = False
 
     @property
@@ -102,11 +101,9 @@ class LabelSets:
 
     Attributes:
         names: names of the labels; None if they are not known yet.
-        may_be_empty: whether a row may have none of them.
     """
 
     names: tuple[str, ...] | None = None
-    may_be_empty: bool = False
 
 
 # Between the labels of a row.
@@ -116,39 +113,9 @@ LABEL_SEPARATOR = "|"
 Labels = Sequence[str] | Scores | LabelSets | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The rows of a tab-separated file.
-
-    Attributes:
-        path: the file, for messages.
-        rows: number of the line, from 1, and its fields; the first row may be a header row.
-    """
-
-    path: str
-    rows: list[tuple[int, list[str]]]
-
-    @classmethod
-    def read(cls, path: str) -> Self:
-        """Reads a UTF-8 file, without its blank lines.
-
-        Raises:
-            InputError: the file cannot be read or holds no row.
-        """
-        rows = [(number, line.split("\t")) for number, line in read_lines(path) if line]
-        if not rows:
-            raise InputError(f"{path}: holds no rows")
-        return cls(path, rows)
-
-    @property
-    def header(self) -> list[str]:
-        """The fields of the first row."""
-        return self.rows[0][1]
-
-
 def read_examples(path: str, columns: Columns, split: str, labels: Labels = None) -> list[Example]:
-    """Reads a tab-separated file; see `make_examples`."""
-    return make_examples(Table.read(path), columns, split, labels)
+    """Reads a tab-separated file without quotes, as GLUE's are; see `make_examples`."""
+    return make_examples(read_unquoted(path, columns.in_header), columns, split, labels)
 
 
 def make_examples(
@@ -157,46 +124,68 @@ def make_examples(
     """Makes an example of each row.
 
     Args:
-        table: the file.
-        columns: its columns.
+        table: the rows.
+        columns: their columns.
         split: `train`, `dev` or `test`: the prefix of the ids of rows without one.
         labels: the labels that exist; None accepts all.
 
     Raises:
-        InputError: a column is missing, there are no rows, or a row has a wrong number of columns, an
-            empty text or label, or an unknown label.
+        InputError: a column is missing, or a row has a wrong number of columns, an empty text or label,
+            or an unknown label.
     """
-    path, rows = table.path, table.rows
-    number, first = rows[0]
-    place, width = f"{path}, line {number}", len(first)
-    if any("\r" in field for field in first):
-        raise InputError(rf"{place}: received lines that end in \r; expected \n or \r\n")
-    if columns.in_header:
-        positions = _find_in_header(place, first, columns)
-        rows = rows[1:]
-    else:
-        positions = columns.present()
+    rows = list(zip(table.numbers, table.rows, strict=True))
+    width = len(table.columns or table.rows[0])
+    positions = _find_in_header(table, columns) if columns.in_header else columns.present()
     if columns.broken_rows and columns.label is not None:
-        rows = _without_short_rows(path, rows, width)
+        rows = _without_short_rows(table.name, rows, width)
+    # Lines count from 0 in the ids, as in the original.
+    first = 1 if table.unit else 0
     examples = []
     for number, fields in rows:
-        place = f"{path}, line {number}"
+        place = table.place(number)
         if len(fields) != width:
+            hint = "needs quotes around it" if table.quoted else "cannot be in a text"
             raise InputError(
-                f"{place}: columns: received {len(fields)}, expected {width} as in the first "
-                "line; a text cannot hold a tab"
+                f"{place}: columns: received {len(fields)}, expected {width} as in the first line; a "
+                f"separator {hint}"
             )
         if width <= max(positions.values()):
             raise InputError(f"{place}: columns: received {width}, expected {_expected(columns)}")
-        values = {name: fields[position] for name, position in positions.items()}
-        _check_values(place, values, columns, labels)
+        cells = {name: fields[position] for name, position in positions.items()}
+        values = _read_values(place, cells, columns, labels)
         choices = tuple(values.pop(name) for name in columns.choices)
-        # Lines count from 0 in the ids, as in the original.
-        guid = f"{split}-{number - 1}"
+        guid = f"{split}-{number - first}"
         examples.append(Example(**{"guid": guid, "choices": choices} | values))
-    if not examples:
-        raise InputError(f"{path}: holds no rows after the header row")
+    for (number, _), example in zip(rows, examples, strict=True):
+        if (example.label is None) != (examples[0].label is None):
+            raise InputError(
+                f"{table.place(number)}: expected a label in all rows, or in none, as in the first one"
+            )
     return examples
+
+
+def hold_out(
+    examples: Sequence[Any], fraction: float, seed: int, by_label: bool
+) -> tuple[list[Any], list[Any]]:
+    """Splits a training set into one for training and a dev set, both in the order of the rows.
+
+    Args:
+        examples: the training set.
+        fraction: fraction of the rows that becomes the dev set.
+        seed: seed of the choice.
+        by_label: whether the dev set gets the fraction of the rows of each label.
+    """
+    groups = collections.defaultdict(list)
+    for row, example in enumerate(examples):
+        groups[example.label if by_label else None].append(row)
+    rng = np.random.default_rng(seed)
+    chosen = set()
+    for rows in groups.values():
+        chosen.update(rng.permutation(rows)[: int(len(rows) * fraction + 0.5)].tolist())
+    parts = [], []
+    for row, example in enumerate(examples):
+        parts[row in chosen].append(example)
+    return parts
 
 
 def _without_short_rows(path: str, rows: list, width: int) -> list:
@@ -206,39 +195,58 @@ def _without_short_rows(path: str, rows: list, width: int) -> list:
     return whole
 
 
-def _find_in_header(place: str, header: list[str], columns: Columns) -> dict[str, int]:
-    positions = {}
+def _find_in_header(table: Table, columns: Columns) -> dict[str, int]:
+    positions, header = {}, [name.strip() for name in table.columns]
     for field, name in columns.present().items():
-        found = [position for position, other in enumerate(header) if other.strip() == name]
-        if len(found) > 1:
+        count = header.count(name.strip())
+        if count > 1:
+            raise InputError(f"{table.name}: received {count} columns '{name}', expected one")
+        if count:
+            positions[field] = header.index(name.strip())
+        else:
             raise InputError(
-                f"{place}: received {len(found)} columns '{name}' in the header row, expected one"
-            )
-        if found and header[found[0]] != name:
-            raise InputError(
-                f"{place}: received '{header[found[0]]}' in the header row, expected '{name}' "
-                "without spaces around it"
-            )
-        if found:
-            positions[field] = found[0]
-        elif name not in columns.optional:
-            raise InputError(
-                f"{place}: no column '{name}' in the header row, which has {_quote(header)}; "
-                f"expected {_expected(columns)}"
+                f"{table.name}: no column '{name}', but {quote_names(table.columns)}; expected "
+                f"{_expected(columns)}"
             )
     return positions
 
 
-def _check_values(place: str, values: dict[str, str], columns: Columns, labels: Labels) -> None:
-    """Checks that texts and label are not empty; strips the label."""
-    texts = () if columns.broken_rows else ("text_a", *columns.choices)
-    for name in texts:
-        if not values[name].strip():
+def _read_values(
+    place: str, cells: dict[str, Any], columns: Columns, labels: Labels
+) -> dict[str, str | None]:
+    """Returns the cells of a row as text."""
+    required = () if columns.broken_rows else ("text_a", *columns.choices)
+    values = {}
+    for name, cell in cells.items():
+        if name == "label":
+            values[name] = _read_label(place, cell, labels, columns.may_lack_label)
+            continue
+        if isinstance(cell, list | dict | tuple):
+            raise InputError(f"{place}: received {type(cell).__name__} in place of a text")
+        values[name] = "" if is_missing(cell) else as_text(cell)
+        if name in required and not values[name].strip():
             what = "text" if name == "text_a" else name
             raise InputError(f"{place}: the {what} is empty")
-    if "label" in values:
-        values["label"] = values["label"].strip()
-        check_label(place, values["label"], labels)
+    return values
+
+
+def _read_label(place: str, cell: Any, labels: Labels, is_optional: bool) -> str | None:
+    """Returns a label without spaces around it, or around the names in a set of labels."""
+    if is_missing(cell):
+        if cell is None and is_optional:
+            return None
+        raise InputError(f"{place}: the label is missing ({cell})")
+    if isinstance(cell, list | tuple):
+        names = [as_text(name).strip() for name in cell]
+        if not names:
+            return ""
+    elif isinstance(labels, LabelSets):
+        names = [name.strip() for name in as_text(cell).split(LABEL_SEPARATOR)]
+    else:
+        names = [as_text(cell).strip()]
+    label = LABEL_SEPARATOR.join(names)
+    check_label(place, label, labels)
+    return label
 
 
 def check_label(place: str, label: str, labels: Labels) -> None:
@@ -252,8 +260,6 @@ def check_label(place: str, label: str, labels: Labels) -> None:
     Raises:
         InputError: the label is empty or does not exist.
     """
-    if isinstance(labels, LabelSets) and labels.may_be_empty and not label:
-        return
     if isinstance(labels, LabelSets):
         _check_label_set(place, label, labels.names)
     elif not label:
@@ -261,21 +267,23 @@ def check_label(place: str, label: str, labels: Labels) -> None:
     elif isinstance(labels, Scores):
         _check_score(place, label, labels)
     elif labels is not None and label not in labels:
-        raise InputError(f"{place}: unknown label {_quote([label])}; expected {_quote(labels)}")
+        raise InputError(
+            f"{place}: unknown label {quote_names([label])}; expected {quote_names(labels)}"
+        )
 
 
 def _check_label_set(place: str, label: str, names: Sequence[str] | None) -> None:
     parts = label.split(LABEL_SEPARATOR)
     if not all(parts):
         raise InputError(
-            f"{place}: received the labels {_quote([label])}; expected one name or more, with "
+            f"{place}: received the labels {quote_names([label])}; expected one name or more, with "
             f"{LABEL_SEPARATOR} between two"
         )
     for number, part in enumerate(parts):
         check_label(place, part, names)
         if part in parts[:number]:
             raise InputError(
-                f"{place}: received the label {_quote([part])} twice; expected it once"
+                f"{place}: received the label {quote_names([part])} twice; expected it once"
             )
 
 
@@ -285,7 +293,7 @@ def _check_score(place: str, label: str, scores: Scores) -> None:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"{place}: label {_quote([label])}; expected a number")
+        raise InputError(f"{place}: label {quote_names([label])}; expected a number")
     if not scores.least <= score <= scores.greatest:
         raise InputError(
             f"{place}: label {label}; expected a number from {scores.least:g} to {scores.greatest:g}"
@@ -296,11 +304,10 @@ def _expected(columns: Columns) -> str:
     names = columns.present().values()
     if not columns.in_header:
         return f"{max(names) + 1} or more"
-    required = [name for name in names if name not in columns.optional]
-    return f"a header row with {_quote(required)}"
+    return f"a header row with {quote_names(list(names))}"
 
 
-def _quote(names: Sequence[str]) -> str:
+def quote_names(names: Sequence[str]) -> str:
     """Lists names for a message of one line."""
     shown = ", ".join(f"'{textwrap.shorten(name, 50)}'" for name in names[:10])
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"

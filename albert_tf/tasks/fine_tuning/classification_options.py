@@ -5,12 +5,12 @@ from typing import Any, ClassVar, Literal
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import read_config
-from albert_tf.data.fine_tuning.own_files import OWN_TASK
 from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
+from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task import Task
-from albert_tf.data.fine_tuning.task_table import TASKS, find_task
+from albert_tf.data.fine_tuning.task_table import OWN_TASK, TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
-from albert_tf.kinds import KINDS
+from albert_tf.kinds import KINDS, Embedding
 from albert_tf.kinds.registry import find_kind, load_kinds
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions, with_kind_options
@@ -26,7 +26,7 @@ _LEARNING_RATE = 2e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ClassificationOptions(FineTuningOptions):
+class _ClassificationOptions(ColumnNames, FineTuningOptions):
     """The options of `run_classifier.py`."""
 
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
@@ -45,18 +45,29 @@ class _ClassificationOptions(FineTuningOptions):
         "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
     )
     train_file: str | None = option(
-        "File to train on: TSV (--task_name=tsv or embedding), or CoNLL or JSON lines "
-        "(--task_name=token_classification).",
+        "File to train on, for --task_name=tsv or a kind: CSV, TSV or Parquet with names of columns, "
+        "JSON lines, a folder of datasets, or CoNLL.",
         None,
     )
-    dev_file: str | None = option("File of the same format to evaluate on.", None)
-    test_file: str | None = option("File of the same format to predict.", None)
+    dev_file: str | None = option(
+        "File to evaluate on. Default: a part of --train_file, see --dev_fraction.", None
+    )
+    test_file: str | None = option("File to predict.", None)
+    dev_fraction: float = option(
+        "Fraction of --train_file that becomes the dev set if there is no --dev_file; 0 for none.",
+        0.1,
+        least=0,
+        most=0.9,
+    )
     label_type: Literal["string", "float", "set"] = option(
         "Type of the labels: class names, scores, or sets of names with | between them "
         "(--task_name=tsv).",
         "string",
     )
     race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
+    best_metric: str | None = option(
+        "Metric that selects the best checkpoint. Default: the task's first one.", None
+    )
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(
         "File whose lines are answered on standard output; - is standard input.", None
@@ -75,7 +86,7 @@ class _ClassificationOptions(FineTuningOptions):
                 *(() if self.init_classifier or self.init_checkpoint else ("albert_config_file",)),
             ),
             dev_flag="dev_file",
-            has_dev_set=self.task_name is None or "dev" in self.splits,
+            has_dev_set=self.task_name is None or self.holds_out or "dev" in self.splits,
         )
         if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
             raise FlagError("expected --output_dir; received none")
@@ -105,10 +116,17 @@ class _ClassificationOptions(FineTuningOptions):
         """The splits to read. Training chooses its best checkpoint on the dev set, if there is one."""
         wanted = {
             "train": self.do_train,
-            "dev": self.do_eval or (self.do_train and self._has_dev_set()),
+            "dev": not self.holds_out and (self.do_eval or (self.do_train and self._has_dev_set())),
             "test": self.do_predict,
         }
         return [split for split, is_wanted in wanted.items() if is_wanted]
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a part of the training file becomes the dev set."""
+        wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
+        # Pairs that belong together cannot be evaluated.
+        return wanted and not self.task.sets and self.task.kind != Embedding.name
 
     def complete(self) -> "_ClassificationOptions":
         """Returns the options with the values of those that the user left out.
@@ -146,6 +164,9 @@ class _ClassificationOptions(FineTuningOptions):
             raise FlagError(f"--race_level={self.race_level}: expected --task_name=race")
         if self.label_type != "string" and task.name != OWN_TASK.name:
             raise FlagError(f"--label_type={self.label_type}: expected --task_name=tsv")
+        for flag in dataclasses.fields(ColumnNames):
+            if task.sets and getattr(self, flag.name):
+                raise FlagError(f"--{flag.name}: {name} has columns of its own")
         for split in self.splits:
             if task.sets and split not in task.sets:
                 raise FlagError(

@@ -9,15 +9,19 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
-from albert_tf.data.fine_tuning import own_files, race
+from albert_tf.data.fine_tuning import race
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.data.fine_tuning.tfds import read_tfds
-from albert_tf.data.fine_tuning.tsv import Example, Labels, LabelSets, Scores, Table
+from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
 from albert_tf.errors import FlagError, InputError, name_flags
-from albert_tf.kinds import Kind
+from albert_tf.kinds import OWN_KINDS, Kind, TokenClassification, recognise
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import find_kind, option_fields, read_kind
+from albert_tf.kinds.texts import TextKind
+from albert_tf.options import select
 from albert_tf.tasks.common import has_checkpoint, name_remedy
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -63,32 +67,33 @@ class RunData:
         return prefix + (self.kind.metrics[0] if self.kind.metrics else "")
 
 
-def read_data(options: ClassificationOptions, tokenizer: Tokenizer) -> RunData:
+def read_data(
+    options: ClassificationOptions,
+    tokenizer: Tokenizer,
+    sources: Mapping[str, Any] | None = None,
+) -> RunData:
     """Reads the splits that the options of `run_classifier.py` ask for.
+
+    Args:
+        options: complete options.
+        tokenizer: maps text to ids.
+        sources: split -> data in memory, instead of the files that the options name.
 
     Raises:
         InputError: a file or a row contradicts the options or the model.
     """
     check_lines(options.predict_file)
     row = race.select_level(options.task, options.race_level)
-    if row.name == own_files.OWN_TASK.name:
-        options.check_kinds(own_files.OWN_KINDS)
-        row, examples = _read_own_files(options)
-        kind = start_kind(options, row)
-        if options.do_train:
-            kind = dataclasses.replace(kind, labels=_names_of(row.labels))
-            (train,) = examples["train"].values()
-            kind = dataclasses.replace(kind, pairs=_are_pairs(train))
-        _check_pairs(options, examples, kind.pairs)
-    elif row.sets:
+    if row.sets:
         examples = {split: _read_split(options, row, split) for split in options.splits}
         kind = start_kind(options, row)
         if options.do_train:
             more = {"labels": _names_of(row.labels), "metrics": (*row.metrics, *row.more_metrics)}
-            pairs = {"pairs": True} if _are_pairs(examples["train"][""]) else {}
-            kind = dataclasses.replace(kind, **more, **pairs)
+            kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], row.name)
     else:
-        kind, examples = _read_files(options, start_kind(options, row))
+        kind, examples = _read_own(options, row, sources or {})
+    if options.best_metric:
+        kind = _select_by(options.best_metric, kind)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
     return make_data(options, row, kind, tokenizer, examples)
@@ -118,63 +123,89 @@ def make_data(
             for split, of_split in examples.items()
         }
     for split, (one,) in sets.items() if not row.sets else ():
-        path = getattr(options, f"{split}_file", None) or row.name
+        path = getattr(options, f"{split}_file", None) or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
             print(f"warning: {fault}", file=sys.stderr)
     return RunData(row, kind, tokenizer, sets)
 
 
-def start_kind(options: FineTuningOptions, row: Task) -> Kind:
-    """Returns the kind as the options define it or, without training, the model's."""
-    options.check_kinds([row.kind])
-    kind = find_kind(row.kind)
-    values = {name: getattr(options, name, None) for name in option_fields(kind)}
-    given = {name: value for name, value in values.items() if value is not None}
+def start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None) -> Kind:
+    """Returns the kind as the options define it or, without training, the model's.
+
+    Args:
+        options: complete options.
+        row: row of the table of tasks.
+        kind: what the training data define; by default the kind of the task.
+    """
     with name_flags():
-        if not options.do_train:
-            there = read_model_kind(options)
-            expected = {"task_name": row.model_task, "name": row.kind}
+        there = None if options.do_train else read_model_kind(options)
+        if there:
+            expected = {"task_name": row.model_task}
+            if row != OWN_TASK:
+                expected["name"] = row.kind
             if row.sets:
                 expected["labels"] = _names_of(row.labels)
             _check_task(options, there, expected)
+        of_kind = type(there or kind) if there or kind else find_kind(row.kind)
+        options.check_kinds([of_kind.name])
+        values = {name: getattr(options, name, None) for name in option_fields(of_kind)}
+        given = {name: value for name, value in values.items() if value is not None}
+        if there:
             return dataclasses.replace(there, **given)
-        return kind(task_name=row.model_task, **given)
+        return of_kind(task_name=row.model_task, labels=kind.labels if kind else (), **given)
 
 
-def _read_files(options: ClassificationOptions, kind: Kind) -> tuple[Kind, Splits]:
-    """Returns the kind with the labels of the training file, and the examples of the user's files."""
+def _select_by(metric: str, kind: Kind) -> Kind:
+    """Returns the kind with the metric that selects the best checkpoint in front."""
+    if metric not in kind.reported:
+        raise FlagError(f"--best_metric={metric}: expected one of {', '.join(kind.reported)}")
+    return dataclasses.replace(kind, metrics=tuple(dict.fromkeys((metric, *kind.metrics))))
+
+
+def _read_own(
+    options: ClassificationOptions, row: Task, given: Mapping[str, Any]
+) -> tuple[Kind, Splits]:
+    """Returns the kind with the labels of the training set, and the examples of the user's data."""
+    if row == OWN_TASK:
+        options.check_kinds(OWN_KINDS)
+    sources = {split: _own_source(options, split, given) for split in options.splits}
+    train = sources.get("train")
+    is_new = options.do_train and row == OWN_TASK
+    kind = start_kind(options, row, recognise(train, options.label_type) if is_new else None)
     examples = {}
-    for split in options.splits:
-        path = _own_file(options, split)
-        examples[split] = {"": kind.read(path, split)}
+    for split, source in sources.items():
+        examples[split] = {"": kind.read(source, split)}
         if split == "train":
-            kind = kind.fit_labels(examples[split][""], path)
+            kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
+    if options.holds_out:
+        parts = hold_out(
+            examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
+        )
+        if not parts[1]:
+            raise InputError(
+                f"{options.train_file}: too few rows for a dev set; expected --dev_file, or "
+                "--dev_fraction=0 for none"
+            )
+        print(
+            f"{options.train_file}: {len(parts[1])} rows, chosen by --random_seed, are the dev set; "
+            f"{len(parts[0])} are trained on (--dev_fraction={options.dev_fraction:g})"
+        )
+        examples |= {name: {"": part} for name, part in zip(("train", "dev"), parts, strict=True)}
     return kind, examples
 
 
-def _read_own_files(options: ClassificationOptions) -> tuple[Task, Splits]:
-    """Returns the task that the training file or the model defines, and its examples."""
-    tables = {split: Table.read(_own_file(options, split)) for split in options.splits}
-    if options.do_train:
-        row = own_files.recognise_task(tables["train"], options.label_type)
-    else:
-        kind = read_model_kind(options)
-        labels = getattr(kind, "accepted_labels", kind.labels)
-        row = own_files.complete_task(kind.name, labels)
-    examples = {}
-    for split, table in tables.items():
-        examples[split] = {"": own_files.read_own(table, split, row)}
-        if row.labels in (None, LabelSets()):
-            labels = own_files.collect_labels(examples[split][""], table.path, row.kind)
-            row = own_files.complete_task(row.kind, labels)
-    return row, examples
-
-
-def _own_file(options: ClassificationOptions, split: str) -> str:
-    path = getattr(options, f"{split}_file")
-    if not tf.io.gfile.exists(path):
-        raise InputError(f"--{split}_file: no file '{path}'")
-    return path
+def _own_source(options: ClassificationOptions, split: str, sources: Mapping[str, Any]) -> Any:
+    """Returns the data of a split: a table or, for kinds with files of their own, what the user gave."""
+    flag = f"{split}_file"
+    source = sources.get(split, getattr(options, flag))
+    if isinstance(source, str):
+        if not tf.io.gfile.exists(source):
+            raise InputError(f"--{flag}: no file '{source}'")
+    kind = find_kind(options.task.kind)
+    is_conll = isinstance(source, str) and not is_table(source)
+    if issubclass(kind, TextKind) or (issubclass(kind, TokenClassification) and not is_conll):
+        return Table.read(source, split, select(options, ColumnNames))
+    return source
 
 
 def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[str, list[Example]]:
@@ -191,33 +222,7 @@ def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[s
 
 def _names_of(labels: Labels) -> tuple[str, ...]:
     """Returns the names of labels; none for scores."""
-    if isinstance(labels, LabelSets):
-        return labels.names
     return () if isinstance(labels, Scores) else tuple(labels)
-
-
-def _are_pairs(examples: Sequence[Example]) -> bool:
-    """Returns whether examples of one file have a second text."""
-    return examples[0].text_b is not None
-
-
-def _check_pairs(
-    options: ClassificationOptions,
-    examples: Mapping[str, Mapping[str, Sequence[Example]]],
-    pairs: bool,
-) -> None:
-    """Checks that the user's files hold single texts or pairs, as the training set does.
-
-    Raises:
-        InputError: one of them has pairs and the other has single texts.
-    """
-    for split, sets in examples.items():
-        if _are_pairs(sets[""]) != pairs:
-            has, model_has = ("no", "one") if pairs else ("a", "none")
-            raise InputError(
-                f"--{split}_file={getattr(options, f'{split}_file')}: has {has} column 'text_b'; what "
-                f"the model is trained on has {model_has}"
-            )
 
 
 def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[Any]]) -> None:

@@ -77,6 +77,7 @@ def test_test_files_may_lack_labels(tmp_path):
         ("a B-\n", ", line 1: unknown tag 'B-'"),
         ("a B-Z\n", ", line 1: unknown label 'Z'; expected 'X', 'Y'"),
         ("a O\nb\n", ", line 2: columns: received 1, expected 2 as in the first line"),
+        ("a O\n\u00a0 B-X\n", r", line 2: the word '\\xa0' is white space; expected a word"),
         ("a\nb\n", ", line 1: received one column; expected a word and, last, its tag"),
         ("\n\n", ": holds no text"),
     ],
@@ -93,7 +94,7 @@ def span(start, end, label="X"):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([], "expected an object in braces with 'text' and 'spans'"),
+        ([], "expected an object in braces"),
         ({"spans": []}, "'text' is None; expected a text that is not empty"),
         ({"text": " "}, "'text' is ' '; expected a text"),
         ({"text": "a cat"}, "'spans' is None; expected a list"),

@@ -1,0 +1,278 @@
+"""How kinds read the user's own data: columns, labels, and the mistakes in them."""
+
+import csv
+import dataclasses
+
+import pytest
+
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.errors import InputError
+from albert_tf.kinds import (
+    Classification,
+    Embedding,
+    MultiLabel,
+    MultipleChoice,
+    Regression,
+    recognise,
+)
+
+TEXTS = Classification(labels=("no", "yes"))
+
+
+def rows(*columns_and_rows):
+    """Returns mappings of a header row and rows."""
+    header, *rows = columns_and_rows
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_labels_are_those_of_the_training_set():
+    train = rows(
+        ("text_a", "source", "label"), ("A pear.", "us", "no"), ("Fig?", "you", " yes "), "xyz"
+    )[:2]
+    kind = recognise(Table.read(train), "string")
+    assert kind == Classification()
+    examples = kind.read(train, "train")
+    assert examples[1] == Example("train-1", "Fig?", None, "yes")
+    kind = kind.fit_labels(examples, "train")
+    assert (kind.labels, kind.pairs) == (("no", "yes"), False)
+    assert kind.read(rows(("label", "text"), ("no", "x")), "test")[0].label == "no"
+    assert kind.read(rows(("text",), ("x",)), "test")[0].label is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "texts"),
+    [
+        (("text", "label"), (0,)),
+        (("Category", " Text ", "id"), (1,)),
+        (("review", "target"), (0,)),
+        (("hypothesis", "premise", "label"), (1, 0)),
+        (("question", "sentence", "idx", "label"), (0, 1)),
+        (("sentence1", "sentence2", "score"), (0, 1)),
+    ],
+)
+def test_columns_are_found_by_their_usual_names(columns, texts):
+    values = tuple(str(place) for place in range(len(columns)))
+    kind = Classification(pairs=len(texts) == 2)
+    (example,) = kind.read(rows(columns, values), "test")
+    found = (example.text_a,) if example.text_b is None else (example.text_a, example.text_b)
+    assert found == tuple(map(str, texts))
+
+
+def test_columns_may_be_named():
+    data = rows(("text", "body", "reply", "mood"), ("no", "a", "b", "yes"))
+    names = ColumnNames(text_column="body", text_pair_column="reply", label_column="mood")
+    kind = dataclasses.replace(TEXTS, pairs=True)
+    table = Table.read(data, names=names)
+    assert kind.read(table, "dev") == [Example("dev-0", "a", "b", "yes")]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "message"),
+    [
+        ({}, ("text", "review", "label"), "the columns 'text', 'review' may all be the text; --text_c"),
+        ({}, ("text", "premise", "hypothesis", "label"), "'text', 'premise' may all be the text"),
+        ({}, ("text", "label", "score"), "'label', 'score' may all be the label; --label_column"),
+        ({}, ("words", "label"), "no column of texts, but 'words', 'label'; expected 'text_a', 'te"),
+        ({}, ("text", "mood"), "no column of labels, but 'text', 'mood'; expected 'label', 'labels'"),
+        ({}, ("text", "Text", "label"), "has the column 'text' twice"),
+        ({"text_column": "x"}, ("text", "label"), "--text_column=x: dev has no such column, but 't"),
+        ({"label_column": "x"}, ("text", "label"), "--label_column=x: dev has no such column"),
+        ({"text_pair_column": "text"}, ("text", "label"), "--text_pair_column: expected --text_col"),
+        ({}, ("text", "text_pair", "label"), "has the text in 'text' and 'text_pair'; .* single te"),
+    ],
+)  # fmt: skip
+def test_doubtful_columns_are_refused(names, columns, message):
+    table = Table.read(rows(columns, columns), "dev", ColumnNames(**names))
+    with pytest.raises(InputError, match=message):
+        TEXTS.read(table, "dev")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("  ", "yes"), r"^dev\[1\]: the text is empty$"),
+        ((None, "yes"), r"^dev\[1\]: the text is empty$"),
+        ((["a"], "yes"), r"^dev\[1\]: received list in place of a text$"),
+        (("a", float("nan")), r"^dev\[1\]: the label is missing \(nan\)$"),
+        (("a", None), r"^dev\[1\]: the label is missing \(None\)$"),
+        (("a", " "), r"^dev\[1\]: the label is empty$"),
+        (("a", "maybe"), r"^dev\[1\]: unknown label 'maybe'; expected 'no', 'yes'$"),
+    ],
+)
+def test_mistakes_in_rows_are_named(row, message):
+    with pytest.raises(InputError, match=message):
+        TEXTS.read(rows(("text", "label"), ("fine", "no"), row), "dev")
+
+
+def test_a_test_set_has_labels_in_all_rows_or_in_none():
+    with pytest.raises(InputError, match=r"^test\[1\]: expected a label in all rows, or in none"):
+        TEXTS.read(rows(("text", "label"), ("a", "no"), ("b", None)), "test")
+
+
+@pytest.mark.parametrize(
+    ("label", "text"), [(1, "1"), (2.0, "2"), (0.25, "0.25"), (True, "True"), ("a|b", "a|b")]
+)
+def test_labels_of_other_types_are_text(label, text):
+    (example,) = Classification().read([{"text": "a", "label": label}], "train")
+    assert example.label == text
+
+
+def test_single_class_is_refused():
+    examples = [Example(f"train-{row}", "text", None, "same") for row in range(3)]
+    with pytest.raises(InputError, match=r"^rows.tsv: every row has the label 'same'"):
+        Classification().fit_labels(examples, "rows.tsv")
+
+
+def test_scores():
+    kind = recognise(Table.read(rows(("label", "text"), ("1", "x"))), "float")
+    assert kind == Regression()
+    scores = rows(("label", "text"), (-1.5, "a"), ("2e3", "b"))
+    labels = [example.label for example in kind.read(scores, "dev")]
+    assert labels == ["-1.5", "2e3"]
+    for label, message in [
+        ("1e39", r"dev\[0\]: label 1e39; expected a number from -1e\+18 to"),
+        ("nan", r"dev\[0\]: label 'nan'; expected a number$"),
+        (float("nan"), r"dev\[0\]: the label is missing"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            kind.read([{"label": label, "text": "x"}], "dev")
+
+
+def test_sets_of_labels():
+    train = rows(("label", "text"), ("b| a ", "first"), ("c", "second"))
+    kind = recognise(Table.read(train), "set")
+    assert kind == MultiLabel()
+    examples = kind.read(train, "train")
+    assert [example.label for example in examples] == ["b|a", "c"]
+    kind = kind.fit_labels(examples, "train")
+    assert kind.labels == ("a", "b", "c")
+
+    # Columns in another order, lists, and rows without a label.
+    columns = rows(("label_c", "label_a", "text", "label_b"), (1, 0, "x", 1), ("0", "0", "y", "0"))
+    assert [example.label for example in kind.read(columns, "dev")] == ["b|c", ""]
+    lists = rows(("text", "labels"), ("x", ["c", "b"]), ("y", []))
+    assert recognise(Table.read(lists), "string") == MultiLabel()
+    assert [example.label for example in kind.read(lists, "dev")] == ["c|b", ""]
+    assert kind.read(rows(("text",), ("x",)), "test")[0].label is None
+    for label, message in [
+        ("a|z", "unknown label 'z'"),
+        ("", r"received the labels ''; expected one name or more, with \| between two"),
+        ("a| a", "received the label 'a' twice"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            kind.read([{"text": "x", "label": label}], "dev")
+
+
+def test_columns_of_labels():
+    data = rows(("text_a", "label_z", "label_a"), ("first", "0", "1"))
+    for label_type in ("string", "set"):
+        assert recognise(Table.read(data), label_type) == MultiLabel(labels=("z", "a"))
+    with pytest.raises(InputError, match=r"^dev\[0\]: label_z is '2'; expected 0 or 1"):
+        MultiLabel(labels=("z",)).read(rows(("text", "label_z"), ("x", "2")), "dev")
+    with pytest.raises(
+        InputError, match="columns of the labels z, a; expected a, y, as in the tra"
+    ):
+        MultiLabel(labels=("a", "y")).read(data, "dev")
+    # Beside a column of all labels they are columns like any other.
+    data = rows(("text_a", "label_source", "label"), ("first", "us", "yes"))
+    assert recognise(Table.read(data), "string") == Classification()
+
+
+CHOICES = ("label", "article", "question", "choice_a", "choice_b", "choice_c")
+
+
+def test_multiple_choice():
+    data = rows(CHOICES, ("C", "A story.", "Who?", "Ann", "Bob", "Cleo"))
+    kind = recognise(Table.read(data), "string")
+    assert kind == MultipleChoice(labels=("A", "B", "C"))
+    assert kind.read(data, "train") == [
+        Example("train-0", "A story.", "Who?", "C", ("Ann", "Bob", "Cleo"))
+    ]
+    with pytest.raises(InputError, match=r"has the column 'choice_a'; .* is a letter, not a score"):
+        recognise(Table.read(data), "float")
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "message"),
+    [
+        (CHOICES, ("D", "A", "B", *"xyz"), r"dev\[0\]: unknown label 'D'; expected 'A', 'B', 'C'"),
+        (CHOICES, ("A", "A", "B", "x", "", "z"), r"dev\[0\]: the choice_b is empty"),
+        (CHOICES[:4], "AABx", "has the columns choice_a; expected choice_a, choice_b and so on"),
+        ((*CHOICES[:4], "choice_c"), "AABxy", "has the columns choice_a, choice_c; expected cho"),
+        ((*CHOICES, "choice_d"), "AABxyzv", "dev: has 4 choices; the model is trained on 3"),
+        (CHOICES[:5], "AABxy", "dev: has 2 choices; the model is trained on 3"),
+    ],
+)
+def test_mistakes_in_multiple_choice(columns, row, message):
+    kind = MultipleChoice(labels=("A", "B", "C"), pairs=True)
+    with pytest.raises(InputError, match=message):
+        kind.read(rows(columns, row), "dev")
+
+
+def test_pairs_to_embed():
+    pairs = rows(("anchor", "positive"), ("a", "b"))
+    assert Embedding().read(pairs, "train") == [Example("train-0", "a", "b")]
+    scored = rows(("sentence1", "sentence2", "score"), ("a", "b", 4.5))
+    assert Embedding().read(scored, "dev") == [Example("dev-0", "a", "b", "4.5")]
+    for data, message in [
+        (scored, "has a column of labels; expected pairs of texts that all belong together"),
+        (rows(("text",), ("a",)), "has the text in 'text'; expected pairs of texts"),
+        (rows(("text_a", "text_b"), ("a", " ")), r"train\[0\]: text_b is empty"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Embedding().read(data, "train")
+
+
+def test_file_that_pandas_or_a_spreadsheet_wrote(tmp_path):
+    # Quotes around a text with a separator, a line end and doubled quotes.
+    path = tmp_path / "dev.csv"
+    texts = ['One, "two"\nand three', "plain", 'says "it"']
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([("", "text", "label"), *((7, text, "no") for text in texts)])
+    assert [example.text_a for example in TEXTS.read(path, "dev")] == texts
+    assert [example.guid for example in TEXTS.read(path, "dev")] == ["dev-1", "dev-3", "dev-4"]
+
+
+def fit(class_weights, counts):
+    """Returns the kind that learns from as many examples of each label."""
+    examples = [
+        Example("", "x", None, label) for label, count in counts.items() for _ in range(count)
+    ]
+    return Classification(class_weights=class_weights).fit_labels(examples, "train.csv")
+
+
+@pytest.mark.parametrize(
+    ("class_weights", "weights"),
+    [
+        ("none", ()),
+        # n / (k * count), as in scikit-learn.
+        ("balanced", (10 / 18, 10 / 2)),
+        ("yes:3", (1 / 1.2, 3 / 1.2)),
+        ("no:0.5,yes:9", (0.5 / 1.35, 9 / 1.35)),
+    ],
+)
+def test_weights_of_labels_are_one_on_average(class_weights, weights):
+    assert fit(class_weights, {"no": 9, "yes": 1}).weights == pytest.approx(weights)
+
+
+@pytest.mark.parametrize(
+    ("class_weights", "message"),
+    [
+        ("maybe:2", "unknown label 'maybe'; expected 'no', 'yes'"),
+        ("yes:0", "received 'yes:0'; expected none, balanced or label:weight,..."),
+        ("yes", "received 'yes'; expected none, balanced or label:weight,..."),
+        ("yes:2,no:x", "received 'no:x'; expected none, balanced"),
+    ],
+)
+def test_mistakes_in_weights_are_named(class_weights, message):
+    with pytest.raises(InputError, match=f"^--class_weights={class_weights}: {message}"):
+        fit(class_weights, {"no": 9, "yes": 1})
+
+
+def test_f1_and_matthews_are_always_reported():
+    kind = fit("none", {"no": 9, "yes": 1})
+    assert kind.reported == ("accuracy", "f1", "macro_f1", "matthews_corrcoef")
+    assert fit("none", {"a": 1, "b": 1, "c": 1}).reported == (
+        *("accuracy", "macro_f1", "matthews_corrcoef"),
+    )
