@@ -1,5 +1,6 @@
 """CoNLL files and JSON lines, and the mistakes in them."""
 
+import dataclasses
 import json
 
 import pytest
@@ -52,6 +53,40 @@ def test_json_lines_count_characters(tmp_path):
     (read,) = read_tagged(write_json(tmp_path, value), "train", None)
     assert read.spans == tuple(sorted(Span(*span) for span in spans))
     assert [text[start:end] for start, end, _ in read.spans] == ["🐍", "ก็ดี", "e\u0301"]
+
+
+def test_words_with_tags_in_columns(tmp_path):
+    rows = [
+        {"tokens": ["Jan", "Ek", "left", "."], "ner_tags": ["B-PER", "I-PER", "O", "O"]},
+        {"tokens": ["Oslo"], "ner_tags": ["B-LOC"]},
+    ]
+    first, second = read_tagged(rows, "train", None)
+    (conll, _) = read_tagged(
+        write(tmp_path, "Jan B-PER\nEk I-PER\nleft O\n. O\n\nOslo B-LOC\n"), "train", None
+    )
+    assert dataclasses.replace(first, guid=conll.guid) == conll
+    assert (second.text_a, second.spans) == ("Oslo", (Span(0, 4, "LOC"),))
+    (unlabelled,) = read_tagged([{"words": ["a", "b"]}], "test", ["X"])
+    assert (unlabelled.text_a, unlabelled.spans) == ("a b", None)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"tokens": ["a", "b"], "tags": ["O"]},
+            r"\[0\]: received 2 and 1 words and tags; expected as",
+        ),
+        ({"tokens": [], "tags": []}, r"\[0\]: received 0 and 0 words and tags"),
+        ({"tokens": "a", "tags": ["O"]}, r"\[0\]: 'tokens' is 'a'; expected a list of texts"),
+        ({"tokens": ["a"]}, r"\[0\]: 'ner_tags' is None; expected a list of texts"),
+        ({"tokens": ["a"], "tags": ["I-X"]}, r"\[0\]: received the tag I-X after O; expected B-X"),
+        ({"tokens": ["\u00a0"], "tags": ["O"]}, r"\[0\]: the word '\\xa0' is white space"),
+    ],
+)
+def test_mistakes_in_words_with_tags(row, message):
+    with pytest.raises(InputError, match=message):
+        read_tagged([row], "train", ["X"])
 
 
 def test_test_files_may_lack_labels(tmp_path):
