@@ -20,7 +20,7 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.kind import check_field, rows_of
+from albert_tf.kinds.arguments import check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind
 from albert_tf.layers import Pooling
@@ -141,10 +141,10 @@ class Embedding(TextKind):
         """Returns the embeddings of single texts, float32 (n, H)."""
         return predictions[:, 0]
 
-    def rows(self, examples, predictions) -> Iterator[dict[str, str]]:
+    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
         """Yields ids, labels and cosines of pairs."""
         for example, cosine in zip(examples, _cosines(predictions), strict=True):
-            yield {**example.known(), "prediction": f"{cosine:.6f}"}
+            yield {**example.known(), "prediction": float(cosine)}
 
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
         """Makes an example of one or two texts; None for more."""
@@ -158,10 +158,12 @@ class Embedding(TextKind):
         """The expected fields of a line, as text for messages."""
         return "text_a or text_a, tab, text_b"
 
-    def answer(self, example: Example, predictions: np.ndarray) -> str:
-        """Returns the cosine of two texts, or the embedding of one, separated by tabs."""
-        values = predictions[0, 0] if example.text_b is None else _cosines(predictions)
-        return "\t".join(f"{value:.6f}" for value in values)
+    def answers(self, examples, predictions: np.ndarray) -> Iterator[dict[str, Any]]:
+        """Yields the cosine of two texts, or the embedding of one."""
+        if predictions.shape[1] == 1:
+            yield from ({"prediction": row.tolist()} for row in predictions[:, 0])
+        else:
+            yield from super().answers(examples, predictions)
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `embedding` (B, H)."""

@@ -15,9 +15,10 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import ArgumentError
 from albert_tf.evaluation.tables import to_tsv
 from albert_tf.export.runtimes import missing_packages
+from albert_tf.kinds.arguments import check_field
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -97,19 +98,12 @@ class Kind(abc.ABC):
         Args:
             examples: the training set.
             path: its file.
-
-        Raises:
-            InputError: nothing can be learnt from it.
         """
         return self
 
     @abc.abstractmethod
     def make_examples(self, *texts: Any) -> list[Any]:
-        """Makes n examples without labels from lists of n texts, the arguments of `predict`.
-
-        Raises:
-            InputError: an argument is not as expected.
-        """
+        """Makes n examples without labels from lists of n texts, the arguments of `predict`."""
 
     @abc.abstractmethod
     def encode(self, examples: Sequence[Any], tokenizer: Tokenizer) -> Features:
@@ -246,14 +240,10 @@ class Kind(abc.ABC):
         """Returns more files of an evaluation, file name -> content."""
         return {}
 
-    # Lines of text
+    # Standard input and output
 
     def example_of_line(self, fields: Sequence[str]) -> Any | None:
-        """Makes an example of the fields of a line; None if their number is wrong.
-
-        Raises:
-            InputError: the first field, or another one that is needed, is empty.
-        """
+        """Makes an example of the fields of a line; None if their number is wrong."""
         if len(fields) != len(self.texts):
             return None
         check_field(fields[0])
@@ -265,10 +255,15 @@ class Kind(abc.ABC):
         """The expected fields of a line, as text for messages."""
         return f"{', '.join(self.texts)} with tabs between them"
 
-    def answer(self, example: Any, predictions: Any) -> str:
-        """Returns the line that answers a line; by default the row without its `guid`."""
-        ((_, *values),) = (row.values() for row in self.rows([example], predictions))
-        return "\t".join(x if isinstance(x, str) else f"{x:.6f}" for x in values)
+    def answers(self, examples: Sequence[Any], predictions: Any) -> Iterator[dict[str, Any]]:
+        """Yields what JSON shows of each prediction; by default `rows` without id and label."""
+        for row in self.rows(examples, predictions):
+            yield {name: value for name, value in row.items() if name not in ("guid", "label")}
+
+    @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """The keys of `answers`."""
+        return ("prediction", *(f"probability_{label}" for label in self.label_names))
 
     # Exported models, whose methods run in TensorFlow graphs
 
@@ -354,36 +349,3 @@ class Kind(abc.ABC):
     def assets(self) -> dict[str, bytes]:
         """Returns what describes the kind in an exported model, file name -> content."""
         return {KIND_FILE: files.to_json(self.to_dict()).encode()}
-
-
-def check_field(field: str, what: str = "the text") -> None:
-    """Raises an `InputError` if a field of a line is empty."""
-    if not field.strip():
-        raise InputError(f"{what} is empty")
-
-
-def check_texts(name: str, texts: Sequence[str]) -> None:
-    """Raises an `InputError` if an argument is no list of strings, or an empty one."""
-    if isinstance(texts, str | bytes) or not hasattr(texts, "__len__"):
-        raise InputError(f"{name}: expected a list of strings; received {type(texts).__name__}")
-    if not len(texts):
-        raise InputError(f"{name}: expected at least one string; received none")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")
-
-
-def rows_of(**texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the rows of columns of texts.
-
-    Raises:
-        InputError: a column is no list of strings, or columns differ in length.
-    """
-    for name, column in texts.items():
-        check_texts(name, column)
-    counts = [len(column) for column in texts.values()]
-    if len(set(counts)) > 1:
-        raise InputError(
-            f"expected as many of {' and '.join(texts)}; received {' and '.join(map(str, counts))}"
-        )
-    return list(zip(*texts.values(), strict=True))

@@ -113,6 +113,11 @@ class MultiLabel(TextKind):
             predicted = {"prediction": LABEL_SEPARATOR.join(names)}
             yield {**example.known(), **predicted, **probabilities}
 
+    def answers(self, examples, predictions) -> Iterator[dict[str, Any]]:
+        """Yields the names of the predicted labels and the probabilities of all labels."""
+        for names, row in zip(*self.result(examples, predictions), strict=True):
+            yield {"prediction": names, **name_probabilities(self.labels, row)}
+
     def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
         """Returns the scores of each label."""
         ids = label_ids(examples, self.accepted_labels)

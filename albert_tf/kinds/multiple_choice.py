@@ -13,8 +13,8 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_choice_tokenizer
+from albert_tf.kinds.arguments import as_texts, check_field, rows_of
 from albert_tf.kinds.classification import Classification
-from albert_tf.kinds.kind import check_field, check_texts, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option
@@ -74,16 +74,19 @@ class MultipleChoice(Classification):
         """Makes n examples without labels.
 
         Args:
-            article: n texts.
-            question: n questions about them; None if the model was trained without.
+            article: n texts, or one.
+            question: questions about them; None if the model was trained without.
             options: for each question as many options as the model has labels.
         """
+        article = as_texts("article", article)
         if question is None:
             question = [""] * len(article)
+        if len(article) == 1 and len(options) and isinstance(options[0], str):
+            options = [options]
         for number, of_question in enumerate(options):
             if isinstance(of_question, str) or len(of_question) != len(self.labels):
                 raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
-            check_texts(f"options[{number}]", of_question)
+            as_texts(f"options[{number}]", of_question)
         rows = rows_of(article=article, question=question)
         if len(rows) != len(options):
             raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")

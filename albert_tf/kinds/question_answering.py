@@ -38,7 +38,8 @@ from albert_tf.evaluation.squad_answers import (
 from albert_tf.evaluation.squad_metrics import with_margin
 from albert_tf.export.graph_answers import find_answers
 from albert_tf.export.graph_windows import cut_windows
-from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.arguments import rows_of
+from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -269,6 +270,12 @@ class QuestionAnswering(Kind):
         """Yields ids and answers."""
         for example, text in zip(examples, self._texts(predictions), strict=True):
             yield {"guid": example.id, "prediction": text}
+
+    def answers(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, Any]]:
+        """Yields the fields of `Answers`."""
+        texts, *numbers = self.result(examples, predictions)
+        for row in zip(texts, *(column.tolist() for column in numbers), strict=True):
+            yield dict(zip(Answers._fields, row, strict=True))
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
         """Returns SQuAD's files, with `eval_` or `test_` before their names if `name` begins so."""

@@ -54,7 +54,7 @@ class Regression(TextKind):
     def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
         """Yields ids, labels and scores."""
         for example, (score,) in zip(examples, predictions, strict=True):
-            yield {**example.known(), "prediction": f"{score:.6f}"}
+            yield {**example.known(), "prediction": float(score)}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, 1) to `score` (B,)."""

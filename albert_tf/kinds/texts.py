@@ -13,7 +13,8 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_text_tokenizer
-from albert_tf.kinds.kind import Kind, check_field, rows_of
+from albert_tf.kinds.arguments import check_field, rows_of
+from albert_tf.kinds.kind import Kind
 from albert_tf.models import AlbertClassifier
 
 

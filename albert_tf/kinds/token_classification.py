@@ -17,8 +17,9 @@ from albert_tf.evaluation.metrics import is_collapsed
 from albert_tf.evaluation.tables import label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.export.graph_windows import cut_windows
+from albert_tf.kinds.arguments import check_field, rows_of
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind, check_field, rows_of
+from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -202,12 +203,15 @@ class TokenClassification(Kind):
         check_field(text)
         return TaggedText("", text)
 
-    def answer(self, example: TaggedText, predictions: WordLogits) -> str:
-        """Returns the spans as JSON: a list of objects with the keys of `ScoredSpan` and `text`."""
-        (spans,) = self.result([example], predictions)
-        text, shown = example.text_a, _shown(spans)
-        values = [{**span, "text": text[span["start"] : span["end"]]} for span in shown]
-        return json.dumps(values, ensure_ascii=False)
+    def answers(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
+        """Yields the spans of each text: objects with the keys of `ScoredSpan` and `text`."""
+        for example, spans in zip(examples, self.result(examples, predictions), strict=True):
+            text = example.text_a
+            yield {
+                "spans": [{**x, "text": text[x["start"] : x["end"]]} for x in _shown(spans)],
+            }
+
+    answer_columns: ClassVar = ("spans",)
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""

@@ -406,6 +406,7 @@ def test_classifier_answers_a_pipe_until_nobody_reads(tmp_path):
     out = tmp_path / "out"
     run(make_options(tmp_path, out, num_train_steps=1, do_eval=False, dev_file=None))
     process = start("run_classifier.py", output_dir=out, predict_file="-")
+    assert process.stdout.readline().startswith("prediction\tprobability_animal")
     answers = []
     for line in ("the old cat", "few moss"):
         print(line, file=process.stdin, flush=True)

@@ -94,9 +94,7 @@ def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
         FlagError, match=r"--best_metric=f2: expected one of accuracy, f1, macro_f1"
     ):
         run(dataclasses.replace(options, best_metric="f2"))
-    with pytest.raises(
-        InputError, match="too few rows for a dev set; expected --dev_file, or --dev"
-    ):
+    with pytest.raises(InputError, match="too few rows to evaluate on; expected --dev_file"):
         run(dataclasses.replace(options, dev_fraction=0.001))
 
 

@@ -20,8 +20,9 @@ def read_rows(path):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (("A fine film.",), "^text_a: expected a list of strings; received str$"),
-        ((7,), "^text_a: expected a list of strings; received int$"),
+        ((b"A fine film.",), "^text_a: expected a string or a list of strings; received bytes$"),
+        ((7,), "^text_a: expected a string or a list of strings; received int$"),
+        (({"a": 1},), "^text_a: expected a string or a list of strings; received dict$"),
         ((["a", 7],), r"^text_a\[1\]: expected a string; received int$"),
         (([],), "^text_a: expected at least one string; received none$"),
         ((["a", "b"], ["c"]), "^expected as many of text_a and text_b; received 2 and 1$"),

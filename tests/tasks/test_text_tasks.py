@@ -125,7 +125,7 @@ def answer_lines(output_dir, monkeypatch, capsys, *lines):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
     capsys.readouterr()
     run(ClassificationOptions(output_dir=str(output_dir), predict_file="-"))
-    return capsys.readouterr().out.splitlines()
+    return capsys.readouterr().out.splitlines()[1:]
 
 
 def test_each_race_level_has_its_accuracy(data, tmp_path):

@@ -38,11 +38,21 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, tmp_path, cap
     (tmp_path / "lines.txt").write_text("\n".join(lines))
     capsys.readouterr()
     run(ClassificationOptions(output_dir=str(classifier), predict_file=f"{tmp_path}/lines.txt"))
-    answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert header == ["prediction", "probability_animal", "probability_plant"]
     expected = [line.split("\t")[1:] for line in alone.splitlines()[1:]]
     assert [row[0] for row in answers] == [row[0] for row in expected]
     received, wanted = ([[float(x) for x in row[1:]] for row in of] for of in (answers, expected))
     np.testing.assert_allclose(received, wanted, atol=2e-6)
+
+    # The rows themselves, and JSON.
+    asked = {"output_dir": str(classifier), "predict_format": "jsonl"}
+    run(ClassificationOptions(predict_file=test_file, **asked))
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [list(each) for each in objects] == [header] * 30
+    assert [each["prediction"] for each in objects] == [row[0] for row in expected]
+    probabilities = [[each[name] for name in header[1:]] for each in objects]
+    np.testing.assert_allclose(probabilities, wanted, atol=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +99,7 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
     options = ClassificationOptions(output_dir=str(trained), predict_file="-")
     run(options)
     said.append(capsys.readouterr().out)
-    assert said[0] == ""
+    assert said[0] == "prediction\tprobability_animal\tprobability_plant\n"
     answers = [answer.rstrip("\n").split("\t") for answer in said[1:]]
     for label, *probabilities in answers:
         numbers = [float(probability) for probability in probabilities]
@@ -108,13 +118,13 @@ def test_lines_that_cannot_be_answered_do_not_affect_others(
     with pytest.raises(InputError, match=rf"^--predict_file={path}: 4 of 6 lines could not be ans"):
         run(ClassificationOptions(output_dir=str(trained), predict_file=path))
     output, error = capsys.readouterr()
-    first, *unanswered, last = output.splitlines()
+    _, first, *unanswered, last = output.splitlines()
     assert first == last
     assert first.split("\t")[0] in ("animal", "plant")
     assert unanswered == [""] * 4
     place = "standard input" if is_pipe else path
     assert error.splitlines() == [
-        f"error: {place}, line {line}; its answer is an empty line"
+        f"error: {place}, line {line}; it has no answer"
         for line in (
             "2: the text is empty",
             "3: received 3 texts; expected text_a or text_a, tab, text_b",

@@ -70,7 +70,13 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     )
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(
-        "File whose lines are answered on standard output; - is standard input.", None
+        "File to answer on standard output: a table as for --test_file, or lines of text with tabs "
+        "between texts; - is standard input, lines of text.",
+        None,
+    )
+    predict_format: Literal["tsv", "jsonl"] = option(
+        "Answer --predict_file with a header row and tabs between columns, or with JSON lines.",
+        "tsv",
     )
     init_classifier: str | None = option(
         "Folder of a classifier trained on another task. Its configuration, vocabulary and best weights "

@@ -178,19 +178,19 @@ def _read_own(
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.holds_out:
-        parts = hold_out(
+        train, dev = hold_out(
             examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
         )
-        if not parts[1]:
-            raise InputError(
-                f"{options.train_file}: too few rows for a dev set; expected --dev_file, or "
-                "--dev_fraction=0 for none"
+        if dev:
+            print(
+                f"{options.train_file}: {len(dev)} rows, chosen by --random_seed, are the dev set; "
+                f"{len(train)} are trained on (--dev_fraction={options.dev_fraction:g})"
             )
-        print(
-            f"{options.train_file}: {len(parts[1])} rows, chosen by --random_seed, are the dev set; "
-            f"{len(parts[0])} are trained on (--dev_fraction={options.dev_fraction:g})"
-        )
-        examples |= {name: {"": part} for name, part in zip(("train", "dev"), parts, strict=True)}
+            examples |= {"train": {"": train}, "dev": {"": dev}}
+        elif options.do_eval:
+            raise InputError(
+                f"{options.train_file}: too few rows to evaluate on; expected --dev_file"
+            )
     return kind, examples
 
 

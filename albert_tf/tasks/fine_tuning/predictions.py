@@ -1,6 +1,7 @@
 """What a run predicts: metrics and files of dev and test sets, and answers to lines of text."""
 
 import collections
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +14,12 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task import Task
-from albert_tf.data.fine_tuning.tsv import Scores
+from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind
+from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tokenization import Tokenizer
@@ -153,55 +156,87 @@ def check_lines(path: str | None) -> None:
         raise InputError(f"--predict_file: no file '{path}'; - is standard input")
 
 
-def predict_lines(
-    path: str, kind: Kind, tokenizer: Tokenizer, model: keras.Model, batch_size: int
-) -> None:
-    """Answers each line of `--predict_file` on standard output before it reads the next one.
+def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Evaluator) -> None:
+    """Answers `--predict_file` on standard output, as TSV with a header row or as JSON lines.
 
-    A line of input holds the texts, separated by tabs. A line that cannot be answered is named on
-    standard error and has an empty line on standard output.
+    A table has an answer for each row. Otherwise each line is answered before the next one is read: it
+    holds the texts, separated by tabs. A line that cannot be answered is named on standard error; its
+    answer is an empty line or, in JSON, null.
 
     Args:
-        path: the file; `-` is standard input.
+        options: those of `run_classifier.py`.
         kind: what the model predicts.
         tokenizer: its tokenizer.
-        model: the model.
-        batch_size: number of sequences in a batch.
+        evaluator: runs it.
 
     Raises:
-        InputError: the file cannot be read; or, at the end, some lines were not answered, because they
-            are not UTF-8, have a wrong number of texts or an empty one.
+        InputError: the file cannot be read, or a row is not as expected; or, at the end, some lines were
+            not answered, because they are not UTF-8, have a wrong number of texts or an empty one.
     """
+    path = options.predict_file
+    if path != STANDARD_INPUT and is_table(path):
+        examples = kind.read(Table.read(path, names=select(options, ColumnNames)), "test")
+        one = ExampleSet("", examples, kind.encode(examples, tokenizer))
+        answers = kind.answers(examples, *predict_sets(kind, [one], evaluator, options))
+    else:
+        answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
+    is_tsv = options.predict_format == "tsv"
+    if is_tsv:
+        print("\t".join(kind.answer_columns), flush=True)
+    count = unanswered = 0
+    for answer in answers:
+        count += 1
+        unanswered += answer is None
+        print(_row(answer or {}) if is_tsv else _json(answer), flush=True)
+    if unanswered:
+        raise InputError(
+            f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
+        )
+
+
+def _answer_lines(
+    path: str, kind: Kind, tokenizer: Tokenizer, model: keras.Model, batch_size: int
+) -> Iterator[dict[str, Any] | None]:
     graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
 
     def predict(batch: Mapping[str, np.ndarray]) -> Any:
         outputs = graph(tf.nest.map_structure(tf.constant, batch))
         return tf.nest.map_structure(lambda output: output.numpy(), outputs)
 
-    def answer(place: str, line: str) -> str:
+    def answer(place: str, line: str) -> dict[str, Any]:
         files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
         with name_place(place):
-            example = _read_example(kind, line)
-            features = kind.encode([example], tokenizer)
+            examples = [_read_example(kind, line)]
+            features = kind.encode(examples, tokenizer)
             rows = np.arange(len(features))
             parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
             outputs = ((part, predict(make_batch(features, part))) for part in parts)
-            return kind.answer(example, kind.decode([example], features, outputs))
+            (answer,) = kind.answers(examples, kind.decode(examples, features, outputs))
+            return answer
 
-    count = unanswered = 0
     for place, line in _lines(path):
-        count += 1
         try:
-            answered = answer(place, line)
+            yield answer(place, line)
         except InputError as error:
-            unanswered += 1
-            print(f"error: {error}; its answer is an empty line", file=sys.stderr)
-            answered = ""
-        print(answered, flush=True)
-    if unanswered:
-        raise InputError(
-            f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
-        )
+            print(f"error: {error}; it has no answer", file=sys.stderr)
+            yield None
+
+
+def _row(answer: Mapping[str, Any]) -> str:
+    return "\t".join(map(_cell, answer.values()))
+
+
+def _cell(value: Any) -> str:
+    """Returns a value of an answer as text: a set of labels as in data, lists as JSON."""
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    if isinstance(value, tuple):
+        return LABEL_SEPARATOR.join(value)
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:

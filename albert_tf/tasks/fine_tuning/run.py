@@ -33,7 +33,7 @@ from albert_tf.tasks.fine_tuning.data import RunData, check_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
     measure_sets,
-    predict_lines,
+    predict_file,
     predict_sets,
     write_predictions,
     write_scores,
@@ -50,6 +50,7 @@ from albert_tf.training import (
     best_metrics,
     make_strategy,
 )
+from albert_tf.training.loop import Callback
 
 # NNCF's own default.
 _CALIBRATION_EXAMPLES = 300
@@ -58,12 +59,14 @@ _CALIBRATION_EXAMPLES = 300
 def run_task(
     options: FineTuningOptions,
     read_data: Callable[[FineTuningOptions, Tokenizer], RunData],
+    callback: Callback | None = None,
 ) -> dict[str, float]:
     """Trains, evaluates, predicts and exports, as the options say.
 
     Args:
         options: complete options, see `FineTuningOptions.fill`.
         read_data: reads the data of the run.
+        callback: called after each report of the training.
 
     Returns:
         The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
@@ -80,7 +83,7 @@ def run_task(
     data = read_data(options, tokenizer)
 
     def run_one(options: FineTuningOptions) -> dict[str, float]:
-        return _Run(options, data, config).run()
+        return _Run(options, data, config).run(callback)
 
     return run_trials(options, run_one) if options.num_trials > 1 else run_one(options)
 
@@ -127,12 +130,12 @@ class _Run:
             self.warmup_steps = int(self.num_train_steps * options.warmup_proportion)
         self.evaluator = self._load_exported() if options.exported_model else self._make()
 
-    def run(self) -> dict[str, float]:
+    def run(self, callback: Callback | None) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
         options = self.options
         if options.do_train:
             plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
-            train_kind(options, self.data, *plan)
+            train_kind(options, self.data, *plan, callback)
         if not options.exported_model:
             self._load_best_checkpoint()
         metrics = {}
@@ -150,14 +153,13 @@ class _Run:
             )
         if "test" in self.data.sets:
             self._write_predictions()
-        model = self.evaluator.model
+        of_model = self.kind, self.data.tokenizer
         if options.export_dir:
             details = self._export_details(metrics)
-            paths = export(model, self.kind, self.data.tokenizer, options.export_dir, details)
+            paths = export(self.evaluator.model, *of_model, options.export_dir, details)
             print("\n".join(f"exported {path}" for path in paths.values()))
         if options.lines_file:
-            of_model = self.kind, self.data.tokenizer, model
-            predict_lines(options.lines_file, *of_model, options.eval_batch_size)
+            predict_file(options, *of_model, self.evaluator)
         return metrics
 
     def _fit(self, predictions: Any) -> None:

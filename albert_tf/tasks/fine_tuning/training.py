@@ -22,6 +22,7 @@ from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.trained_folder import write_kind
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Trainer, TrainingPlan, train
+from albert_tf.training.loop import Callback
 
 # Evaluations of a training unless the user sets their interval: enough to choose a checkpoint from, and
 # for early stopping.
@@ -38,6 +39,7 @@ def train_kind(
     trainer: Trainer,
     num_train_steps: int,
     warmup_steps: int,
+    callback: Callback | None,
 ) -> None:
     """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan.
 
@@ -48,6 +50,7 @@ def train_kind(
         trainer: trainer of the model.
         num_train_steps: total number of updates.
         warmup_steps: number of updates of the warm-up.
+        callback: called after each report.
 
     Raises:
         InputError: the checkpoint to start from does not fit the model.
@@ -63,7 +66,7 @@ def train_kind(
         files.write_bytes(copy, tokenizer.vocabulary)
         write_kind(options.output_dir, data.kind)
         _warn_of_sizes(options, data)
-        _train_until_done(options, data, trainer, num_train_steps, warmup_steps)
+        _train_until_done(options, data, trainer, num_train_steps, warmup_steps, callback)
     if has_collapsed(options.output_dir):
         print(
             f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
@@ -112,7 +115,12 @@ def _warn_of_sizes(options: FineTuningOptions, data: RunData) -> None:
 
 
 def _train_until_done(
-    options: FineTuningOptions, data: RunData, trainer: Trainer, steps: int, warmup_steps: int
+    options: FineTuningOptions,
+    data: RunData,
+    trainer: Trainer,
+    steps: int,
+    warmup_steps: int,
+    callback: Callback | None,
 ) -> None:
     """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
     if options.save_checkpoints_steps is None:
@@ -132,12 +140,14 @@ def _train_until_done(
 
     patience = options.early_stopping_evaluations
     if patience is None or not data.dev_set:
-        train(trainer, plan, batches_from, evaluate if data.dev_set else None)
+        evaluate = evaluate if data.dev_set else None
+        train(trainer, plan, batches_from, evaluate, callback=callback)
         return
     every = options.save_checkpoints_steps
     while not _has_stopped_improving(trainer.step, plan, patience * every):
         end = min(trainer.step - trainer.step % every + every, steps)
-        train(trainer, dataclasses.replace(plan, num_train_steps=end), batches_from, evaluate)
+        part = dataclasses.replace(plan, num_train_steps=end)
+        train(trainer, part, batches_from, evaluate, callback=callback)
         if trainer.step >= steps:
             return
 
