@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         AlbertTokenClassifier,
     )
     from albert_tf.optimization import AdamWeightDecay, Lamb
+    from albert_tf.tasks.fine_tune import fine_tune
     from albert_tf.tasks.loading import load
     from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 
@@ -49,6 +50,7 @@ __all__ = [
     "Preprocessor",
     "WordPieceTokenizer",
     "fill_mask",
+    "fine_tune",
     "load",
     "load_checkpoint",
     "read_config",
@@ -66,6 +68,7 @@ _MODULES = (
     "checkpoints.loading",
     "evaluation.masked_lm",
     "tasks.loading",
+    "tasks.fine_tune",
 )
 
 

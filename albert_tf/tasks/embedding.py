@@ -13,9 +13,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
-from albert_tf.export import ExportDetails, export
+from albert_tf.export import ExportedModel
 from albert_tf.layers import Pooling
-from albert_tf.models import AlbertEmbedder
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
 from albert_tf.tasks.export_options import ExportOptions
@@ -23,7 +22,6 @@ from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Predictor
 from albert_tf.tasks.loading import load
-from albert_tf.tasks.trained_folder import options_asset
 from albert_tf.tokenization import Tokenizer
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
@@ -109,10 +107,13 @@ def run(options: EmbeddingOptions) -> None:
     if options.output_file:
         _embed_file(options, embedder)
     if options.export_dir:
+        if isinstance(embedder.model, ExportedModel):
+            raise InputError(
+                f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
+            )
         with name_flags():
             wanted = options.export_format, options.export_weights
-            embedder.kind.check_export(*wanted, loaded.tokenizer)
-        paths = _export(options, embedder, loaded.tokenizer)
+            paths = embedder.export(options.export_dir, *wanted)
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 
@@ -156,14 +157,3 @@ def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
             return (line for _, line in lines)
 
         yield read_lines
-
-
-def _export(options: EmbeddingOptions, embedder: Predictor, tokenizer: Tokenizer) -> dict[str, str]:
-    if not isinstance(embedder.model, AlbertEmbedder):
-        raise InputError(
-            f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
-        )
-    # What `albert_tf.load` reads.
-    assets = options_asset(tokenizer, embedder.kind.assets())
-    details = ExportDetails(options.export_format, options.export_weights, assets)
-    return export(embedder.model, embedder.kind, tokenizer, options.export_dir, details)

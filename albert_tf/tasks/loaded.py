@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,17 +10,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import ArgumentError, InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
-from albert_tf.export import ExportedModel
+from albert_tf.export import ExportDetails, ExportedModel, export
+from albert_tf.export.exporter import Form, Weights
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
+from albert_tf.tasks.trained_folder import options_asset
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
 _BATCH_SIZE = 64
+# In the text that stands for a model.
+_SHOWN_LABELS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +48,11 @@ class Predictor:
         return self.evaluator.model
 
     def predict(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
-        """Returns the kind's result for n examples without labels.
+        """Returns the kind's result for n examples; see `run`."""
+        return self.kind.result(examples, self.run(examples, report))
+
+    def run(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
+        """Returns the kind's predictions for n examples.
 
         Args:
             examples: the examples.
@@ -56,8 +66,20 @@ class Predictor:
                 shown = Progress("predicting", "sequences", total, delay=delay)
                 report = stack.enter_context(shown).update
             evaluator = _Reporting(self.evaluator, report)
-            predictions = self.kind.predict(evaluator, examples, features, _BATCH_SIZE)
-        return self.kind.result(examples, predictions)
+            return self.kind.predict(evaluator, examples, features, _BATCH_SIZE)
+
+    def export(
+        self, export_dir: str, export_format: Form = "saved_model", weights: Weights | None = None
+    ) -> dict[str, str]:
+        """Writes the next version of the model; see `albert_tf.export.export`."""
+        if isinstance(self.model, ExportedModel):
+            raise InputError(
+                "an exported model cannot be exported again; expected a trained folder"
+            )
+        # What `albert_tf.load` reads.
+        assets = options_asset(self.tokenizer, self.kind.assets())
+        details = ExportDetails(export_format, weights, assets)
+        return export(self.model, self.kind, self.tokenizer, export_dir, details)
 
 
 class _Reporting:
@@ -80,6 +102,7 @@ class Loaded:
         kind: what it predicts.
         model: a model of `albert_tf.models`; of an exported version, a function with the same outputs.
         tokenizer: the tokenizer that it was trained with.
+        source: the folder or name that it was loaded from.
     """
 
     def __init__(
@@ -92,6 +115,7 @@ class Loaded:
         self.kind = kind
         self.model = model
         self.tokenizer = tokenizer
+        self.source = ""
         self._strategy = strategy
         self._predictor = Predictor(kind, Evaluator(model, None, strategy), tokenizer)
         self._embedders: dict[Kind, Predictor] = {}
@@ -101,11 +125,84 @@ class Loaded:
         """Names of the labels, or letters of the choices; empty if there are none."""
         return self.kind.label_names
 
+    def __repr__(self) -> str:
+        names = self.labels
+        shown = ", ".join(names[:_SHOWN_LABELS]) + (", ..." if len(names) > _SHOWN_LABELS else "")
+        labels = f", {len(names)} labels ({shown})" if names else ""
+        size = getattr(self.model, "count_params", None)
+        parameters = f", {size():,} parameters" if size else ", exported"
+        return f"<{type(self).__name__} {self.kind.name}{labels}{parameters}, from {self.source!r}>"
+
+    def summary(self) -> None:
+        """Prints what the model is and, but for an exported one, its layers."""
+        print(self)
+        if isinstance(self.model, keras.Model):
+            self.model.summary()
+
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Predicts from lists of texts; arguments and outputs depend on the kind, see `load`."""
+        """Predicts from a text, or from lists of texts.
+
+        A list may also be a tuple, an array or a pandas Series; arguments and outputs depend on the kind,
+        see `load`.
+        """
         if isinstance(self.kind, Embedding):
             return self.embed(*args, **kwargs)
         return self._predictor.predict(self.kind.make_examples(*args, **kwargs))
+
+    def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        """Returns the predictions for n examples as dictionaries that `json` can write.
+
+        Args:
+            *args: those of `predict`.
+            **kwargs: the same.
+
+        Returns:
+            What `--predict_format=jsonl` writes, e.g. `[{"prediction": "neg", "probability_neg": 0.9,
+            "probability_pos": 0.1}]`.
+        """
+        predictor = self._main
+        examples = predictor.kind.make_examples(*args, **kwargs)
+        return list(predictor.kind.answers(examples, predictor.run(examples)))
+
+    def evaluate(self, data: Any, **columns: str) -> dict[str, float]:
+        """Returns the metrics on data with labels.
+
+        Args:
+            data: what `albert_tf.fine_tune` takes as `dev`.
+            **columns: `text_column`, `text_pair_column` and `label_column`, if their names are unusual.
+
+        Raises:
+            InputError: a row is not as expected, or has an unknown label.
+        """
+        is_embedder = isinstance(self.kind, Embedding)
+        # Cosines are measured.
+        predictor = self.make_embedder(normalize=True) if is_embedder else self._predictor
+        if columns:
+            data = Table.read(data, "data", ColumnNames(**columns))
+        examples = predictor.kind.read(data, "dev")
+        return predictor.kind.measure(examples, predictor.run(examples))
+
+    def export(
+        self, export_dir: str, format: Form = "saved_model", weights: Weights | None = None
+    ) -> dict[str, str]:
+        """Writes the model as a version folder for a server or another runtime.
+
+        Args:
+            export_dir: parent of the written folders.
+            format: `saved_model`, `tflite`, `openvino` or `onnx`.
+            weights: `int8`, `float16` (LiteRT only), or None for the type that the model computes in.
+
+        Returns:
+            The written folders: `ids` and `text`, or the one of another format.
+
+        Raises:
+            InputError: the model has no such form, or a package that writes it is missing.
+        """
+        return self._main.export(os.fspath(export_dir), format, weights)
+
+    @property
+    def _main(self) -> Predictor:
+        return self.make_embedder() if isinstance(self.kind, Embedding) else self._predictor
 
     def embed(
         self,

@@ -55,8 +55,9 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
     - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same embeddings.
 
-    Each model has `embed(texts)`, too, for embeddings of its encoder. Texts of similar length share a
-    batch. Work of more than ten seconds shows its progress.
+    A list may also be one string, a tuple, an array or a pandas Series. Each model has `embed(texts)`,
+    too, for embeddings of its encoder. Texts of similar length share a batch. Work of more than ten
+    seconds shows its progress.
 
     Args:
         folder: a model that comes with this package, `small_en`; an `--output_dir`, whose best
@@ -74,28 +75,34 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             version of albert_tf; or Keras has another backend than TensorFlow.
     """
     require_tensorflow("albert_tf.load")
-    with name_place(f"load({os.fspath(folder)!r})"):
-        folder = find_model(folder)
-        if not tf.io.gfile.isdir(folder):
-            raise InputError("no such folder")
-        if is_folder(folder) or keras_hub.is_preset(folder):
-            return _load_checkpoint(folder, tokenizer, FOLDER_CONFIG_FILE)
-        version = _find_version(folder)
-        model_dir = version_folders.assets_folder(version) if version else folder_of(folder)
-        options = options_path(model_dir)
-        if not tf.io.gfile.exists(options):
-            if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)):
-                return _load_checkpoint(folder, tokenizer, CONFIG_FILE)
-            raise InputError(
-                "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
-                f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
-            )
-        if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
-            return _load_fine_tuned(model_dir, version)
-        saved = read_options(options)
-        if "sentence_objective" in saved:
-            return _load_pretrainer(model_dir, saved["sentence_objective"] != "none", tokenizer)
-        raise InputError(f"lacks {KIND_FILE}, which describes the head of a fine-tuned model")
+    folder = os.fspath(folder)
+    with name_place(f"load({folder!r})"):
+        loaded = _load(find_model(folder), tokenizer)
+    loaded.source = folder
+    return loaded
+
+
+def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
+    if not tf.io.gfile.isdir(folder):
+        raise InputError("no such folder")
+    if is_folder(folder) or keras_hub.is_preset(folder):
+        return _load_checkpoint(folder, tokenizer, FOLDER_CONFIG_FILE)
+    version = _find_version(folder)
+    model_dir = version_folders.assets_folder(version) if version else folder_of(folder)
+    options = options_path(model_dir)
+    if not tf.io.gfile.exists(options):
+        if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)):
+            return _load_checkpoint(folder, tokenizer, CONFIG_FILE)
+        raise InputError(
+            "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
+            f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
+        )
+    if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
+        return _load_fine_tuned(model_dir, version)
+    saved = read_options(options)
+    if "sentence_objective" in saved:
+        return _load_pretrainer(model_dir, saved["sentence_objective"] != "none", tokenizer)
+    raise InputError(f"lacks {KIND_FILE}, which describes the head of a fine-tuned model")
 
 
 def _find_version(folder: str) -> str | None:

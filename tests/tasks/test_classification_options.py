@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.data.fine_tuning.own_files import OWN_KINDS
+from albert_tf.kinds import OWN_KINDS
 from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import FlagError
 from albert_tf.kinds import MultipleChoice

@@ -198,9 +198,8 @@ def _own_source(options: ClassificationOptions, split: str, sources: Mapping[str
     """Returns the data of a split: a table or, for kinds with files of their own, what the user gave."""
     flag = f"{split}_file"
     source = sources.get(split, getattr(options, flag))
-    if isinstance(source, str):
-        if not tf.io.gfile.exists(source):
-            raise InputError(f"--{flag}: no file '{source}'")
+    if isinstance(source, str) and not tf.io.gfile.exists(source):
+        raise InputError(f"--{flag}: no file '{source}'")
     kind = find_kind(options.task.kind)
     is_conll = isinstance(source, str) and not is_table(source)
     if issubclass(kind, TextKind) or (issubclass(kind, TokenClassification) and not is_conll):

@@ -12,6 +12,7 @@ from albert_tf.tasks.fine_tuning.question_answering_options import QuestionAnswe
 from albert_tf.tasks.fine_tuning.run import run_task
 from albert_tf.tasks.flags import check_addresses, name_original_files
 from albert_tf.tokenization import Tokenizer
+from albert_tf.training.loop import Callback
 
 __all__ = ["QuestionAnsweringOptions", "run"]
 
@@ -19,8 +20,12 @@ _TFDS_BUILDERS = {False: "squad", True: "squad/v2.0"}
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
 
 
-def run(options: QuestionAnsweringOptions) -> dict[str, float]:
+def run(options: QuestionAnsweringOptions, callback: Callback | None = None) -> dict[str, float]:
     """Trains, evaluates, answers questions and exports, as the options say.
+
+    Args:
+        options: the options.
+        callback: called after each report of the training.
 
     Returns:
         The metrics of the best checkpoint on `--predict_file`, with `--num_trials` their medians;
@@ -35,7 +40,7 @@ def run(options: QuestionAnsweringOptions) -> dict[str, float]:
     version_2 = options.version_2_with_negative
     train = _read(options, "train", version_2) if options.do_train else []
     options = options.complete(has_impossible=any(example.is_impossible for example in train))
-    return run_task(options, functools.partial(_read_data, train=train))
+    return run_task(options, functools.partial(_read_data, train=train), callback)
 
 
 def _read_data(

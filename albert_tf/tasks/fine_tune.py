@@ -1,0 +1,134 @@
+"""Fine-tuning from Python, with the engine of the scripts."""
+
+import dataclasses
+import difflib
+import functools
+import os
+from typing import Any
+
+from albert_tf.backends import require_tensorflow
+from albert_tf.errors import InputError
+from albert_tf.kinds import (
+    Classification,
+    Embedding,
+    MultiLabel,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    TokenClassification,
+)
+from albert_tf.tasks.fine_tuning import classification, question_answering
+from albert_tf.tasks.fine_tuning.data import RunData, read_data
+from albert_tf.tasks.loaded import Loaded
+from albert_tf.tasks.loading import load
+from albert_tf.training.loop import Callback
+
+# What the user's own data are called among the tasks, and the type of their labels.
+_TASKS = {
+    Classification.name: {"task_name": "tsv"},
+    Regression.name: {"task_name": "tsv", "label_type": "float"},
+    MultiLabel.name: {"task_name": "tsv", "label_type": "set"},
+    MultipleChoice.name: {"task_name": "tsv"},
+    TokenClassification.name: {"task_name": TokenClassification.name},
+    Embedding.name: {"task_name": Embedding.name},
+    QuestionAnswering.name: {},
+}
+# Flags that other arguments stand for, or that ask for something else than a model.
+_NO_ARGUMENTS = (
+    *("do_train", "do_eval", "do_predict", "task_name", "label_type", "data_dir", "data_source"),
+    *("train_file", "dev_file", "test_file", "predict_file", "predict_format", "init_checkpoint"),
+    *("exported_model", "num_trials", "exclude_collapsed", "output_dir"),
+)
+
+
+def fine_tune(
+    model: str,
+    train: Any,
+    dev: Any = None,
+    *,
+    output_dir: str,
+    kind: str = Classification.name,
+    callback: Callback | None = None,
+    **flags: Any,
+) -> Loaded:
+    """Trains a model on texts with labels, and returns it with its best weights.
+
+    It is the same as `run_classifier.py` or, for `kind="question_answering"`, `run_squad.py`: the folder
+    is resumed if the training was stopped, and `albert_tf.load(output_dir)` returns the same model later.
+
+    Args:
+        model: the model to start from, as `--init_checkpoint` takes it.
+        train: the training set: a path, a pandas DataFrame, a `datasets.Dataset`, or a list of
+            dictionaries, with columns such as `text` and `label`. For answers to questions, the path of a
+            file in SQuAD's format.
+        dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`.
+        output_dir: folder for checkpoints, metrics and results.
+        kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,
+            `embedding` or `question_answering`.
+        callback: called after each report with the number of updates and the metrics, such as
+            `train_loss` and `eval_accuracy`.
+        **flags: hyperparameters and other flags of the script, with their names and defaults, e.g.
+            `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights="balanced"`, `text_column="body"`.
+
+    Raises:
+        InputError: an argument is unknown or out of range, a row is not as expected, or the data are of
+            another kind.
+    """
+    require_tensorflow("albert_tf.fine_tune")
+    if kind not in _TASKS:
+        raise InputError(f"kind={kind!r}: expected one of {', '.join(_TASKS)}")
+    is_squad = kind == QuestionAnswering.name
+    script = question_answering if is_squad else classification
+    options_class = (
+        question_answering.QuestionAnsweringOptions
+        if is_squad
+        else classification.ClassificationOptions
+    )
+    _check_names(flags, options_class)
+    sources = {"train": train, **({} if dev is None else {"dev": dev})}
+    files = {
+        f"{split}_file": os.fspath(source) if isinstance(source, str | os.PathLike) else split
+        for split, source in sources.items()
+    }
+    if is_squad:
+        if {"train", "dev"} & set(files.values()):
+            raise InputError("train and dev: expected paths of files in SQuAD's format")
+        files = {"train_file": files["train_file"], "predict_file": files.get("dev_file")}
+    options = options_class(
+        init_checkpoint=os.fspath(model),
+        output_dir=os.fspath(output_dir),
+        do_train=True,
+        **_TASKS[kind],
+        **files,
+        **flags,
+    )
+    evaluates = dev is not None or getattr(options, "holds_out", False)
+    options = dataclasses.replace(options, do_eval=evaluates)
+    if is_squad:
+        script.run(options, callback=callback)
+    else:
+        read = functools.partial(_read, kind=kind, sources=sources)
+        script.run(options, read, callback)
+    return load(output_dir)
+
+
+def _read(options: Any, tokenizer: Any, kind: str, sources: dict[str, Any]) -> RunData:
+    in_memory = {
+        split: source
+        for split, source in sources.items()
+        if not isinstance(source, str | os.PathLike)
+    }
+    data = read_data(options, tokenizer, in_memory)
+    if data.kind.name != kind:
+        raise InputError(f"kind={kind!r}: the columns of the data say kind={data.kind.name!r}")
+    return data
+
+
+def _check_names(flags: dict[str, Any], options_class: type) -> None:
+    """Raises an `InputError` if a keyword argument is no flag, or one that has no meaning here."""
+    known = {field.name for field in dataclasses.fields(options_class)} - {*_NO_ARGUMENTS}
+    for name in flags:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known)
+            hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
+            raise InputError(f"fine_tune: unknown argument '{name}'{hint}")

@@ -1,0 +1,173 @@
+"""Fine-tuning from Python: the engine of the scripts, and what the returned model can do."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.errors import FlagError, InputError
+from albert_tf.tasks.fine_tuning import question_answering
+from albert_tf.tasks.fine_tuning.classification import run
+from tests.tasks import plants
+from tests.tasks.animals import make_options
+
+
+def read_dictionaries(path):
+    """Returns the rows of a TSV file as a list of dictionaries."""
+    header, *rows = [line.split("\t") for line in path.read_text().splitlines()]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def flags(data, **changes):
+    values = {
+        "albert_config_file": str(data / "albert_config.json"),
+        "spm_model_file": str(data / "words.model"),
+        "max_seq_length": 24,
+        "train_batch_size": 16,
+        "learning_rate": 3e-3,
+        "num_train_steps": 60,
+        "save_checkpoints_steps": 30,
+    }
+    return {**values, **changes}
+
+
+@pytest.fixture(scope="module")
+def start(data, tmp_path_factory):
+    """Folder of a classifier to start from, as the script trained it."""
+    folder = tmp_path_factory.mktemp("start") / "out"
+    run(make_options(data, folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tuned(data, start, tmp_path_factory):
+    """A model that `fine_tune` returned, what its callback received, and the dev set."""
+    reports = []
+    rows, dev = (read_dictionaries(data / f"{name}.tsv") for name in ("train", "dev"))
+    model = albert_tf.fine_tune(
+        str(start / "best"),
+        rows,
+        dev,
+        output_dir=tmp_path_factory.mktemp("tuned") / "out",
+        callback=lambda step, metrics: reports.append((step, dict(metrics))),
+        **flags(data),
+    )
+    return model, reports, dev
+
+
+def test_returns_what_load_returns_and_reports_every_evaluation(tuned):
+    model, reports, dev = tuned
+    again = albert_tf.load(model.source)
+    texts = [row["text_a"] for row in dev]
+    np.testing.assert_array_equal(
+        model.predict(texts).probabilities, again.predict(texts).probabilities
+    )
+    evaluations = {step: metrics for step, metrics in reports if "eval_accuracy" in metrics}
+    assert list(evaluations) == [0, 30, 60]
+    assert any("train_loss" in metrics for _, metrics in reports)
+    results = json.loads(pathlib.Path(model.source, "eval_results.json").read_text())
+    best = max(metrics["eval_accuracy"] for metrics in evaluations.values())
+    assert results["accuracy"] == pytest.approx(best)
+
+
+def test_evaluates_data_in_memory_and_files(tuned, data):
+    model, _, dev = tuned
+    results = json.loads(pathlib.Path(model.source, "eval_results.json").read_text())
+    assert model.evaluate(dev) == pytest.approx(results, rel=1e-5)
+    assert model.evaluate(data / "dev.tsv") == pytest.approx(results, rel=1e-5)
+    renamed = [{"body": row["text_a"], "label": row["label"]} for row in dev]
+    assert model.evaluate(renamed, text_column="body") == pytest.approx(results, rel=1e-5)
+    with pytest.raises(InputError, match=r"^dev\[0\]: unknown label 'stone'"):
+        model.evaluate([{"text": "a flint", "label": "stone"}])
+
+
+def test_predicts_from_one_text_and_any_sequence(tuned):
+    model, _, _ = tuned
+    texts = ["the old cat", "a big rose"]
+    expected = model.predict(texts)
+    for sequence in (tuple(texts), np.array(texts), np.array(texts, object)):
+        np.testing.assert_array_equal(model.predict(sequence).probabilities, expected.probabilities)
+    one = model.predict(texts[0])
+    assert one.label == expected.label[:1]
+    assert model.embed(texts[0]).shape == (1, 48)
+    answers = json.loads(json.dumps(model.predict_json(texts)))
+    assert [answer["prediction"] for answer in answers] == expected.label
+    probabilities = [[answer[f"probability_{name}"] for name in model.labels] for answer in answers]
+    np.testing.assert_allclose(probabilities, expected.probabilities, rtol=1e-6)
+
+
+def test_says_what_it_is(tuned, capsys):
+    model, _, _ = tuned
+    size = model.model.count_params()
+    assert repr(model) == (
+        f"<Loaded classification, 2 labels (animal, plant), {size:,} parameters, from "
+        f"'{model.source}'>"
+    )
+    model.summary()
+    assert "Total params" in capsys.readouterr().out
+
+
+def test_exports_models_that_can_be_loaded(tuned, tmp_path):
+    model, _, _ = tuned
+    paths = model.export(tmp_path / "exported")
+    assert set(paths) == {"ids", "text"}
+    exported = albert_tf.load(paths["ids"])
+    texts = ["the old cat", "a big rose"]
+    np.testing.assert_allclose(
+        exported.predict(texts).probabilities, model.predict(texts).probabilities, atol=1e-6
+    )
+    assert "exported" in repr(exported)
+    with pytest.raises(InputError, match="an exported model cannot be exported again"):
+        exported.export(tmp_path / "again")
+    with pytest.raises(InputError, match="export_weights=float16: expected export_format=tflite"):
+        model.export(tmp_path / "again", weights="float16")
+
+
+def test_answers_to_questions(tmp_path):
+    plants.write_data(tmp_path)
+    options = plants.make_options(tmp_path, tmp_path / "start", num_train_steps=2)
+    names = ("albert_config_file", "spm_model_file", "max_seq_length", "max_query_length")
+    same = {name: getattr(options, name) for name in (*names, "doc_stride", "num_train_steps")}
+    question_answering.run(options)
+    model = albert_tf.fine_tune(
+        str(tmp_path / "start"),
+        options.train_file,
+        options.predict_file,
+        kind="question_answering",
+        output_dir=tmp_path / "out",
+        **same,
+    )
+    (answer,) = model.predict_json("which plant", "the old oak sees a cat")
+    assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
+    with pytest.raises(InputError, match="train and dev: expected paths of files in SQuAD's"):
+        albert_tf.fine_tune(
+            "x", [{"text": "a"}], kind="question_answering", output_dir=tmp_path, **same
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "tagging"}, "^kind='tagging': expected one of classification, regression, mu"),
+        ({"learning_rat": 1}, "unknown argument 'learning_rat'; did you mean learning_rate"),
+        ({"do_train": False}, "^fine_tune: unknown argument 'do_train'"),
+        ({"learning_rate": -1.0}, "--learning_rate=-1.0: expected at least 0"),
+        ({"train": [{"text": "", "label": "a"}]}, r"^train\[0\]: the text is empty$"),
+        ({"train": [{"text": "a", "label": None}]}, r"^train\[0\]: the label is missing"),
+        ({"train": 7}, "^train: received int; expected a path, a pandas DataFrame, a datasets"),
+        ({"train": "gone.csv"}, "^--train_file: no file 'gone.csv'$"),
+        ({"dev": [{"text": "a", "label": "z"}]}, r"^dev\[0\]: unknown label 'z'; expected"),
+        ({"train": [{"text": "a", "labels": ["x"]}]}, "^kind='classification': the columns of"),
+    ],
+)
+def test_mistakes_are_one_line(data, start, tmp_path, arguments, message):
+    values = {"train": [{"text": "x", "label": label} for label in "ab"], **arguments}
+    if "dev" not in values:
+        values["dev_fraction"] = 0.0
+    with pytest.raises((InputError, FlagError), match=message):
+        albert_tf.fine_tune(
+            str(start / "best"), output_dir=tmp_path / "out", **{**flags(data), **values}
+        )
+    assert not (tmp_path / "out").exists()
