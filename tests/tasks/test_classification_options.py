@@ -2,10 +2,9 @@ import dataclasses
 
 import pytest
 
-from albert_tf.kinds import OWN_KINDS
 from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import FlagError
-from albert_tf.kinds import MultipleChoice
+from albert_tf.kinds import OWN_KINDS, MultipleChoice
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.recipes import PAPER
 
