@@ -145,7 +145,7 @@ def _find_best_spans(
         candidates = _simple(windows, outputs, n_best_size)
     totals = _score(windows, candidates, max_answer_length)  # (W, i, j)
     shape = tf.shape(totals, tf.int64)
-    totals = tf.reshape(totals, [shape[0], -1])
+    totals = _with_rows(totals)
     in_window = tf.argmax(totals, axis=1)  # (W,)
     of_windows = tf.reduce_max(totals, axis=1)
 
@@ -153,10 +153,14 @@ def _find_best_spans(
     ragged = tf.RaggedTensor.from_value_rowids(
         of_windows, windows.examples, nrows=tf.size(passage_lengths, tf.int64)
     )
-    best = ragged.row_starts() + tf.argmax(ragged.to_tensor(_IMPOSSIBLE), axis=1)  # (B,)
+    # One column more, which is never the first, for the case of no questions.
+    of_questions = tf.pad(
+        ragged.to_tensor(_IMPOSSIBLE), [[0, 0], [0, 1]], constant_values=_IMPOSSIBLE
+    )
+    best = ragged.row_starts() + tf.argmax(of_questions, axis=1)  # (B,)
     in_window = tf.gather(in_window, best)
     start = tf.gather(tf.gather(candidates.starts, best), in_window // shape[2], batch_dims=1)
-    ends = tf.reshape(candidates.ends, [shape[0], -1])
+    ends = _with_rows(candidates.ends)
     end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
     scores = tf.gather(of_windows, best)
     is_found = scores > _IMPOSSIBLE
@@ -208,6 +212,12 @@ def _conditional(outputs: Mapping[str, tf.Tensor]) -> _Candidates:
         tf.cast(outputs["cls_logits"], tf.float64),
         null_is_span=False,
     )
+
+
+def _with_rows(values: tf.Tensor) -> tf.Tensor:
+    """Returns (W, ...) values as (W, n); TensorFlow infers no size where W is 0."""
+    shape = tf.shape(values)
+    return tf.reshape(values, [shape[0], tf.reduce_prod(shape[1:])])
 
 
 def _score(windows: GraphWindows, candidates: _Candidates, max_answer_length: int) -> tf.Tensor:

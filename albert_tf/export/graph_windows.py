@@ -75,7 +75,9 @@ def cut_windows(
     ends = tf.minimum(begins + tf.gather(cut.sizes, examples), tf.gather(cut.lengths, examples))
     first_lengths = tf.gather(heads, examples)[:, None]  # (W, 1)
     totals = first_lengths + (ends - begins)[:, None] + 1
-    positions = tf.range(tf.reduce_max(tf.pad(totals, [[0, 1], [0, 0]])))  # (S,)
+    # No passage at all is cut like an empty one.
+    longest = tf.reduce_max(tf.pad(totals, [[0, 1], [0, 0]], constant_values=1))
+    positions = tf.range(longest)  # (S,)
     is_passage = (positions >= first_lengths) & (positions < totals - 1)  # (W, S)
     passage_starts = tf.gather(passage.ids.row_starts(), examples) + begins
     # Indices into the tokens of all passages and one more after the last.
@@ -124,7 +126,9 @@ def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
     tokens = tokens[:, None]  # (tokens, 1)
     lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
     # As many windows as can hold a token, up to the last that begins at or before it.
-    overlap = tf.reduce_max(tf.pad(-tf.math.floordiv(-cut.sizes, cut.steps), [[0, 1]]))
+    overlap = tf.reduce_max(
+        tf.pad(-tf.math.floordiv(-cut.sizes, cut.steps), [[0, 1]], constant_values=1)
+    )
     windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)
     begins = windows * steps
     ends = tf.minimum(begins + sizes, lengths)

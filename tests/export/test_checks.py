@@ -92,7 +92,7 @@ def test_refuses_texts_of_another_rank(loaded, shape):
 def test_no_texts_have_no_answers(exported_kind, kind):
     predict = load(exported_kind(kind)[1]["text"]).signatures["serving_default"]
     _, inputs = predict.structured_input_signature
-    texts = {name: tf.zeros([0, 2][: len(spec.shape)], tf.string) for name, spec in inputs.items()}
+    texts = {name: tf.zeros([0, *spec.shape[1:]], tf.string) for name, spec in inputs.items()}
     assert {outputs.shape[0] for outputs in predict(**texts).values()} == {0}
 
 

@@ -156,7 +156,9 @@ def _join(parts: Sequence[_Part], cls_id: int, sep_id: int) -> dict[str, tf.Tens
         with_sep = tf.where(part.lengths > 0, part.lengths + 1, 0)
         total_lengths.append(total_lengths[-1] + with_sep)
     # 0 for a batch without texts.
-    positions = tf.range(tf.reduce_max(tf.pad(total_lengths[-1], [[0, 1]])))  # (S,)
+    positions = tf.range(
+        tf.reduce_max(tf.pad(total_lengths[-1], [[0, 1]], constant_values=1))
+    )  # (S,)
     mask = positions < total_lengths[-1][:, None]  # (B, S)
     # A text is followed by its [SEP], all of them by padding.
     input_ids = tf.where(mask, sep_id, 0)
