@@ -141,16 +141,3 @@ def test_flags_of_other_kinds_are_refused(task_name, given, message):
     options = make(task_name=task_name, **source, **given)
     with pytest.raises(FlagError, match=message):
         options.check_kinds(OWN_KINDS if task_name == "tsv" else [options.task.kind])
-
-
-def test_race_level_needs_race():
-    with pytest.raises(FlagError, match="--race_level=high: expected --task_name=race"):
-        make(race_level="high")
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"do_train": False, "exported_model": "ids", "do_eval": True}]
-)
-def test_output_dir_is_required_to_write_files(changes):
-    with pytest.raises(FlagError, match=r"^expected --output_dir; received none$"):
-        make(output_dir=None, **changes)

@@ -139,10 +139,6 @@ def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
     ("changes", "message"),
     [
         (
-            {"exported_model": None, "export_weights": "int8"},
-            r"^--export_weights=int8: expected --e",
-        ),
-        (
             {"exported_model": None, "export_dir": "x", "export_weights": "float16"},
             r"^--export_weights=float16: expected export_format=tflite",
         ),
@@ -168,21 +164,6 @@ def test_missing_runtime_is_named_before_anything_is_read(form, tmp_path, monkey
         ClassificationOptions(
             output_dir=str(tmp_path / "nowhere"), export_dir="x", export_format=form
         )
-
-
-def test_int8_for_openvino_needs_examples(tmp_path):
-    with pytest.raises(FlagError, match=r"^--export_format=openvino: --export_weights=int8 needs"):
-        ClassificationOptions(
-            output_dir=str(tmp_path),
-            export_dir="x",
-            export_format="openvino",
-            export_weights="int8",
-        )
-
-
-def test_exported_model_does_not_train(data, exported, tmp_path):
-    with pytest.raises(FlagError, match=r"^--exported_model: expected no --do_train"):
-        make_options(data, tmp_path, exported_model=str(exported / "ids" / "1"))
 
 
 def test_folder_without_a_saved_model_is_refused(data, exported, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import pathlib
 
 import pytest
 
@@ -10,9 +11,12 @@ from albert_tf.errors import FlagError
 from albert_tf.tasks import recipes
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
+from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from albert_tf.tasks.recipes import PAPER_PRETRAINING, find_size
+from tests.tasks import animals
+from tests.tasks.animals import NO_FILES
 
 PRETRAINING = functools.partial(
     PretrainingOptions,
@@ -32,6 +36,16 @@ DATA = functools.partial(
     max_seq_length=64,
 )
 OTHER_FILES = {"output_file": "a", "train_vocab": False, "spm_model_file": "a"}
+OWN = functools.partial(animals.make_options, pathlib.Path("data"), "out")
+GLUE = functools.partial(
+    ClassificationOptions,
+    task_name="mnli",
+    data_dir="glue",
+    albert_config_file="albert_config.json",
+    output_dir="out",
+    do_train=True,
+)
+TRAINED = functools.partial(ClassificationOptions, output_dir="out", predict_file="-")
 CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf1")
 
 
@@ -88,6 +102,103 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             EmbeddingOptions,
             {"model": "x", "output_file": "x.npy"},
             "expected --input_file and --output_file, or neither; rec",
+        ),
+        (OWN, {"task_name": "sst2"}, "--task_name: unknown task 'sst2'; did you mean sst-2"),
+        (OWN, {"task_name": None}, "--do_train: expected --task_name; received none"),
+        (
+            OWN,
+            {"albert_config_file": None},
+            "--do_train: expected --albert_config_file; received none",
+        ),
+        (
+            OWN,
+            {"task_name": "cola", **NO_FILES},
+            "--task_name=cola: expected --data_dir; received none",
+        ),
+        (OWN, {"dev_fraction": 0.0, "dev_file": None}, "--task_name=tsv: expected --dev_file"),
+        (
+            OWN,
+            {"text_column": "x", "task_name": "cola", "data_dir": "glue", **NO_FILES},
+            "--text_column: --task_name=cola has",
+        ),
+        (OWN, {"train_file": None}, "--task_name=tsv: expected --train_file; received none"),
+        (OWN, {"do_train": False, "do_eval": False}, "expected at least one of --do_train"),
+        (OWN, {"num_train_steps": 0}, "--num_train_steps=0: expected at least 1"),
+        (OWN, {"classifier_dropout": 1.5}, "--classifier_dropout=1.5: expected at most 1"),
+        (OWN, {"learning_rate": float("nan")}, "--learning_rate=nan: expected at least 0"),
+        (
+            OWN,
+            {"data_dir": "glue"},
+            "--data_dir: --task_name=tsv does not read it; expected --dev_file",
+        ),
+        (
+            OWN,
+            {"task_name": "cola", "data_dir": "glue"},
+            "--train_file: --task_name=cola does not read it; expected --data_dir",
+        ),
+        (
+            OWN,
+            {"do_train": False, "init_checkpoint": "ckpt-1"},
+            "--init_checkpoint: expected --do_train",
+        ),
+        (
+            OWN,
+            {"num_train_epochs": 3.0},
+            "received --num_train_steps and --num_train_epochs; expected one of them",
+        ),
+        (
+            OWN,
+            {"warmup_steps": 3, "warmup_proportion": 0.1},
+            "received --warmup_steps and --warmup_proportion; expected one of them",
+        ),
+        (OWN, {"warmup_proportion": 1.5}, "--warmup_proportion=1.5: expected at most 1"),
+        (
+            OWN,
+            {"num_trials": 2, "do_eval": False},
+            "--num_trials=2: expected --do_train and --do_eval",
+        ),
+        (OWN, {"num_trials": 2, "export_dir": "x"}, "--num_trials=2: expected no --export_dir"),
+        (
+            OWN,
+            {
+                "early_stopping_evaluations": 2,
+                "dev_fraction": 0.0,
+                "dev_file": None,
+                "do_eval": False,
+            },
+            "--early_stopping_evaluations=2: expected --dev_file; received none",
+        ),
+        (OWN, {"reset_head": True}, "--reset_head: expected --init_checkpoint"),
+        (OWN, {"export_format": "tflite"}, "--export_format=tflite: expected --export_dir"),
+        (
+            OWN,
+            {"task_name": "cola", "data_dir": "glue", "label_type": "float", **NO_FILES},
+            "--label_type=float: expected --task_name=tsv",
+        ),
+        (OWN, {"recipe": "paper"}, "--recipe=paper: has no row for --task_name=tsv"),
+        (
+            OWN,
+            {"data_source": "tfds", **NO_FILES},
+            "--data_source=tfds: TensorFlow Datasets has no",
+        ),
+        (
+            OWN,
+            {"task_name": "ax", "data_dir": "glue", **NO_FILES},
+            "--task_name=ax: has no train set, but test; the model is that of --task_name=mnli",
+        ),
+        (GLUE, {"race_level": "high"}, "--race_level=high: expected --task_name=race"),
+        (GLUE, {"output_dir": None}, "expected --output_dir; received none$"),
+        (
+            GLUE,
+            {"output_dir": None, "do_train": False, "exported_model": "ids", "do_eval": True},
+            "expected --output_dir; received none$",
+        ),
+        (GLUE, {"exported_model": "ids"}, "--exported_model: expected no --do_train"),
+        (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
+        (
+            TRAINED,
+            {"export_dir": "x", "export_format": "openvino", "export_weights": "int8"},
+            "--export_format=openvino: --export_weights=int8 needs",
         ),
     ],
 )
