@@ -88,7 +88,7 @@ def embed() -> None:
     r"""Embeds the lines of a file with any encoder, and exports models from texts to embeddings.
 
     Usage:
-        {command} --model=all-MiniLM-L6-v2 --input_file=texts.txt --output_file=embeddings.npy
+        {command} --model=small_en --input_file=texts.txt --output_file=embeddings.npy
         {command} --model=pretrained --normalize --export_dir=exported
     """
     with command_line.quiet_start():

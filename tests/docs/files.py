@@ -178,7 +178,7 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     **dict.fromkeys(
         ("keras_hub_preset", "backbone.keras", "backbone.weights.h5"), _write_keras_hub
     ),
-    "all-MiniLM-L6-v2": _write_sentence_transformer,
+    "sentence-transformers/all-MiniLM-L6-v2": _write_sentence_transformer,
 }
 _TRAINED = "--init_checkpoint=pretrained --do_train --do_eval --spm_model_file=vocabulary.model"
 _GIVEN = ".given"
