@@ -20,6 +20,12 @@ from albert_tf import files
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
 
+# For the descriptions of flags.
+MODEL_NAMES = (
+    "small_en, which comes with albert_tf; hf://owner/name[@revision] of the Hugging Face Hub, also "
+    "without hf://; the https:// address of a .tar.gz archive; or a folder"
+)
+
 # Folder of a run's best checkpoint, inside its output folder, which describes it.
 BEST_DIR = "best"
 

@@ -1,11 +1,15 @@
 """Two logical CPU devices and no GPU for every test, so that replicas are tested alike on any machine."""
 
 import gc
+import os
 import re
 
 import pytest
 
 from albert_tf import command_line
+
+# A name that is no folder is looked up on the Hub, which no test but those of a local one may need.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 # The tests run TensorFlow as the scripts set it up.
 with command_line.quiet_start():

@@ -14,7 +14,12 @@ import albert_tf
 
 ROOT = pathlib.Path(__file__).parents[1]
 # Imported by another name than they are installed by, or by others than us.
-IMPORTED_AS = {"absl-py": "absl", "scikit-learn": "sklearn", "tensorflow-text": "tensorflow_text"}
+IMPORTED_AS = {
+    "absl-py": "absl",
+    "huggingface-hub": "huggingface_hub",
+    "scikit-learn": "sklearn",
+    "tensorflow-text": "tensorflow_text",
+}
 IMPORTED_BY_TENSORFLOW = {"tensorboard"}
 # pip itself, and Dask, which comes with an extra of Apache Beam.
 PINNED_ONLY = {"pip", "dask", "distributed"}

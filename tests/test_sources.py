@@ -95,7 +95,7 @@ def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch, capsys):
     "load", [albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset]
 )
 def test_an_unknown_name_says_what_it_could_be(load):
-    message = r"'no_such_model' is neither a folder or checkpoint nor a model that .*\(small_en\)"
+    message = r"'no_such_model' is neither a folder or checkpoint, nor a model .*\(small_en\)"
     with pytest.raises(InputError, match=message):
         load("no_such_model")
 

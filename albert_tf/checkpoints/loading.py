@@ -124,9 +124,9 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
 
     Args:
         model: an encoder, or a model with one.
-        path: a model that comes with this package, such as `small_en`; prefix of a checkpoint of
+        path: name of a model as for `albert_tf.load`, such as `small_en`; prefix of a checkpoint of
             albert_tf, of the original or of brightmart's (`.../ckpt-1000`, `.../model.ckpt-best`); a
-            folder with such checkpoints, for its latest or only one; a Hugging Face folder with
+            folder with such checkpoints, for its best, latest or only one; a Hugging Face folder with
             safetensors; a `.keras` file; or a preset's folder, a `.keras` or a `.weights.h5` file of
             KerasHub.
 

@@ -99,11 +99,9 @@ class BaseModel(keras.Model, abc.ABC):
         """Makes a model of a published size, with random weights, or loads that of a folder.
 
         Args:
-            preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; a model that comes with this
-                package: `small_en`; or a folder with a checkpoint that `albert_tf.load_checkpoint` reads,
-                and `albert_config.json`, or the `config.json` of Hugging Face or KerasHub: a trained
-                folder, for its best checkpoint; the folder of one of Google's archives; a Hugging Face
-                folder; or a preset of KerasHub.
+            preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; or a model as for
+                `albert_tf.load`, such as `small_en`: a name, or a folder with a checkpoint that
+                `albert_tf.load_checkpoint` reads, and its config.
             **kwargs: arguments of the constructor but for the encoder or its config, such as
                 `num_classes` of a classifier, by default that of the folder's head.
 

@@ -69,7 +69,7 @@ def find_init_model(options: _Options) -> _Options:
     if options.init_checkpoint is None or options.init_flag != "init_checkpoint":
         return options
     with name_place("--init_checkpoint"):
-        resumes = has_checkpoint(options)
+        resumes = options.do_train and has_checkpoint(options)
         path = options.output_dir if resumes else find_model(options.init_checkpoint)
         config_file = options.albert_config_file or find_config(path)
         if config_file is None:

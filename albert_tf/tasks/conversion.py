@@ -20,7 +20,7 @@ from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenC
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.options import option
-from albert_tf.sources import find_model, folder_of
+from albert_tf.sources import MODEL_NAMES, find_model, folder_of
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
     CheckpointTarget,
@@ -39,7 +39,9 @@ _TOLERANCE = 1e-5
 class CheckpointOptions:
     """A checkpoint, and the files that describe it."""
 
-    init_checkpoint: str = option("Checkpoint, or a folder with one. Its format is detected.")
+    init_checkpoint: str = option(
+        f"Model to convert, of any format: {MODEL_NAMES} or prefix of a checkpoint."
+    )
     albert_config_file: str | None = option(
         "JSON file with the config of its model. Default: the one next to the checkpoint.", None
     )

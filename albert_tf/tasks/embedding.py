@@ -17,6 +17,7 @@ from albert_tf.export import ExportedModel
 from albert_tf.layers import Pooling
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
+from albert_tf.sources import MODEL_NAMES, find_model
 from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
@@ -35,8 +36,8 @@ class EmbeddingOptions(ExportOptions):
     """The options of `embed_texts.py`."""
 
     model: str = option(
-        "Folder with the model: one that a script has trained, for its best checkpoint; a Hugging Face "
-        "folder; the folder of another checkpoint and its config; or an exported embedder."
+        f"{MODEL_NAMES}, such as one that a script has trained, for its best checkpoint, or an exported "
+        "embedder."
     )
     spm_model_file: str | None = option(
         "SentencePiece model of the vocabulary. Default: that of the folder.", None
@@ -94,6 +95,8 @@ def run(options: EmbeddingOptions) -> None:
         InputError: the model or the input cannot be read, or does not fit the options.
         StoppedError: the output cannot be written.
     """
+    with name_place("--model"):
+        options = dataclasses.replace(options, model=find_model(options.model))
     check_addresses(options)
     tokenizer = options.load_tokenizer()
     with name_place("--model"):

@@ -60,11 +60,12 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     seconds shows its progress.
 
     Args:
-        folder: a model that comes with this package, `small_en`; an `--output_dir`, whose best
-            checkpoint is used; a version of an exported model, e.g. `exported/text/1`; an `--export_dir`,
-            for its newest version; a Hugging Face folder with an encoder, a classifier, a regression, a
-            token classifier or a pre-trained model; or a folder with one of these in another format,
-            e.g. one of Google's archives, and its config.
+        folder: a model's name: `small_en`, which comes with this package; `hf://owner/name@revision` of
+            the Hugging Face Hub, also without `hf://` and `@revision`; or the https:// address of one of
+            Google's .tar.gz archives. Or a folder: an `--output_dir`, whose best checkpoint is used; a
+            version of an exported model, e.g. `exported/text/1`; an `--export_dir`, for its newest
+            version; or a folder with an encoder, a classifier, a regression, a token classifier or a
+            pre-trained model in another format (Hugging Face, KerasHub, Google), and its config.
         tokenizer: of a pre-trained model or of a folder without a vocabulary.
 
     Returns:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from albert_tf.errors import FlagError
 from albert_tf.options import check_ranges, option
+from albert_tf.sources import MODEL_NAMES
 from albert_tf.training import LoopOptions
 
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
@@ -21,8 +22,7 @@ class TrainingOptions(LoopOptions):
         None,
     )
     init_checkpoint: str | None = option(
-        "Model to start from: small_en, which comes with albert_tf; a folder; or the prefix of a "
-        "checkpoint.",
+        f"Model to start from: {MODEL_NAMES} or prefix of a checkpoint.",
         None,
     )
     do_train: bool = option("Train the model.", False)

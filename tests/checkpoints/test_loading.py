@@ -138,6 +138,21 @@ def test_places_without_checkpoint_are_refused(tmp_path, pretrainer):
         load_checkpoint(pretrainer, str(tmp_path / "ckpt-3"))
 
 
+def test_a_trained_folder_means_its_best_checkpoint(tmp_path, pretrainer):
+    config = pretrainer.encoder.config
+    for seed, name in ((1, "ckpt-9"), (2, "best/ckpt-4")):
+        other = AlbertPretrainer(AlbertEncoder(config, seed=seed), seed=seed)
+        save_checkpoint(other, str(tmp_path / name))
+    config.to_json_file(str(tmp_path / "albert_config.json"))
+    best = str(tmp_path / "best" / "ckpt-4")
+    assert load_checkpoint(pretrainer, str(tmp_path)).prefix == best
+    assert load_model(config, str(tmp_path))[1].prefix == best
+    restored = AlbertPretrainer.from_preset(tmp_path)
+    for weight, expected in zip(restored.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    assert load_checkpoint(pretrainer, str(tmp_path / "ckpt-9")).prefix == str(tmp_path / "ckpt-9")
+
+
 @pytest.mark.parametrize("end", [".index", ".data-00000-of-00001", ".meta"])
 def test_a_file_of_a_checkpoint_means_the_checkpoint(tmp_path, pretrainer, end):
     prefix = save(pretrainer, tmp_path)

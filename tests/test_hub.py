@@ -1,0 +1,198 @@
+"""Models of the Hugging Face Hub and of archives, from a local server, by the real clients."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+
+from albert_tf.conversion import save_hugging_face
+from albert_tf.models import AlbertEncoder
+from tests.helpers import tiny_config
+from tests.hub_server import COMMIT, serve
+from tests.tokenization.conftest import train_model
+
+# Prints for each name what comes of it, as a line of JSON.
+FIND = """
+import json, sys
+from albert_tf.sources import find_model
+for name in sys.argv[1:]:
+    try:
+        found = find_model(name)
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+    print(json.dumps([name, found]))
+"""
+LOAD = """
+import sys, albert_tf
+print(albert_tf.load(sys.argv[1]).embed(["a day"])[0].tolist())
+print(albert_tf.AlbertEncoder.from_preset(sys.argv[1]).count_params())
+print(len(albert_tf.AlbertTokenizer.from_preset(sys.argv[1]).pieces))
+"""
+
+
+def make_archive(*members):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name in members:
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            archive.addfile(member, io.BytesIO(b"{}"))
+    return content.getvalue()
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return AlbertEncoder(tiny_config(vocab_size=150), seed=3)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory, encoder):
+    """A hub with a model that has more than is needed, and with faults of all kinds."""
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    save_hugging_face(encoder, str(folder), more_files={"spiece.model": train_model()})
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    more = dict.fromkeys(("pytorch_model.bin", "onnx/model.safetensors", "train.csv"), b"unused")
+    with serve() as server:
+        server.repos |= {
+            "me/tiny": {**files, **more, "1_Pooling/config.json": b"{}"},
+            "me/other": files,
+            "me/pickle": {"config.json": files["config.json"], "pytorch_model.bin": b"pickle"},
+            "me/private": "private",
+            "me/gated": "gated",
+        }
+        server.files |= {
+            "/good.tar.gz": make_archive("._x", "base/albert_config.json", "base/vocab.txt"),
+            "/cut.tar.gz": make_archive("base/albert_config.json"),
+            "/outside.tar.gz": make_archive("base/albert_config.json", "../outside.txt"),
+            "/page.tar.gz": b"<html>",
+        }
+        server.cuts |= {"model.safetensors": 1000, "/cut.tar.gz": 20}
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(program, hub, cache, *names, **environment):
+    (cache / "keras").mkdir(exist_ok=True)
+    of_client = {
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(cache / "hub"),
+        "HF_HUB_OFFLINE": "0",
+        "HF_TOKEN": "hf_token",
+        "KERAS_HOME": str(cache / "keras"),
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program, *names],
+        env={**os.environ, **of_client},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def find(hub, cache, *names, **environment):
+    lines = run(FIND, hub, cache, *names, **environment).stdout.splitlines()
+    return dict(json.loads(line) for line in lines if line.startswith('["'))
+
+
+@pytest.fixture(scope="module")
+def found(hub, cache):
+    """What comes of each name, in one process."""
+    names = ["me/tiny", "hf://me/tiny", "me/tiny@v1", f"hf://me/tiny@{COMMIT}", *FAULTS]
+    archives = [f"{hub.address}/{name}.tar.gz" for name in ("good", "cut", *FAULTY_ARCHIVES)]
+    return find(hub, cache, *names, *archives)
+
+
+FAULTS = {
+    "me/tiny@gone": "'me/tiny@gone' is neither a folder .*small_en.*there is no revision 'gone'$",
+    "hf://me/private": "hf://me/private: there is no such model, or it is private: `hf auth login`",
+    "me/gated": "hf://me/gated: is open to those who accept its conditions",
+    "me/gone": "neither a folder or checkpoint, nor .*small_en.*hf://me/gone: there is no such model",
+    "hf://me/pickle": "holds neither model.safetensors nor .* pickles such as pytorch_model.bin",
+    "hf://me": "expected hf://owner/name or hf://owner/name@revision",
+    "gone": "neither a folder or checkpoint, nor .* albert_tf .small_en., nor owner/name of the Hu",
+}
+FAULTY_ARCHIVES = {
+    "outside": r"'\.\./outside\.txt' would be extracted to .*, which is outside the destination",
+    "page": "no .tar.gz archive, or a damaged one",
+    "gone": "cannot be downloaded: .*404 -- Not Found; where there is a network",
+}
+
+
+def test_what_is_needed_of_a_model_is_downloaded(hub, found):
+    folder = found["me/tiny"]
+    names = {os.path.relpath(path, folder) for path in walk(folder)}
+    weights = {"config.json", "model.safetensors", "spiece.model"}
+    assert names == {*weights, "1_Pooling/config.json"}
+    with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+        # The connection was dropped in it.
+        assert file.read() == hub.repos["me/tiny"]["model.safetensors"]
+    assert {found[name] for name in found if "/tiny" in name and "gone" not in name} == {folder}
+    assert "Bearer hf_token" in hub.tokens
+
+
+def walk(folder):
+    return [os.path.join(root, name) for root, _, names in os.walk(folder) for name in names]
+
+
+@pytest.mark.parametrize(("name", "message"), FAULTS.items())
+def test_what_the_hub_refuses_is_one_line(found, name, message):
+    assert re.search(f"^InputError: .*{message}", found[name])
+    assert "\n" not in found[name]
+
+
+def test_an_archive_is_unpacked_once(hub, found, cache):
+    folder = found[f"{hub.address}/good.tar.gz"]
+    assert sorted(os.listdir(folder)) == ["albert_config.json", "vocab.txt"]
+    assert "retrieval incomplete" in found[f"{hub.address}/cut.tar.gz"]
+    before = len(hub.requests)
+    again = find(hub, cache, *(f"{hub.address}/{name}.tar.gz" for name in ("good", "cut")))
+    assert again[f"{hub.address}/good.tar.gz"] == folder
+    assert os.listdir(again[f"{hub.address}/cut.tar.gz"]) == ["albert_config.json"]
+    assert [path for _, path in hub.requests[before:]] == ["/cut.tar.gz"]
+
+
+@pytest.mark.parametrize(("name", "message"), FAULTY_ARCHIVES.items())
+def test_a_faulty_archive_is_one_line_and_no_file(hub, found, cache, name, message):
+    received = found[f"{hub.address}/{name}.tar.gz"]
+    assert re.search(f"^InputError: .*{message}", received)
+    assert "\n" not in received
+    assert not any("outside" in path for path in walk(cache))
+
+
+@pytest.mark.usefixtures("found")
+def test_without_a_network_what_is_cached_works(hub, cache, encoder):
+    for environment in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
+        names = ("me/tiny", "hf://me/tiny@v1", "hf://me/other")
+        received = find(hub, cache, *names, **environment)
+        assert os.path.isdir(received["me/tiny"])
+        assert received["hf://me/tiny@v1"] == received["me/tiny"]
+        message = (
+            r"^InputError: hf://me/other: not completely in the cache, and the Hub cannot be reached .*; "
+            r"where there is a network, `hf download me/other --local-dir other` makes a folder"
+        )
+        assert re.search(message, received["hf://me/other"])
+    printed = run(LOAD, hub, cache, "me/tiny", HF_HUB_OFFLINE="1").stdout.splitlines()
+    embedding, count, pieces = map(json.loads, printed)
+    assert (count, pieces) == (encoder.count_params(), 150)
+    assert np.isfinite(embedding).all()
+    assert len(embedding) == 48
+
+
+def test_half_a_download_is_not_taken_for_a_model(hub, tmp_path):
+    folder = find(hub, tmp_path, "hf://me/other")["hf://me/other"]
+    os.unlink(os.path.join(folder, "model.safetensors"))
+    received = find(hub, tmp_path, "hf://me/other", HF_HUB_OFFLINE="1")["hf://me/other"]
+    assert re.search("^InputError: hf://me/other: not completely in the cache", received)
