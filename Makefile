@@ -8,10 +8,10 @@ quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
 
 test: lint docs
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadscope -m "not slow"
 
 test-all: lint docs
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadscope
 
 # Tests with libraries that `make test` does not install.
 test-parity: .venv-all/installed

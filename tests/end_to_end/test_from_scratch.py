@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
@@ -81,6 +82,7 @@ def test_page_has_the_packages_losses_and_gradients():
         )
 
 
+@pytest.mark.slow
 def test_page_learns_from_records(tmp_path, capsys):
     page, _, batch = make_models()
     keras.utils.set_random_seed(1)

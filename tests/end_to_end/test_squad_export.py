@@ -9,10 +9,12 @@ from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOpti
 from tests.helpers import shared_path, tiny_config
 
 FILES = ["dev-v2.0-half.json", *(f"xquad.{name}.json" for name in ("ar", "de", "hi", "zh"))]
-HEADS = ["simple", pytest.param("conditional", marks=pytest.mark.slow)]
 # Above all null odds, so that every question has an answer to compare.
 NO_THRESHOLD = 1e9
 BATCH = 16
+
+# With texts of a few words, tests/kinds compares the two in `make test`, too.
+pytestmark = pytest.mark.slow
 
 
 def sample(names, folder):
@@ -31,7 +33,7 @@ def sample(names, folder):
     return path
 
 
-@pytest.fixture(scope="module", params=HEADS)
+@pytest.fixture(scope="module", params=["simple", "conditional"])
 def model(request, tmp_path_factory):
     """Folder of a random model and its exports, and the served model."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -114,7 +116,6 @@ def test_some_questions(model, tmp_path):
     assert not compare(model, sample(FILES, tmp_path), tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", FILES)
 def test_all_questions(model, name, tmp_path):
