@@ -47,11 +47,8 @@ def test_scores_never_choose_digits_with_a_comma_or_special_pieces(small_tokeniz
     scores = dict(as_dict(files)["model"]["vocab"])
     assert list(scores) == small_tokenizer.pieces
     assert small_tokenizer.digit_comma_splits
-    for id_ in (
-        *small_tokenizer.digit_comma_splits,
-        small_tokenizer.pad_id,
-        small_tokenizer.cls_id,
-    ):
+    special = small_tokenizer.pad_id, small_tokenizer.cls_id
+    for id_ in (*small_tokenizer.digit_comma_splits, *special):
         assert scores[small_tokenizer.pieces[id_]] == -1e4
     assert scores["("] == -0.1
     assert -20 < scores["▁the"] < 0

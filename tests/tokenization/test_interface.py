@@ -25,25 +25,14 @@ def tokenizers(tmp_path_factory, small_model_file) -> list[Tokenizer]:
         "[CLS]",
         "[SEP]",
         "[MASK]",
-        "##s",
-        ",",
-        "1",
-        "0",
-        "##0",
-        "s",
+        *("##s", ",", "1", "0", "##0", "s"),
     ]
     vocab_file.write_text("\n".join([*pieces, *ALPHABETS[0]]), encoding="utf-8")
     return [AlbertTokenizer(small_model_file), WordPieceTokenizer(str(vocab_file))]
 
 
 def special_ids(tokenizer) -> list[int]:
-    return [
-        tokenizer.pad_id,
-        tokenizer.unk_id,
-        tokenizer.cls_id,
-        tokenizer.sep_id,
-        tokenizer.mask_id,
-    ]
+    return [getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")]
 
 
 def test_pieces_and_ids_agree(tokenizers):
@@ -61,13 +50,9 @@ def test_a_batch_equals_its_texts_one_by_one(tokenizers):
         assert tokenizer.encode_batch([]) == []
 
 
-def test_text_without_characters_has_no_pieces(tokenizers):
+def test_white_space_has_no_pieces(tokenizers):
     for tokenizer in tokenizers:
         assert tokenizer.encode_batch(["", " ", "\n\t", "\u0301"]) == [[], [], [], []]
-
-
-def test_a_line_end_is_a_space(tokenizers):
-    for tokenizer in tokenizers:
         assert tokenizer.encode("the\r\nold\u2028ships") == tokenizer.encode("the old ships")
 
 

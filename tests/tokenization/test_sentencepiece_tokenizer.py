@@ -23,11 +23,8 @@ def official_tokenizer(official_model_file):
 
 def test_special_pieces_have_the_published_ids(small_tokenizer):
     assert small_tokenizer.pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    assert small_tokenizer.pad_id == 0
-    assert small_tokenizer.unk_id == 1
-    assert small_tokenizer.cls_id == 2
-    assert small_tokenizer.sep_id == 3
-    assert small_tokenizer.mask_id == 4
+    names = ("pad", "unk", "cls", "sep", "mask")
+    assert [getattr(small_tokenizer, f"{name}_id") for name in names] == [0, 1, 2, 3, 4]
 
 
 def test_an_unknown_piece_keeps_its_surface(small_tokenizer):
@@ -106,23 +103,7 @@ def test_a_split_piece_has_one_word_mark_where_the_model_keeps_extra_spaces(tmp_
 
 
 def test_which_pieces_start_a_word(tmp_path):
-    starting = [
-        "▁the",
-        "▁",
-        "€",
-        "£",
-        "–",
-        ",",
-        "'",
-        "'s",
-        "7",
-        "0,",
-        "ω",
-        "é",
-        "<b",
-        "[CLS]",
-        "<unk>",
-    ]
+    starting = ["▁the", "▁", *"€£–,'", "'s", "7", "0,", "ω", "é", "<b", "[CLS]", "<unk>"]
     continuing = ["ing", "s", "K", "u.s", "..", "+,"]
     model_file = tmp_path / "word_start.model"
     model_file.write_bytes(train_model(user_defined_symbols=[*starting[:-2], *continuing]))
@@ -137,29 +118,23 @@ def test_which_pieces_start_a_word(tmp_path):
     assert starts.intersection([*starting, *continuing]) == {"▁the", "▁", "[CLS]", "<unk>"}
 
 
-def test_a_missing_special_piece_is_named(tmp_path):
-    model_file = tmp_path / "other.model"
-    model_file.write_bytes(train_model(control_symbols=["[CLS]", "[SEP]"]))
-    with pytest.raises(InputError, match=r"other\.model: the vocabulary has no piece '\[MASK\]'"):
-        AlbertTokenizer(str(model_file))
-
-
-@pytest.mark.parametrize("content", [b"", b"the\nold\n", b"\0" * 100])
-def test_a_file_that_is_no_model(tmp_path, content):
-    (tmp_path / "bad.model").write_bytes(content)
-    with pytest.raises(InputError, match=r"bad\.model: not a SentencePiece model"):
-        AlbertTokenizer(str(tmp_path / "bad.model"))
-
-
-def test_a_model_cut_short(tmp_path, small_tokenizer):
-    (tmp_path / "cut.model").write_bytes(small_tokenizer.serialized_model[:-100])
-    with pytest.raises(InputError, match=r"cut\.model: not a SentencePiece model"):
-        AlbertTokenizer(str(tmp_path / "cut.model"))
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"absent\.model: cannot be read"):
-        AlbertTokenizer(str(tmp_path / "absent.model"))
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda: train_model(control_symbols=["[CLS]"]), "the vocabulary has no piece '\\[SEP\\]'"),
+        (lambda: train_model()[:-100], "not a SentencePiece model"),
+        (lambda: b"", "not a SentencePiece model"),
+        (lambda: b"the\nold\n", "not a SentencePiece model"),
+        (lambda: b"\0" * 100, "not a SentencePiece model"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path, content, message):
+    path = tmp_path / "bad.model"
+    if content is not None:
+        path.write_bytes(content())
+    with pytest.raises(InputError, match=rf"bad\.model: {message}"):
+        AlbertTokenizer(str(path))
 
 
 @pytest.mark.parametrize(("key", "lower_case"), CASES.items())

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from albert_tf.tokenization import WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
-from tests.helpers import shared_path
+from tests.helpers import shared_path, write_wordpiece
 from tests.parity.original import read_json
 from tests.tokenization.test_in_graph import REAL_TEXTS, read_real_lines
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrstuvwxyzßéÉΣσςαABC0123456789абвгд中国人한국ひらกขकख"
 # Unusual pieces: one with a blank line's " ", one that no word can reach, one of other characters only.
 UNUSUAL = ["", "##", "a b", "\u0308", "##\u0301"]
@@ -38,24 +37,10 @@ TEXTS = [
 def tokenizers(request, tmp_path_factory):
     """The tokenizer in Python and as a graph."""
     letters = [*LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    words = [
-        "hello",
-        "##ing",
-        "un",
-        "##able",
-        "the",
-        "of",
-        "and",
-        "str",
-        "##ss",
-        "!",
-        ",",
-        "'",
-        "#",
-    ]
+    words = ["hello", "##ing", "un", "##able", "the", "of", "and", "str", "##ss", *"!,'#"]
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join([*SPECIAL, *letters, *words, *UNUSUAL]) + "\n", encoding="utf-8")
-    tokenizer = WordPieceTokenizer(str(path), lower_case=request.param)
+    path = write_wordpiece(path, [*letters, *words, *UNUSUAL, ""])
+    tokenizer = WordPieceTokenizer(path, lower_case=request.param)
     graph_tokenizer = make_graph_tokenizer(tokenizer)
     function = tf.function(graph_tokenizer, input_signature=[tf.TensorSpec([None], tf.string)])
     return tokenizer, function
@@ -74,23 +59,24 @@ def test_same_ids(tokenizers):
     assert_same(tokenizers, [])
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
-@given(st.lists(st.text(st.characters(codec="utf-8"))))
-def test_same_ids_for_any_text(tokenizers, texts):
-    assert_same(tokenizers, texts)
+@pytest.mark.parametrize(
+    "lines",
+    [
+        st.lists(st.text(st.characters(codec="utf-8"))),
+        st.lists(st.binary()),
+        # Where sigma depends on its neighbours.
+        st.lists(st.text("aΣσς'.:1 \u00ad\u0345ʰ\0中", max_size=9), min_size=20),
+    ],
+    ids=["text", "bytes", "sigma"],
+)
+def test_same_ids_for_any_lines(tokenizers, lines):
+    @settings(deadline=None, derandomize=True, max_examples=30)
+    @given(lines)
+    @example([b"\xff\xfe the old", b"cut \xe4\xb8", b"half \xed\xa0\x80 pair", b"\xe4\xc2\xa0s"])
+    def check(lines):
+        assert_same(tokenizers, lines)
 
-
-@settings(deadline=None, derandomize=True, max_examples=30)
-@given(st.lists(st.binary()))
-@example([b"\xff\xfe the old", b"cut \xe4\xb8", b"half \xed\xa0\x80 pair", b"\xe4\xc2\xa0s"])
-def test_same_ids_for_any_bytes(tokenizers, lines):
-    assert_same(tokenizers, lines)
-
-
-@settings(deadline=None, derandomize=True, max_examples=30)
-@given(st.lists(st.text("aΣσς'.:1 \u00ad\u0345ʰ\0中", max_size=9), min_size=20))
-def test_same_ids_where_sigma_depends_on_its_neighbours(tokenizers, texts):
-    assert_same(tokenizers, texts)
+    check()
 
 
 def test_same_ids_for_every_character_that_changes(tokenizers):

@@ -77,14 +77,11 @@ def test_a_missing_special_piece_is_named(make_tokenizer, missing):
         make_tokenizer([piece for piece in [*SPECIAL, "a"] if piece != missing])
 
 
-def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+def test_a_file_that_cannot_be_used_is_named(tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_bytes(b"[PAD]\n[UNK]\ncaf\xe9\n")
     with pytest.raises(InputError, match=r"vocab\.txt, line 3: byte 4 is 0xe9"):
         WordPieceTokenizer(str(vocab_file))
-
-
-def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match=r"absent\.txt: cannot be read"):
         WordPieceTokenizer(str(tmp_path / "absent.txt"))
 

@@ -16,12 +16,11 @@ from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from tests.helpers import shared_path
+from tests.helpers import shared_path, write_wordpiece
 
 S, M = 41, 7
 _MASKING, _SPEC = MaskingConfig(M), pretraining_record(S, M)
 PAD, UNK, CLS, SEP, MASK = range(5)
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghij"
 WORDS = [first + second for first in LETTERS for second in LETTERS]
 
@@ -30,8 +29,8 @@ WORDS = [first + second for first in LETTERS for second in LETTERS]
 def tokenizer(tmp_path_factory):
     """A WordPiece vocabulary of the words `aa` to `jj`, with endings."""
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join([*SPECIAL, *WORDS, "##s", "##ed", "."]) + "\n")
-    return WordPieceTokenizer(str(path), lower_case=True)
+    path = write_wordpiece(path, [*WORDS, "##s", "##ed", "."])
+    return WordPieceTokenizer(path, lower_case=True)
 
 
 def random_text(seed=0, documents=9):
@@ -184,7 +183,7 @@ def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
     for row, positions in enumerate(instances["masked_lm_positions"]):
         real = instances["masked_lm_weights"][row] == 1
         ids[row, positions[real]] = instances["masked_lm_ids"][row][real]
-    owner = (ids - len(SPECIAL)) // len(LETTERS)
+    owner = (ids - MASK - 1) // len(LETTERS)
     labels = set()
     for row in range(len(ids)):
         is_b = (instances["segment_ids"][row] == 1) & (ids[row] != SEP)
