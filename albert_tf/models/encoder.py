@@ -1,6 +1,7 @@
 """The ALBERT encoder: the factorized embedding and the loop that reuses the block."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
@@ -108,56 +109,49 @@ class AlbertEncoder(BaseModel):
             The distinct blocks, and for each application in order the index of its block: with full
             sharing one block and L zeros.
         """
-        halves: dict[tuple, SelfAttention | FeedForward] = {}
-        blocks: dict[tuple, EncoderLayer] = {}
+        config = self.config
+        shared = {
+            "hidden_size": config.hidden_size,
+            "dropout": config.hidden_dropout_prob,
+            "initializer_range": config.initializer_range,
+            "dtype": self.dtype_policy,
+        }
+        classes = {
+            "attention": functools.partial(
+                SelfAttention,
+                num_heads=config.num_attention_heads,
+                attention_dropout=config.attention_probs_dropout_prob,
+                **shared,
+            ),
+            "ffn": functools.partial(
+                FeedForward,
+                intermediate_size=config.intermediate_size,
+                activation=config.hidden_act,
+                **shared,
+            ),
+        }
+        halves: dict[str, SelfAttention | FeedForward] = {}
+
+        def make_half(half: str, layer: int, inner: int) -> SelfAttention | FeedForward:
+            """Returns the half of a layer's block: its group's if it is shared, otherwise its own."""
+            is_shared = config.sharing in ("all", half)
+            name = f"{half}_{config.group_of_layer(layer) if is_shared else layer}_{inner}"
+            if name not in halves:
+                halves[name] = classes[half](seed=seeds.next(), name=name)
+            return halves[name]
+
+        blocks: dict[tuple[str, str], EncoderLayer] = {}
         order = []
-        for layer in range(self.config.num_hidden_layers):
-            for inner in range(self.config.inner_group_num):
-                attention_of = self._weights_of_layer(layer, "attention")
-                feed_forward_of = self._weights_of_layer(layer, "ffn")
-                key = (attention_of, feed_forward_of, inner)
-                if key not in blocks:
-                    blocks[key] = EncoderLayer(
-                        _get_or_make(
-                            halves, ("attention", attention_of, inner), self._make_attention, seeds
-                        ),
-                        _get_or_make(
-                            halves, ("ffn", feed_forward_of, inner), self._make_feed_forward, seeds
-                        ),
-                        name=f"block_{len(blocks)}",
-                        dtype=self.dtype_policy,
-                    )
-                order.append(list(blocks).index(key))
+        for layer, inner in itertools.product(
+            range(config.num_hidden_layers), range(config.inner_group_num)
+        ):
+            pair = [make_half(half, layer, inner) for half in classes]
+            key = (pair[0].name, pair[1].name)
+            if key not in blocks:
+                name = f"block_{len(blocks)}"
+                blocks[key] = EncoderLayer(*pair, name=name, dtype=self.dtype_policy)
+            order.append(list(blocks).index(key))
         return list(blocks.values()), order
-
-    def _weights_of_layer(self, layer: int, half: str) -> int:
-        """Returns the index of the weights of a half: its group's if shared, otherwise its own."""
-        shared = self.config.sharing in ("all", half)
-        return self.config.group_of_layer(layer) if shared else layer
-
-    def _make_attention(self, name: str, seed: int) -> SelfAttention:
-        return SelfAttention(
-            hidden_size=self.config.hidden_size,
-            num_heads=self.config.num_attention_heads,
-            dropout=self.config.hidden_dropout_prob,
-            attention_dropout=self.config.attention_probs_dropout_prob,
-            initializer_range=self.config.initializer_range,
-            seed=seed,
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def _make_feed_forward(self, name: str, seed: int) -> FeedForward:
-        return FeedForward(
-            hidden_size=self.config.hidden_size,
-            intermediate_size=self.config.intermediate_size,
-            activation=self.config.hidden_act,
-            dropout=self.config.hidden_dropout_prob,
-            initializer_range=self.config.initializer_range,
-            seed=seed,
-            name=name,
-            dtype=self.dtype_policy,
-        )
 
     def _build_layers(self) -> None:
         self.embedding.build((None, None))
@@ -262,18 +256,6 @@ class AlbertEncoder(BaseModel):
     def from_config(cls, config):
         """Creates the encoder from `get_config`."""
         return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
-
-
-def _get_or_make(
-    made: dict[tuple, keras.Layer],
-    key: tuple,
-    make: Callable[[str, int], keras.Layer],
-    seeds: SeedStream,
-) -> keras.Layer:
-    """Returns the half of a block with this key, created at its first use."""
-    if key not in made:
-        made[key] = make("_".join(map(str, key)), seeds.next())
-    return made[key]
 
 
 def once_in_graph(functions: Sequence[Callable], inline: bool) -> Sequence[Callable]:
