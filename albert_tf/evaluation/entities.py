@@ -1,10 +1,10 @@
-"""Labelled spans: read from a model's outputs, and scored with seqeval."""
+"""Labelled spans: read from a model's outputs, and scored."""
 
+import collections
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from seqeval.metrics import classification_report
 
 from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tagging_features import Words
@@ -43,9 +43,8 @@ class EntityScores(NamedTuple):
     support: int
 
 
-# Name of the scores of all labels together, and of averages that are not reported.
+# Name of the scores of all labels together.
 ALL = "micro avg"
-_OTHER_AVERAGES = ("macro avg", "weighted avg")
 
 
 def predict_spans(
@@ -61,43 +60,63 @@ def predict_spans(
         table: what the tags mean.
     """
     tags = probabilities.argmax(axis=-1)
-    is_first = np.diff(word_texts, prepend=-1) > 0
-    numbers = find_spans(tags, is_first, table)
-    inside = np.flatnonzero(numbers >= 0)
-    _, firsts, counts = np.unique(numbers[inside], return_index=True, return_counts=True)
-    scores = np.bincount(numbers[inside], probabilities.max(axis=-1)[inside]) / counts
+    numbers = find_spans(tags, np.diff(word_texts, prepend=-1) > 0, table)
+    firsts, lasts = _limits(numbers)
+    is_inside = numbers >= 0
+    totals = np.bincount(numbers[is_inside], probabilities.max(axis=-1)[is_inside])
     spans = [[] for _ in range(num_texts)]
-    for first, last, score in zip(inside[firsts], inside[firsts + counts - 1], scores, strict=True):
+    for first, last, total in zip(firsts, lasts, totals, strict=True):
         span = int(words.starts[first]), int(words.ends[last])
         label = table.labels[table.label_ids[tags[first]]]
-        spans[word_texts[first]].append(ScoredSpan(*span, label, float(score)))
+        score = float(total / (last - first + 1))
+        spans[word_texts[first]].append(ScoredSpan(*span, label, score))
     return spans
 
 
 def score_entities(
     texts: Sequence[TaggedText], predicted: Sequence[Sequence[ScoredSpan]], labels: Sequence[str]
 ) -> dict[str, EntityScores]:
-    """Returns the scores by label, and those of all spans under the name `ALL`.
+    """Returns the scores of each label that occurs, and those of all spans under the name `ALL`.
 
     A span is right if its limits and its label are, as in the CoNLL evaluation. Limits are words in texts
     that are given as words, and characters in others.
     """
-    tags = make_tags(labels, "BIO")
-    table = TagTable.from_tags(tags)
-    sides = [], []
+    table = TagTable.from_tags(make_tags(labels, "BIO"))
+    right, made, true = (collections.Counter() for _ in range(3))
     for text, of_text in zip(texts, predicted, strict=True):
-        guessed = [Span(*span[:3]) for span in of_text]
-        limits = text.words_to_compare(guessed)
-        for side, spans in zip(sides, (text.spans, guessed), strict=True):
-            side.append([tags[tag] for tag in tag_words(*limits, spans, table)])
-    if not any(tag != tags[0] for side in sides for of_text in side for tag in of_text):
-        return {ALL: EntityScores(0.0, 0.0, 0.0, 0)}
-    report = classification_report(*sides, output_dict=True, zero_division=0)
-    return {
-        label: EntityScores(
-            *(float(scores[name]) for name in ("precision", "recall", "f1-score")),
-            int(scores["support"]),
+        expected, received = (
+            _comparable(text, spans, table)
+            for spans in (text.spans, [Span(*span[:3]) for span in of_text])
         )
-        for label, scores in report.items()
-        if label not in _OTHER_AVERAGES
+        for counts, spans in ((right, expected & received), (made, received), (true, expected)):
+            counts.update(label for _, _, label in spans)
+    scores = {
+        label: _score(right[label], made[label], true[label]) for label in sorted(made | true)
     }
+    return {**scores, ALL: _score(*(counts.total() for counts in (right, made, true)))}
+
+
+def _comparable(
+    text: TaggedText, spans: Sequence[Span], table: TagTable
+) -> set[tuple[int, int, str]]:
+    if text.words is None:
+        return set(spans)
+    starts, ends = np.array(text.words).T
+    tags = tag_words(starts, ends, spans, table)
+    firsts, lasts = _limits(find_spans(tags, np.arange(len(tags)) == 0, table))
+    labels = [table.labels[index] for index in table.label_ids[tags[firsts]]]
+    return set(zip(firsts.tolist(), lasts.tolist(), labels, strict=True))
+
+
+def _limits(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first and the last word of each span, given the numbers of the words' spans."""
+    (inside,) = np.nonzero(numbers >= 0)
+    _, firsts, counts = np.unique(numbers[inside], return_index=True, return_counts=True)
+    return inside[firsts], inside[firsts + counts - 1]
+
+
+def _score(right: int, made: int, true: int) -> EntityScores:
+    if not right:
+        return EntityScores(0.0, 0.0, 0.0, true)
+    precision, recall = right / made, right / true
+    return EntityScores(precision, recall, 2 * precision * recall / (precision + recall), true)

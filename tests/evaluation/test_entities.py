@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from seqeval.metrics import f1_score
+from seqeval.metrics import classification_report, f1_score
 
 from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tagging_features import Words
-from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags
+from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 
 TAGS = make_tags(["X", "Y"], "BIO")
@@ -57,6 +57,29 @@ def test_scores_of_given_words_are_those_of_their_tags():
     expected = f1_score([["B-X", "O", "B-Y"]], [["B-X", "B-Y", "I-Y"]])
     assert scores[ALL].f1 == expected
     assert (scores["X"].f1, scores["Y"].f1) == (1.0, 0.0)
+
+
+def test_scores_of_words_are_those_of_seqeval():
+    rng = np.random.default_rng(0)
+    starts = 3 * np.arange(12)
+    table = TagTable.from_tags(TAGS)
+    texts, predicted, sides = [], [], ([], [])
+    for _ in range(40):
+        of_sides = []
+        for side in sides:
+            limits = np.sort(rng.choice(35, 8, replace=False)).reshape(-1, 2).tolist()
+            spans = [Span(*pair, str(rng.choice(["X", "Y"]))) for pair in limits]
+            side.append([TAGS[tag] for tag in tag_words(starts, starts + 2, spans, table)])
+            of_sides.append(spans)
+        words = tuple(zip(starts.tolist(), (starts + 2).tolist(), strict=True))
+        texts.append(TaggedText("", " ".join(["ab"] * 12), spans=tuple(of_sides[0]), words=words))
+        predicted.append([ScoredSpan(*span, 0.5) for span in of_sides[1]])
+    scores = score_entities(texts, predicted, ["X", "Y"])
+    report = classification_report(*sides, output_dict=True)
+    for label in ("X", "Y", ALL):
+        expected = [report[label][name] for name in ("precision", "recall", "f1-score", "support")]
+        assert 0 < expected[2] < 1
+        assert list(scores[label]) == expected
 
 
 def test_neither_true_nor_predicted_spans():

@@ -35,18 +35,6 @@ class TaggedText(Example):
     spans: tuple[Span, ...] | None = None
     words: tuple[tuple[int, int], ...] | None = None
 
-    def words_to_compare(self, predicted: Sequence[Span]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns starts and ends, int (n,) each, of words whose tags tell whether spans are equal.
-
-        Without words in the file these are the parts between the limits of all spans.
-        """
-        if self.words is not None:
-            starts, ends = np.array(self.words).T
-            return starts, ends
-        limits = {limit for span in (*(self.spans or ()), *predicted) for limit in span[:2]}
-        limits = np.array(sorted(limits), int)
-        return limits[:-1], limits[1:]
-
 
 def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
     """Reads tagged texts, from a CoNLL file or from whatever has named columns.
