@@ -229,11 +229,16 @@ def start_or_resume(
         config: config of the model.
         trainer: trainer of the model.
         starting_part: the model, or its encoder, that `--init_checkpoint` initialises.
-        tokenizer: tokenizer of the run; None if it reads records.
+        tokenizer: tokenizer of the run; None if it reads records of an unknown one.
     """
     if not has_checkpoint(options):
         load_init_checkpoint(options, starting_part)
-    of_tokenizer = {VOCABULARY_SHA256: tokenizer.vocabulary_sha256} if tokenizer else {}
+    of_tokenizer = {}
+    if tokenizer:
+        of_tokenizer = {
+            VOCABULARY_SHA256: tokenizer.vocabulary_sha256,
+            "do_lower_case": tokenizer.lower_case,
+        }
     with contextlib.ExitStack() as stack:
         if trainer.is_chief:
             files.make_directory(options.output_dir)
@@ -243,6 +248,10 @@ def start_or_resume(
             described = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
             values = {**to_json_dict(options), **of_tokenizer}
             write_options(options.output_dir, values, described)
+            if tokenizer:
+                # So that whatever uses the folder needs it alone.
+                copy = os.path.join(options.output_dir, tokenizer.file_name)
+                files.write_bytes(copy, tokenizer.vocabulary)
         yield
 
 

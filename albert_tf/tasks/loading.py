@@ -7,10 +7,9 @@ import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.hugging_face_reader import is_folder
-from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.checkpoints.loading import find_config, load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.tags import TagTable
@@ -37,7 +36,6 @@ from albert_tf.tasks.trained_folder import (
     read_options,
 )
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.folders import SENTENCEPIECE_FILE, WORDPIECE_FILE
 from albert_tf.training import make_strategy
 
 
@@ -87,22 +85,21 @@ def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     if not tf.io.gfile.isdir(folder):
         raise InputError("no such folder")
     if is_folder(folder) or keras_hub.is_preset(folder):
-        return _load_checkpoint(folder, tokenizer, FOLDER_CONFIG_FILE)
+        return _load_checkpoint(folder, tokenizer)
     version = _find_version(folder)
     model_dir = version_folders.assets_folder(version) if version else folder_of(folder)
     options = options_path(model_dir)
     if not tf.io.gfile.exists(options):
-        if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)):
-            return _load_checkpoint(folder, tokenizer, CONFIG_FILE)
+        if find_config(folder):
+            return _load_checkpoint(folder, tokenizer)
         raise InputError(
             "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
             f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
         )
     if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
         return _load_fine_tuned(model_dir, version)
-    saved = read_options(options)
-    if "sentence_objective" in saved:
-        return _load_pretrainer(model_dir, saved["sentence_objective"] != "none", tokenizer)
+    if "sentence_objective" in read_options(options):
+        return _load_checkpoint(folder, tokenizer)
     raise InputError(f"lacks {KIND_FILE}, which describes the head of a fine-tuned model")
 
 
@@ -143,37 +140,16 @@ def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
     return Loaded(kind, model, tokenizer, strategy)
 
 
-def _load_pretrainer(folder: str, sentence_head: bool, tokenizer: Tokenizer | None) -> Loaded:
-    config_file = os.path.join(folder, CONFIG_FILE)
-    config = AlbertConfig.from_json_file(config_file)
-    vocabulary = read_folder(folder, ())
-    if tokenizer is None:
-        paths = vocabulary["spm_model_file"], vocabulary["vocab_file"]
-        if not any(paths):
-            raise InputError(
-                "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of the "
-                "pre-training data"
-            )
-        tokenizer = load_tokenizer(*paths, lower_case=True)
-    check_vocab_size(tokenizer, config, config_file)
-    strategy = make_strategy("one_device")
-    with strategy.scope():
-        model = AlbertPretrainer(AlbertEncoder(config), sentence_head)
-    load_checkpoint(model, folder).check_complete()
-    kind = Embedding(normalize=False, max_seq_length=config.max_position_embeddings)
-    return Loaded(kind, model, tokenizer, strategy)
-
-
-def _load_checkpoint(folder: str, tokenizer: Tokenizer | None, config_name: str) -> Loaded:
-    """Loads a model of another library that predicts from texts, or one without run options."""
+def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
+    """Loads a pre-trained model, or one of another library that predicts from texts."""
     found = find_companions(CheckpointOptions(init_checkpoint=folder))
     tokenizer = tokenizer or found.tokenizer
     if tokenizer is None:
         raise InputError(
-            f"holds neither {SENTENCEPIECE_FILE} nor {WORDPIECE_FILE}; pass "
-            "tokenizer=albert_tf.AlbertTokenizer(...) with its vocabulary"
+            "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
+            "training"
         )
-    check_vocab_size(tokenizer, found.config, os.path.join(folder, config_name))
+    check_vocab_size(tokenizer, found.config, find_config(folder))
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)

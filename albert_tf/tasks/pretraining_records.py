@@ -2,11 +2,12 @@
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import tensorflow as tf
 
@@ -73,9 +74,11 @@ class RecordOptions(TrainingOptions, MaskingConfig):
         most=MAX_LENGTH,
     )
     spm_model_file: str | None = option(
-        "SentencePiece model, for unmasked records. Default: that of --init_checkpoint.", None
+        "SentencePiece model. Default: that of the records, if it still is where it was, or of "
+        "--init_checkpoint.",
+        None,
     )
-    vocab_file: str | None = option("WordPiece vocabulary, for unmasked records.", None)
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     on_bad_record: Literal["error", "skip"] = option(
         "What to do with records that are damaged or do not match the flags. error: stop at the first. "
         "skip: read all records once before the start and leave out the bad ones.",
@@ -126,12 +129,14 @@ class Records(NamedTuple):
         files: the files, and their bad records.
         spec: specification of the records.
         masker: masks batches; None if the records have masks.
+        tokenizer: the tokenizer that made the records; None if its vocabulary is not known.
         vocabulary_sha256: SHA-256 of the records' vocabulary; None if no stats file has it.
     """
 
     files: Sequence[RecordFile]
     spec: RecordSpec
     masker: Masker | None
+    tokenizer: Tokenizer | None
     vocabulary_sha256: str | None
 
     def order(self, options: RecordOptions) -> RecordOrder:
@@ -151,18 +156,17 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
     """
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
-    tokenizer = None
-    if options.spm_model_file or options.vocab_file:
-        # Nothing is tokenized, so lower-casing does not matter.
-        tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, lower_case=True)
+    stats = _read_stats(paths)
+    tokenizer = _load_tokenizer(options, stats)
+    if tokenizer:
         check_vocab_size(tokenizer, config, options.albert_config_file)
     with name_place(f"--{flag}"):
-        sha256 = _read_stats(paths, tokenizer, options, config)
+        sha256 = _check_stats(stats, tokenizer, options, config)
     masked = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
     )
     if not _are_unmasked(paths, masked, flag, skips=options.on_bad_record == "skip"):
-        return Records(_scan(paths, masked, options, flag), masked, None, sha256)
+        return Records(_scan(paths, masked, options, flag), masked, None, tokenizer, sha256)
     if tokenizer is None:
         raise InputError(
             f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
@@ -172,7 +176,7 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
     scanned = _scan(paths, unmasked, options, flag)
     _check_vocabulary(scanned, unmasked, options)
     masker = Masker(tokenizer, select(options, MaskingConfig))
-    return Records(scanned, unmasked, masker, sha256)
+    return Records(scanned, unmasked, masker, tokenizer, sha256)
 
 
 def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
@@ -196,22 +200,44 @@ def check_same_vocabulary(train: Records, evaluation: Records) -> None:
         )
 
 
-def _read_stats(
-    paths: Sequence[str],
+def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Returns the content of the records' stats files, by path. The original's records have none."""
+    found = filter(tf.io.gfile.exists, dict.fromkeys(map(stats_file_of, paths)))
+    contents = {path: files.read_json(path) for path in found}
+    return {path: stats for path, stats in contents.items() if isinstance(stats, dict)}
+
+
+def _load_tokenizer(
+    options: RecordOptions, all_stats: Mapping[str, dict[str, Any]]
+) -> Tokenizer | None:
+    """Loads the vocabulary of the flags or else that with which the records were made."""
+    vocabulary, lower_case = (options.spm_model_file, options.vocab_file), True
+    for path, stats in all_stats.items():
+        of_records = stats.get("options", {})
+        lower_case = of_records.get("do_lower_case", lower_case)
+        names = of_records.get("spm_model_file"), of_records.get("vocab_file")
+        for name in filter(None, names if not any(vocabulary) else ()):
+            # The records may have been moved, together with the vocabulary.
+            places = (name, os.path.join(os.path.dirname(path), os.path.basename(name)))
+            is_same = (
+                tf.io.gfile.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256")
+                for place in places
+            )
+            found = next(itertools.compress(places, is_same), None)
+            vocabulary = (found, None) if names[0] else (None, found)
+    return load_tokenizer(*vocabulary, lower_case) if any(vocabulary) else None
+
+
+def _check_stats(
+    all_stats: Mapping[str, dict[str, Any]],
     tokenizer: Tokenizer | None,
     options: RecordOptions,
     config: AlbertConfig,
 ) -> str | None:
-    """Checks the vocabulary that the records' stats files name, and returns its SHA-256.
-
-    Records without stats file, like the original's, pass, as well as stats without vocabulary.
-    """
+    """Checks the vocabulary that the records' stats files name, and returns its SHA-256."""
     expected = tokenizer and tokenizer.vocabulary_sha256
     source = tokenizer and tokenizer.vocabulary_file
-    for path in dict.fromkeys(map(stats_file_of, paths)):
-        stats = files.read_json(path) if tf.io.gfile.exists(path) else None
-        if not isinstance(stats, dict):
-            continue
+    for path, stats in all_stats.items():
         size = stats.get("vocab_size", config.vocab_size)
         if size != config.vocab_size:
             raise InputError(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -283,7 +284,13 @@ def _train(
     plan = TrainingPlan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
-    with start_or_resume(options, config, trainer, starting_part=trainer.model):
+    if trainer.is_chief and of_training.tokenizer is None:
+        print(
+            f"warning: --output_dir={options.output_dir} will hold no vocabulary, as that of the records "
+            "is not known; --spm_model_file or --vocab_file names it",
+            file=sys.stderr,
+        )
+    with start_or_resume(options, config, trainer, trainer.model, of_training.tokenizer):
         if trainer.is_chief:
             save_records(options, records)
             num_records = sum(file.good_count for file in of_training.files)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf._version import __version__
+from albert_tf.checkpoints.keras_hub import is_keras_hub
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import KIND_FILE, Kind
@@ -35,7 +36,11 @@ def kind_of(checkpoint: str) -> Kind | None:
         InputError: its file is damaged.
     """
     folder = folder_of(checkpoint)
-    return read_kind(folder) if tf.io.gfile.exists(os.path.join(folder, KIND_FILE)) else None
+    path = os.path.join(folder, KIND_FILE)
+    # KerasHub has a file of this name, too.
+    if not tf.io.gfile.exists(path) or is_keras_hub(files.read_json(path)):
+        return None
+    return read_kind(folder)
 
 
 def options_path(folder: str) -> str:

@@ -1,16 +1,21 @@
 """KerasHub's models: small ones in their layout, and in `make test-parity` their own."""
 
 import dataclasses
+import json
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import albert_tf
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.tasks.common import find_init_model
 from albert_tf.tasks.conversion import ConversionOptions, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tokenization import AlbertTokenizer
 from tests.checkpoints.keras_hub_layout import (
     HEAD,
     backbone_config,
@@ -24,6 +29,7 @@ from tests.checkpoints.keras_hub_layout import (
     write_preset,
 )
 from tests.helpers import random_inputs, tiny_config
+from tests.tokenization.conftest import train_model
 
 # Masked positions, (B, M).
 POSITIONS = np.array([[0, 3], [5, 2], [1, 4]], np.int32)
@@ -145,6 +151,34 @@ def test_a_preset_is_converted(tmp_path):
         read_config(str(tmp_path / "converted" / "config.json")), options["output_checkpoint"]
     )
     np.testing.assert_array_equal(model.head.dense.bias, CLASSIFIER["layers/dense/vars/1"])
+
+
+def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
+    words = np.random.default_rng(0).normal(0, 0.3, (150, 16)).astype(np.float32)
+    tensors = {**BACKBONE, "layers/reversible_embedding/vars/0": words}
+    config = backbone_config(vocabulary_size=150)
+    path = write_preset(tmp_path / "preset", tensors, CLASSIFIER, config)
+    (tmp_path / "preset" / "task.json").write_text(
+        json.dumps(task_config("AlbertTextClassifier", num_classes=3))
+    )
+    assets = tmp_path / "preset" / "assets" / "tokenizer"
+    assets.mkdir(parents=True)
+    (assets / "vocabulary.spm").write_bytes(train_model())
+    loaded = albert_tf.load(path)
+    assert loaded.predict(["a day"]).probabilities.shape == (1, 3)
+    assert len(AlbertTokenizer.from_preset(path).pieces) == 150
+    output = tmp_path / "converted"
+    run(ConversionOptions(init_checkpoint=path, to="hugging_face", output_checkpoint=str(output)))
+    received, expected = (
+        albert_tf.load(folder).predict(["a day"]).probabilities for folder in (output, path)
+    )
+    np.testing.assert_allclose(received, expected, atol=1e-6)
+    options = ClassificationOptions(
+        task_name="tsv", train_file="t", do_train=True, init_checkpoint=path, output_dir="out"
+    )
+    found = find_init_model(options)
+    assert found.spm_model_file == str(assets / "vocabulary.spm")
+    assert found.albert_config_file == str(tmp_path / "preset" / "config.json")
 
 
 def test_bfloat16_is_read(tmp_path):

@@ -1,6 +1,7 @@
 """Pre-training runs: learning, files, resuming, bad input."""
 
 import dataclasses
+import hashlib
 import importlib.util
 import json
 import pathlib
@@ -16,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.models import AlbertEncoder
-from albert_tf.tasks import common, pretraining_run
+from albert_tf.tasks import common, conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import run
 from albert_tf.training import Evaluator, make_strategy
 from tests.helpers import slow_except, tiny_config
@@ -343,6 +344,42 @@ def test_recipe_prints_every_value_and_each_can_be_set(
     assert "dropout 0.1" in printed
     saved = json.loads((tmp_path / "albert_config.json").read_text())
     assert saved["attention_probs_dropout_prob"] == 0.1
+
+
+def test_a_folder_has_the_vocabulary_of_its_records(language_data, tmp_path, capsys):
+    data = tmp_path / "data"
+    shutil.copytree(language_data, data)
+    vocabulary = (data / "vocab.txt").read_bytes()
+    stats = {
+        "vocabulary_sha256": hashlib.sha256(vocabulary).hexdigest(),
+        "options": {"vocab_file": "gone/vocab.txt", "do_lower_case": False},
+    }
+    (data / "train.stats.json").write_text(json.dumps(stats))
+    short = {"num_train_steps": 1, "max_eval_steps": 1}
+    run(make_options(data, tmp_path / "out", **short))
+    assert (tmp_path / "out" / "vocabulary.txt").read_bytes() == vocabulary
+    assert "will hold no vocabulary" not in capsys.readouterr().err
+    loaded = albert_tf.load(tmp_path / "out")
+    assert loaded.fill_mask("word75 [MASK] word77")
+    assert not loaded.tokenizer.lower_case
+    # A second training, and a conversion, need the folder alone.
+    start = {"init_checkpoint": str(tmp_path / "out"), "albert_config_file": None}
+    other = make_dynamic_options(data, tmp_path / "next", **short, **start, vocab_file=None)
+    run(other)
+    assert (tmp_path / "next" / "vocabulary.txt").read_bytes() == vocabulary
+    converted = tmp_path / "converted"
+    conversion.run(
+        conversion.ConversionOptions(
+            init_checkpoint=str(tmp_path / "next"),
+            to="hugging_face",
+            output_checkpoint=str(converted),
+        )
+    )
+    assert (converted / "vocab.txt").read_bytes() == vocabulary
+    (data / "vocab.txt").write_bytes(vocabulary + b"other\n")
+    run(make_options(data, tmp_path / "without", **short))
+    assert "warning: --output_dir=" in (printed := capsys.readouterr().err)
+    assert "will hold no vocabulary, as that of the records is not known" in printed
 
 
 def test_loaded_model_embeds_texts_and_fills_masks(language_data, trained):

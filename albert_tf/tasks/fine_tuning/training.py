@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import os
 import sys
 
 import keras
@@ -55,15 +54,11 @@ def train_kind(
     Raises:
         InputError: the checkpoint to start from does not fit the model.
     """
-    tokenizer = data.tokenizer
     part = _starting_part(options, trainer.model)
-    with start_or_resume(options, config, trainer, part, tokenizer):
+    with start_or_resume(options, config, trainer, part, data.tokenizer):
         if options.export_dir:
             # Otherwise hours of training could end at a folder that cannot be made.
             files.make_directory(options.export_dir)
-        # So that prediction needs the folder alone.
-        copy = os.path.join(options.output_dir, tokenizer.file_name)
-        files.write_bytes(copy, tokenizer.vocabulary)
         write_kind(options.output_dir, data.kind)
         _warn_of_sizes(options, data)
         _train_until_done(options, data, trainer, num_train_steps, warmup_steps, callback)
