@@ -48,10 +48,9 @@ def classify() -> None:
     r"""Fine-tunes ALBERT on GLUE, RACE or your own texts, evaluates, predicts and exports it.
 
     Usage:
-        {command} --task_name=tsv --train_file=train.tsv --dev_file=dev.tsv \
-            --albert_config_file=albert_config.json --spm_model_file=vocab.model \
-            --init_checkpoint=pretrained/best --output_dir=classifier --do_train --do_eval \
-            --export_dir=exported
+        {command} --train_file=train.csv --init_checkpoint=small_en --output_dir=classifier
+        {command} --task_name=MNLI --data_dir=glue --init_checkpoint=pretrained \
+            --output_dir=mnli --do_train --do_eval --export_dir=exported
         echo 'A text.' | {command} --output_dir=classifier --predict_file=-
     """
     with command_line.quiet_start():

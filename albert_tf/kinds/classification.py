@@ -43,6 +43,7 @@ class Classification(TextKind):
     """
 
     name: ClassVar = "classification"
+    of_training: ClassVar = ("max_seq_length", "class_weights")
 
     metrics: tuple[str, ...] = ("accuracy",)
     class_weights: str = option(

@@ -271,6 +271,8 @@ class QuestionAnswering(Kind):
         for example, text in zip(examples, self._texts(predictions), strict=True):
             yield {"guid": example.id, "prediction": text}
 
+    answer_columns: ClassVar = Answers._fields
+
     def answers(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, Any]]:
         """Yields the fields of `Answers`."""
         texts, *numbers = self.result(examples, predictions)

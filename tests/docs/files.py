@@ -86,7 +86,8 @@ def _write_json_corpus(folder: pathlib.Path) -> None:
 
 
 def _write_vocabulary(path: pathlib.Path) -> None:
-    train_vocabulary([_sentence(count=10) for _ in range(300)], str(path), vocab_size=PIECES)
+    sentences = [_sentence(label, 10) for label in ("good", "bad") * 150]
+    train_vocabulary(sentences, str(path), vocab_size=PIECES)
 
 
 def _config(**changes) -> AlbertConfig:
@@ -161,6 +162,7 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
         name: lambda path: _write_table(path, "label", "text_a")
         for name in ("train.tsv", "dev.tsv", "test.tsv", "more.tsv", "other.tsv")
     },
+    "train.csv": lambda path: _write(path, ["text,label", *["fine,good", "dull,bad"] * 10]),
     "topics.tsv": lambda path: _write_table(path, "tags", "text_a"),
     "topics_dev.tsv": lambda path: _write_table(path, "tags", "text_a"),
     "pairs.tsv": lambda path: _write_table(path, "text_a", "text_b"),
@@ -225,7 +227,7 @@ def _makes(mention: str, command: str) -> bool:
     flag = mention.lstrip("-").partition("=")[0]
     return (
         flag in ("export_dir", "output_checkpoint", "output_file")
-        or (flag == "output_dir" and "--do_train" in command)
+        or (flag == "output_dir" and re.search("--do_train|--train_file", command))
         or (flag == "spm_model_file" and "--train_vocab" in command)
         or mention.startswith(("to_json_file", "output_dir"))
     )

@@ -189,7 +189,7 @@ SAMPLES = {
         ("label", "text_a", "text_b"),
         result=list,
         outputs=lambda outputs: list(outputs["embedding"]),
-        answer=lambda fields: np.array(fields, float),
+        answer=lambda fields: np.array(json.loads(fields[0])),
         options={"task_name": "embedding", "pooling": "weighted_layers"},
     ),
     "question_answering": Sample(

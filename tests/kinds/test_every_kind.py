@@ -1,5 +1,6 @@
 """Every kind gives the same answers on every road: trained folder, exported models, lines of text."""
 
+import dataclasses
 import functools
 import io
 import json
@@ -122,7 +123,8 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
         capsys.readouterr()
         run(ClassificationOptions(task_name=None, predict_file="-", **place))
-        answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        assert tuple(header) == read_kind(folder / "out").answer_columns
         assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
 
 
@@ -130,8 +132,7 @@ def test_evaluations_agree(name, trained, tmp_path):
     options, folder, metrics = trained(name)
     assert json.loads((folder / "out" / "eval_results.json").read_text()) == metrics
     # The run is finished, so the same command only evaluates.
-    resumed = {field: getattr(options, field) for field in type(options).__dataclass_fields__}
-    assert run(type(options)(**{**resumed, "export_dir": None})) == metrics
+    assert run(dataclasses.replace(options, export_dir=None)) == metrics
     dev_file = "predict_file" if SAMPLES[name].module is plants else "dev_file"
     exported = type(options)(
         exported_model=str(folder / "exported" / "ids" / "1"),

@@ -141,3 +141,15 @@ def test_flags_of_other_kinds_are_refused(task_name, given, message):
     options = make(task_name=task_name, **source, **given)
     with pytest.raises(FlagError, match=message):
         options.check_kinds(OWN_KINDS if task_name == "tsv" else [options.task.kind])
+
+
+def test_a_training_file_alone_asks_for_everything():
+    given = {"train_file": "x.csv", "init_checkpoint": "small_en", "output_dir": "out"}
+    options = ClassificationOptions(**given)
+    assert (options.task_name, options.do_train, options.do_eval) == ("tsv", True, True)
+    assert options.export_dir == "out/exported"
+    # What is asked for is all that is done.
+    options = ClassificationOptions(**given, do_train=True)
+    assert (options.task_name, options.do_eval, options.export_dir) == ("tsv", False, None)
+    options = ClassificationOptions(**given, dev_fraction=0.0)
+    assert (options.do_train, options.do_eval) == (True, False)

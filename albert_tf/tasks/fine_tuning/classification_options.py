@@ -1,6 +1,7 @@
 """The options of `run_classifier.py`."""
 
 import dataclasses
+import os
 from typing import Any, ClassVar, Literal
 
 from albert_tf import files
@@ -85,6 +86,8 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     )
 
     def __post_init__(self):
+        if self.train_file:
+            self._assume_training()
         super().__post_init__()
         self.check_combinations(
             (
@@ -98,6 +101,18 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
             raise FlagError("expected --output_dir; received none")
         if self.task_name is not None:
             self._check_task()
+
+    def _assume_training(self) -> None:
+        """Sets what a training file that nothing is said of asks for: to train, evaluate and export."""
+        assumed = {}
+        if not any(getattr(self, name) for name in self.WANTED):
+            assumed = {"do_train": True, "do_eval": bool(self.dev_file or self.dev_fraction)}
+            if self.output_dir:
+                assumed["export_dir"] = os.path.join(self.output_dir, "exported")
+        if self.task_name is None and (self.do_train or assumed):
+            assumed["task_name"] = OWN_TASK.name
+        for name, value in assumed.items():
+            object.__setattr__(self, name, value)
 
     @property
     def init_flag(self) -> str:
