@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import tensorflow as tf
@@ -98,14 +98,8 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     positions = config.max_position_embeddings
-    bound = pretraining_record(positions, positions)
-    skips = options.on_bad_record == "skip"
-    sizes = {}
-    for path in paths:
-        with contextlib.suppress(*([InputError] if skips else [])):
-            sizes = read_sizes(path, bound, limit=None if skips else 1)
-        if sizes:
-            break
+    found = _first_sizes(paths, pretraining_record(positions, positions), options)
+    sizes = next((sizes for _, sizes in found), {})
     length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
         raise InputError(
@@ -165,7 +159,7 @@ def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Rec
     masked = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
     )
-    if not _are_unmasked(paths, masked, flag, skips=options.on_bad_record == "skip"):
+    if not _are_unmasked(paths, masked, flag, options):
         return Records(_scan(paths, masked, options, flag), masked, None, tokenizer, sha256)
     if tokenizer is None:
         raise InputError(
@@ -254,18 +248,26 @@ def _check_stats(
     return expected
 
 
-def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str, skips: bool) -> bool:
-    """Returns whether the first good records of the files, all no larger than `spec`'s, have no masks."""
-    kinds: dict[bool, str] = {}
+def _first_sizes(
+    paths: Sequence[str], bound: RecordSpec, options: RecordOptions
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yields each file with a good record, and the sizes of its first one, none larger than `bound`'s."""
+    skips = options.on_bad_record == "skip"
     for path in paths:
-        try:
-            sizes = read_sizes(path, spec, limit=None if skips else 1)
-            if sizes:
-                kinds[not any(name.startswith("masked_lm_") for name in sizes)] = path
-        except InputError:
-            if not skips:
-                raise
-    if kinds.keys() >= {True, False}:
+        with contextlib.suppress(*([InputError] if skips else [])):
+            if sizes := read_sizes(path, bound, limit=None if skips else 1):
+                yield path, sizes
+
+
+def _are_unmasked(
+    paths: Sequence[str], spec: RecordSpec, flag: str, options: RecordOptions
+) -> bool:
+    """Returns whether the first good records of the files have no masks."""
+    kinds = {
+        not any(name.startswith("masked_lm_") for name in sizes): path
+        for path, sizes in _first_sizes(paths, spec, options)
+    }
+    if len(kinds) > 1:
         raise InputError(
             f"--{flag}: {kinds[True]} holds records without masks, {kinds[False]} records with "
             "masks; expected records of one kind"

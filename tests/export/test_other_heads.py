@@ -76,7 +76,7 @@ def test_answers_do_not_depend_on_the_number_of_questions(choose):
     np.testing.assert_allclose(outputs["logits"], expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("counts", [(0, 0, 0), (2, 1, 2), (1, 1, 2), (2, 2, 1)])
+@pytest.mark.parametrize("counts", [(0, 1, 0), (2, 1, 2), (1, 1, 2), (2, 2, 1)])
 def test_refuses_unequal_numbers_of_articles_questions_and_options(choose, counts):
     articles, questions, options = counts
     message = "equally many of article, question, options; received:"

@@ -122,7 +122,7 @@ def test_long_contexts_of_thousands_of_windows(answer):
     assert_answered(answer, (b"who?", " ".join(words).encode()), (b"", b"sea"))
 
 
-@pytest.mark.parametrize(("questions", "contexts"), [(0, 0), (2, 1), (1, 2)])
+@pytest.mark.parametrize(("questions", "contexts"), [(0, 1), (2, 1), (1, 2)])
 def test_refuses_unequal_numbers_of_questions_and_contexts(answer, questions, contexts):
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="equally many of question, context; received:"
