@@ -56,8 +56,7 @@ class SelfAttention(primitives.BaseLayer):
         num_heads: N; H is a multiple of it.
         dropout: rate after the output projection.
         attention_dropout: rate of the attention probabilities.
-        initializer_range: standard deviation of the initial kernels.
-        seed: seed of the initialisation and the dropout.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
@@ -66,8 +65,6 @@ class SelfAttention(primitives.BaseLayer):
         num_heads: int,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -76,20 +73,15 @@ class SelfAttention(primitives.BaseLayer):
         self.num_heads = num_heads
         self.dropout = dropout
         self.attention_dropout = attention_dropout
-        self.initializer_range = initializer_range
-        self.seed = seed
 
         # Layers
-        seeds = primitives.SeedStream(seed)
-        self.query = primitives.dense(hidden_size, initializer_range, seeds, "query", self)
-        self.key = primitives.dense(hidden_size, initializer_range, seeds, "key", self)
-        self.value = primitives.dense(hidden_size, initializer_range, seeds, "value", self)
-        self.output_dense = primitives.dense(hidden_size, initializer_range, seeds, "output", self)
-        self.layer_norm = primitives.layer_norm(self)
-        self.probability_dropout = primitives.dropout(
-            attention_dropout, seeds, "probability_dropout", self
-        )
-        self.output_dropout = primitives.dropout(dropout, seeds, "output_dropout", self)
+        self.query = self._dense("query", hidden_size)
+        self.key = self._dense("key", hidden_size)
+        self.value = self._dense("value", hidden_size)
+        self.output_dense = self._dense("output", hidden_size)
+        self.layer_norm = self._layer_norm()
+        self.probability_dropout = self._dropout("probability_dropout", attention_dropout)
+        self.output_dropout = self._dropout("output_dropout", dropout)
 
     def build(self, input_shape):
         """Makes the variables; `input_shape` is (B, S, H)."""
@@ -162,8 +154,7 @@ class FeedForward(primitives.BaseLayer):
         intermediate_size: F.
         activation: name of the activation in the middle, see `AlbertConfig.hidden_act`.
         dropout: rate after the second dense layer.
-        initializer_range: standard deviation of the initial kernels.
-        seed: seed of the initialisation and the dropout.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
@@ -172,8 +163,6 @@ class FeedForward(primitives.BaseLayer):
         intermediate_size: int,
         activation: str = "gelu",
         dropout: float = 0.0,
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -182,17 +171,12 @@ class FeedForward(primitives.BaseLayer):
         self.intermediate_size = intermediate_size
         self.activation = activation
         self.dropout = dropout
-        self.initializer_range = initializer_range
-        self.seed = seed
 
         # Layers
-        seeds = primitives.SeedStream(seed)
-        self.intermediate = primitives.dense(
-            intermediate_size, initializer_range, seeds, "intermediate", self
-        )
-        self.output_dense = primitives.dense(hidden_size, initializer_range, seeds, "output", self)
-        self.layer_norm = primitives.layer_norm(self)
-        self.output_dropout = primitives.dropout(dropout, seeds, "output_dropout", self)
+        self.intermediate = self._dense("intermediate", intermediate_size)
+        self.output_dense = self._dense("output", hidden_size)
+        self.layer_norm = self._layer_norm()
+        self.output_dropout = self._dropout("output_dropout", dropout)
 
     def build(self, input_shape):
         """Makes the variables; `input_shape` is (B, S, H)."""

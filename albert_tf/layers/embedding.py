@@ -23,8 +23,7 @@ class FactorizedEmbedding(primitives.BaseLayer):
         dropout: rate after the layer norm.
         use_one_hot: whether rows are looked up by a product with one-hot vectors, which suits TPUs,
             and not by a gather.
-        initializer_range: standard deviation of the initial values.
-        seed: seed of the initialisation and the dropout.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
@@ -36,8 +35,6 @@ class FactorizedEmbedding(primitives.BaseLayer):
         type_vocab_size: int = 2,
         dropout: float = 0.0,
         use_one_hot: bool = False,
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -49,18 +46,13 @@ class FactorizedEmbedding(primitives.BaseLayer):
         self.type_vocab_size = type_vocab_size
         self.dropout = dropout
         self.use_one_hot = use_one_hot
-        self.initializer_range = initializer_range
-        self.seed = seed
 
         # Layers
-        self._seeds = primitives.SeedStream(seed)
-        self.layer_norm = primitives.layer_norm(self)
-        self.output_dropout = primitives.dropout(dropout, self._seeds, "output_dropout", self)
+        self.layer_norm = self._layer_norm()
+        self.output_dropout = self._dropout("output_dropout", dropout)
         self.projection = None
         if embedding_size != hidden_size:
-            self.projection = primitives.dense(
-                hidden_size, initializer_range, self._seeds, "projection", self
-            )
+            self.projection = self._dense("projection", hidden_size)
 
     def build(self, input_ids_shape):
         """Makes the three tables (V, E), (positions, E), (segments, E) and the layers' variables."""
@@ -77,7 +69,7 @@ class FactorizedEmbedding(primitives.BaseLayer):
     def _add_table(self, name: str, rows: int):
         return self.add_weight(
             shape=(rows, self.embedding_size),
-            initializer=primitives.truncated_normal(self.initializer_range, self._seeds),
+            initializer=self._initializer(),
             name=name,
         )
 

@@ -18,24 +18,17 @@ class Pooler(primitives.BaseLayer):
 
     Args:
         hidden_size: H.
-        initializer_range: standard deviation of the initial kernel.
-        seed: seed of the initialisation.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
         self,
         hidden_size: int,
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
-        self.initializer_range = initializer_range
-        self.seed = seed
-        self.dense = primitives.dense(
-            hidden_size, initializer_range, primitives.SeedStream(seed), "dense", self
-        )
+        self.dense = self._dense("dense", hidden_size)
 
     def build(self, sequence_output_shape):
         """Creates the variables; `sequence_output_shape` is (B, S, H)."""
@@ -57,29 +50,23 @@ class ClassificationHead(primitives.BaseLayer):
     Args:
         num_classes: number of logits.
         dropout: rate on the input.
-        initializer_range: standard deviation of the initial kernel.
-        seed: seed of the initialisation and the dropout.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
         self,
         num_classes: int,
         dropout: float = 0.0,
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         # Config
         self.num_classes = num_classes
         self.dropout = dropout
-        self.initializer_range = initializer_range
-        self.seed = seed
 
         # Layers
-        seeds = primitives.SeedStream(seed)
-        self.input_dropout = primitives.dropout(dropout, seeds, "input_dropout", self)
-        self.dense = primitives.dense(num_classes, initializer_range, seeds, "dense", self)
+        self.input_dropout = self._dropout("input_dropout", dropout)
+        self.dense = self._dense("dense", num_classes)
 
     def build(self, hidden_states_shape):
         """Creates the variables; `hidden_states_shape` is (..., H)."""
@@ -167,8 +154,7 @@ class MaskedLMHead(primitives.BaseLayer):
         vocab_size: V.
         embedding_size: E.
         activation: name of the activation, see `AlbertConfig.hidden_act`.
-        initializer_range: standard deviation of the initial kernel.
-        seed: seed of the initialisation.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
@@ -176,8 +162,6 @@ class MaskedLMHead(primitives.BaseLayer):
         vocab_size: int,
         embedding_size: int,
         activation: str = "gelu",
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -185,15 +169,10 @@ class MaskedLMHead(primitives.BaseLayer):
         self.vocab_size = vocab_size
         self.embedding_size = embedding_size
         self.activation = activation
-        self.initializer_range = initializer_range
-        self.seed = seed
 
         # Layers
-        seeds = primitives.SeedStream(seed)
-        self.transform = primitives.dense(
-            embedding_size, initializer_range, seeds, "transform", self
-        )
-        self.layer_norm = primitives.layer_norm(self)
+        self.transform = self._dense("transform", embedding_size)
+        self.layer_norm = self._layer_norm()
         self._activate = primitives.activation(activation)
 
     def build(self, hidden_states_shape):

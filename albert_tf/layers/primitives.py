@@ -20,18 +20,56 @@ from albert_tf.config import LAYER_NORM_EPSILON
 
 
 class BaseLayer(keras.layers.Layer):
-    """A layer that has the arguments of its constructor as attributes."""
+    """A layer that has the arguments of its constructor as attributes, and makes layers of its own.
+
+    These have its precision, and each a seed of its own.
+
+    Args:
+        initializer_range: standard deviation of the initial kernels and tables.
+        seed: seed of the initialisation and the dropout; None draws it from the operating system.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, initializer_range: float = 0.02, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self._seeds = SeedStream(seed)
 
     # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {**super().get_config(), **constructor_arguments(self)}
+        shared = {"initializer_range": self.initializer_range, "seed": self.seed}
+        return {**super().get_config(), **constructor_arguments(self), **shared}
+
+    def _initializer(self) -> keras.initializers.Initializer:
+        """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
+        return keras.initializers.TruncatedNormal(
+            stddev=self.initializer_range, seed=self._seeds.next()
+        )
+
+    def _dense(self, name: str, units: int, use_bias: bool = True) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            use_bias=use_bias,
+            kernel_initializer=self._initializer(),
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _dropout(self, name: str, rate: float) -> keras.layers.Dropout:
+        return keras.layers.Dropout(
+            rate, seed=self._seeds.next(), name=name, dtype=self.dtype_policy
+        )
+
+    def _layer_norm(self) -> "LayerNorm":
+        return LayerNorm(name="layer_norm", dtype=self.dtype_policy)
 
 
 def constructor_arguments(made: keras.Layer) -> dict[str, Any]:
-    """Returns the attributes named like the arguments of a constructor, but for Keras' own arguments."""
+    """Returns the attributes named like the arguments of a constructor, but for those of base classes."""
     names = inspect.signature(type(made)).parameters
     return {name: getattr(made, name) for name in names if name not in ("name", "kwargs")}
 
@@ -52,29 +90,6 @@ class SeedStream:
     def next(self) -> int:
         """Returns the next seed, in [0, 2**31)."""
         return self._random.getrandbits(31)
-
-
-def truncated_normal(stddev: float, seeds: SeedStream) -> keras.initializers.Initializer:
-    """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
-    return keras.initializers.TruncatedNormal(stddev=stddev, seed=seeds.next())
-
-
-def dense(
-    units: int,
-    stddev: float,
-    seeds: SeedStream,
-    name: str,
-    layer: keras.Layer,
-    use_bias: bool = True,
-) -> keras.layers.Dense:
-    """Returns a dense layer with ALBERT's initialisation and the precision of `layer`."""
-    return keras.layers.Dense(
-        units,
-        use_bias=use_bias,
-        kernel_initializer=truncated_normal(stddev, seeds),
-        name=name,
-        dtype=layer.dtype_policy,
-    )
 
 
 def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
@@ -121,16 +136,6 @@ class LayerNorm(keras.layers.Layer):
         """Normalises float (..., width)."""
         normalized = normalize(inputs, LAYER_NORM_EPSILON)
         return ops.cast(normalized * self.gamma + self.beta, self.compute_dtype)
-
-
-def layer_norm(layer: keras.Layer) -> LayerNorm:
-    """Returns a layer norm of the last axis with the precision of `layer`."""
-    return LayerNorm(name="layer_norm", dtype=layer.dtype_policy)
-
-
-def dropout(rate: float, seeds: SeedStream, name: str, layer: keras.Layer) -> keras.layers.Dropout:
-    """Returns a dropout layer with its own seed and the precision of `layer`."""
-    return keras.layers.Dropout(rate, seed=seeds.next(), name=name, dtype=layer.dtype_policy)
 
 
 def activation(name: str, training: bool | None = None) -> Callable:

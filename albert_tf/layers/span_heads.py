@@ -13,17 +13,12 @@ class SpanHead(primitives.BaseLayer):
     That is the original's head for SQuAD 1.1 (its `run_squad_v1.py`); it has no dropout.
 
     Args:
-        initializer_range: standard deviation of the initial kernel.
-        seed: seed of the initialisation.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
-    def __init__(self, initializer_range: float = 0.02, seed: int | None = None, **kwargs):
+    def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.initializer_range = initializer_range
-        self.seed = seed
-        self.dense = primitives.dense(
-            2, initializer_range, primitives.SeedStream(seed), "dense", self
-        )
+        self.dense = self._dense("dense", 2)
 
     def build(self, sequence_output_shape):
         """Creates the variables; `sequence_output_shape` is (B, S, H)."""
@@ -73,8 +68,7 @@ class ConditionalSpanHead(primitives.BaseLayer):
         start_n_top: I, how many starts are tried.
         end_n_top: J, how many ends of each start are given.
         dropout: rate before the logit of answerability.
-        initializer_range: standard deviation of the initial kernels.
-        seed: seed of the initialisation and the dropout.
+        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(
@@ -83,8 +77,6 @@ class ConditionalSpanHead(primitives.BaseLayer):
         start_n_top: int = 5,
         end_n_top: int = 5,
         dropout: float = 0.0,
-        initializer_range: float = 0.02,
-        seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -93,22 +85,16 @@ class ConditionalSpanHead(primitives.BaseLayer):
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
         self.dropout = dropout
-        self.initializer_range = initializer_range
-        self.seed = seed
 
         # Layers
-        seeds = primitives.SeedStream(seed)
 
-        def dense(units: int, name: str, use_bias: bool = True) -> keras.layers.Dense:
-            return primitives.dense(units, initializer_range, seeds, name, self, use_bias)
-
-        self.start_logits = dense(1, "start_logits")
-        self.end_hidden = dense(hidden_size, "end_hidden")
-        self.end_layer_norm = primitives.layer_norm(self)
-        self.end_logits = dense(1, "end_logits")
-        self.answer_hidden = dense(hidden_size, "answer_hidden")
-        self.answer_dropout = primitives.dropout(dropout, seeds, "answer_dropout", self)
-        self.answer_logits = dense(1, "answer_logits", use_bias=False)
+        self.start_logits = self._dense("start_logits", 1)
+        self.end_hidden = self._dense("end_hidden", hidden_size)
+        self.end_layer_norm = self._layer_norm()
+        self.end_logits = self._dense("end_logits", 1)
+        self.answer_hidden = self._dense("answer_hidden", hidden_size)
+        self.answer_dropout = self._dropout("answer_dropout", dropout)
+        self.answer_logits = self._dense("answer_logits", 1, use_bias=False)
 
     def build(self, sequence_output_shape):
         """Creates the variables; `sequence_output_shape` is (B, S, H)."""
