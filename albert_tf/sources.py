@@ -55,9 +55,6 @@ def find_model(name: str) -> str:
 
     Returns:
         The path. It exists unless it was given as a path.
-
-    Raises:
-        InputError: there is no such model, or it cannot be downloaded.
     """
     name = os.fspath(name)
     if name.startswith(("https://", "http://")):

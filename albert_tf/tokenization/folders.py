@@ -29,11 +29,7 @@ WORDPIECE_NAMES = ("vocabulary.txt", WORDPIECE_FILE, "vocab*.txt")
 
 
 def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
-    """Returns the SentencePiece model or the WordPiece vocabulary of a model's folder, if it has one.
-
-    Raises:
-        InputError: the vocabulary is not the one that the model was trained with.
-    """
+    """Returns the SentencePiece model or the WordPiece vocabulary of a model's folder, if it has one."""
     for is_wordpiece, names in enumerate((SENTENCEPIECE_NAMES, WORDPIECE_NAMES)):
         for name in names:
             found = tf.io.gfile.glob(os.path.join(folder, name))
@@ -53,11 +49,7 @@ def _check_sum(path: str, options: Mapping[str, Any]) -> None:
 
 
 def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
-    """Returns whether the tokenizer of a model's folder lower-cases, as it does by default.
-
-    Raises:
-        InputError: it treats accents or Chinese characters in a way that ours cannot.
-    """
+    """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     values = _read_object(path)
     options = _read_object(os.path.join(folder, OPTIONS_FILE))
@@ -85,9 +77,6 @@ def find_preset(name: str, is_wordpiece: bool, lower_case: bool | None) -> tuple
         name: as for `albert_tf.load`.
         is_wordpiece: the kind of vocabulary that is expected.
         lower_case: None for what the model's folder says.
-
-    Raises:
-        InputError: there is no such model, or it has no vocabulary of that kind.
     """
     folder = folder_of(find_model(name))
     path = find_vocabulary(folder)[is_wordpiece]

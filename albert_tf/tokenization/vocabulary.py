@@ -68,11 +68,6 @@ def train_vocabulary(
         lower_case: whether to lower-case the text; the tokenizer must be loaded with the same value.
         max_sentences: maximum number of sentences to train on, held in memory. They are drawn with a
             fixed seed. The published vocabulary was trained on ten million.
-
-    Raises:
-        ArgumentError: the text does not yield `vocab_size` pieces.
-        InputError: there is no text.
-        StoppedError: a file cannot be written.
     """
     # SentencePiece's own sampling differs from run to run.
     sample = _draw(_normalized_parts(sentences, lower_case), max_sentences)

@@ -37,9 +37,6 @@ def find_columns(
         table: the rows. Its `names` override what is found; upper and lower case are alike.
         may_lack_label: whether the column of labels may be missing.
         choices: columns of the answers to choose from.
-
-    Raises:
-        InputError: there is no such column, or there are two.
     """
     text_a, text_b = _find_texts(table, _QUESTIONS if choices else _PAIRS)
     label = _find_label(table, may_lack_label)
@@ -52,11 +49,7 @@ def has_label(table: Table) -> bool:
 
 
 def choice_columns(table: Table) -> list[str]:
-    """Returns the columns `choice_a`, `choice_b`, ..., sorted.
-
-    Raises:
-        InputError: there is only one, or a letter is left out.
-    """
+    """Returns the columns `choice_a`, `choice_b`, ..., sorted."""
     found = sorted({name for name in table.columns if name.startswith(_CHOICE)})
     expected = choice_names(max(2, len(found)))
     if found and found != expected:
@@ -73,11 +66,7 @@ def choice_names(count: int) -> list[str]:
 
 
 def label_names(table: Table) -> tuple[str, ...]:
-    """Returns the names of the labels that have columns, if there is no column of all labels.
-
-    Raises:
-        InputError: a name is empty, or there twice.
-    """
+    """Returns the names of the labels that have columns, if there is no column of all labels."""
     names = tuple(name.removeprefix(_LABEL) for name in table.columns if name.startswith(_LABEL))
     if not names or has_label(table):
         return ()
@@ -91,11 +80,7 @@ def label_names(table: Table) -> tuple[str, ...]:
 
 
 def join_label_columns(table: Table, names: Sequence[str]) -> Table:
-    """Returns a table with the column `label` in place of columns of 0 and 1.
-
-    Raises:
-        InputError: the columns are not those of `names`, or another value is in one of them.
-    """
+    """Returns a table with the column `label` in place of columns of 0 and 1."""
     found = label_names(table)
     if set(found) != set(names):
         raise InputError(

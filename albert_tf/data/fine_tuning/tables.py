@@ -69,9 +69,6 @@ class Table:
             source: a path, a pandas DataFrame, a `datasets.Dataset`, a sequence of mappings, or a table.
             name: what messages call a source in memory.
             names: the columns that the user names.
-
-        Raises:
-            InputError: it cannot be read, has a mistake in its form, or no rows.
         """
         if isinstance(source, Table):
             return source
@@ -113,11 +110,7 @@ def as_text(value: Any) -> str:
 
 
 def read_unquoted(path: str, has_header: bool) -> Table:
-    """Reads a file whose rows are split at tabs, as in the GLUE files: quotes have no meaning.
-
-    Raises:
-        InputError: the file cannot be read or holds no row.
-    """
+    """Reads a file whose rows are split at tabs, as in the GLUE files: quotes have no meaning."""
     numbered = [(number, line.split("\t")) for number, line in files.read_lines(path) if line]
     if numbered and any("\r" in field for field in numbered[0][1]):
         raise InputError(_wrong_line_ends(f"{path}, line {numbered[0][0]}"))

@@ -23,9 +23,6 @@ def find_task(name: str, others: Iterable[str] = ()) -> Task:
     Args:
         name: the name.
         others: names of tasks that are no rows of the table, for the message.
-
-    Raises:
-        ArgumentError: there is no such task.
     """
     task = TASKS.get(name.lower())
     if task is None:

@@ -128,10 +128,6 @@ def make_examples(
         columns: their columns.
         split: `train`, `dev` or `test`: the prefix of the ids of rows without one.
         labels: the labels that exist; None accepts all.
-
-    Raises:
-        InputError: a column is missing, or a row has a wrong number of columns, an empty text or label,
-            or an unknown label.
     """
     rows = list(zip(table.numbers, table.rows, strict=True))
     width = len(table.columns or table.rows[0])
@@ -256,9 +252,6 @@ def check_label(place: str, label: str, labels: Labels) -> None:
         place: file and line, for the message.
         label: the label, without surrounding spaces.
         labels: the labels that exist; None accepts all.
-
-    Raises:
-        InputError: the label is empty or does not exist.
     """
     if isinstance(labels, LabelSets):
         _check_label_set(place, label, labels.names)
