@@ -95,7 +95,7 @@ def to_json_dict(options: Any) -> dict[str, Any]:
 
 
 def check_types(config: Any) -> None:
-    """Checks that each field of a dataclass has a value of its type, and within its range if it has one."""
+    """Checks that each field of a dataclass has a value of its type, and in its range if it has one."""
     types_of = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)

@@ -1,4 +1,5 @@
 import copy
+import functools
 import json
 import operator
 
@@ -58,69 +59,51 @@ def test_every_answer_of_the_real_files_is_at_its_offset(name):
 # Files that are not SQuAD
 
 
-def remove(*place):
-    def change(squad):
-        *path, key = place
-        for step in path:
-            squad = squad[step]
-        del squad[key]
-
-    return change
-
-
-def replace(value, *place):
-    def change(squad):
-        *path, key = place
-        for step in path:
-            squad = squad[step]
-        squad[key] = value
-
-    return change
-
-
-QUESTION = ("data", 0, "paragraphs", 1, "qas", 0)
+MISSING = object()
+PARAGRAPH = ("data", 0, "paragraphs", 1)
+QUESTION = (*PARAGRAPH, "qas", 0)
+PLACE = "data[0].paragraphs[1].qas[0]."
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("place", "value", "message"),
     [
-        (remove("data"), "data is missing, expected a list"),
-        (remove("data", 0, "paragraphs"), "data[0].paragraphs is missing, expected a list"),
+        (("data",), MISSING, "data is missing, expected a list"),
+        (("data", 0), 7, "data[0] is a whole number, expected an object"),
+        (("data", 0, "paragraphs"), MISSING, "data[0].paragraphs is missing, expected a list"),
+        ((*PARAGRAPH, "context"), MISSING, "paragraphs[1].context is missing, expected a text"),
+        ((*QUESTION, "id"), MISSING, f"{PLACE}id is missing, expected a text"),
+        ((*QUESTION, "question"), None, f"{PLACE}question is null, expected a text"),
+        ((*QUESTION, "answers"), MISSING, f"{PLACE}answers is missing, expected a list"),
+        ((*QUESTION, "answers"), {"text": 1}, f"{PLACE}answers is an object, expected a list"),
         (
-            remove("data", 0, "paragraphs", 1, "context"),
-            "data[0].paragraphs[1].context is missing, expected a text",
-        ),
-        (remove(*QUESTION, "id"), "data[0].paragraphs[1].qas[0].id is missing, expected a text"),
-        (
-            remove(*QUESTION, "answers"),
-            "data[0].paragraphs[1].qas[0].answers is missing, expected a list",
-        ),
-        (
-            remove(*QUESTION, "answers", 0, "answer_start"),
-            "data[0].paragraphs[1].qas[0].answers[0].answer_start is missing, expected a whole number",
+            (*QUESTION, "answers", 0, "answer_start"),
+            MISSING,
+            f"{PLACE}answers[0].answer_start is missing, expected a whole number",
         ),
         (
-            replace({"text": ["a"]}, *QUESTION, "answers"),
-            "data[0].paragraphs[1].qas[0].answers is an object, expected a list",
+            (*QUESTION, "answers", 0, "answer_start"),
+            "8",
+            f"{PLACE}answers[0].answer_start is a text, expected a whole number",
         ),
         (
-            replace("8", *QUESTION, "answers", 0, "answer_start"),
-            "data[0].paragraphs[1].qas[0].answers[0].answer_start is a text, expected a whole number",
+            (*QUESTION, "is_impossible"),
+            1,
+            f"{PLACE}is_impossible is a whole number, expected true or false",
         ),
-        (
-            replace(1, *QUESTION, "is_impossible"),
-            "data[0].paragraphs[1].qas[0].is_impossible is a whole number, expected true or false",
-        ),
-        (replace(7, "data", 0), "data[0] is a whole number, expected an object"),
-        (replace(None, *QUESTION, "question"), "qas[0].question is null, expected a text"),
     ],
 )
-def test_file_with_another_layout_is_refused_with_the_place(tmp_path, change, message):
+def test_file_with_another_layout_is_refused_with_the_place(tmp_path, place, value, message):
     squad = make_squad(
         (CONTEXT, [make_question("one", [("Ada", 0)])]),
         ("Another passage.", [make_question("two", [("passage", 8)], is_impossible=False)]),
     )
-    change(squad)
+    *path, key = place
+    inner = functools.reduce(operator.getitem, path, squad)
+    if value is MISSING:
+        del inner[key]
+    else:
+        inner[key] = value
     path = write_squad(tmp_path / "dev.json", squad)
     with pytest.raises(InputError) as error:
         read_squad(path)
