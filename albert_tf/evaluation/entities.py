@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.tagged_text import TaggedText
-from albert_tf.data.fine_tuning.tagging_features import Words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
 from albert_tf.data.fine_tuning.tags import Span, TagTable, find_spans, make_tags, tag_words
 
 

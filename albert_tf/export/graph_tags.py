@@ -85,7 +85,7 @@ class _Words(NamedTuple):
 def _find_words(
     tokens: TokensWithOffsets, characters: tf.RaggedTensor, opens: np.ndarray, closes: np.ndarray
 ) -> _Words:
-    """Finds the words as `albert_tf.data.fine_tuning.tagging_features.find_words` does."""
+    """Finds the words as `albert_tf.data.fine_tuning.tagged_text.find_words` does."""
     ids, starts, ends = (values.values for values in tokens)
     texts, places = places_in_rows(tokens.ids.row_splits)
     is_first = places == 0

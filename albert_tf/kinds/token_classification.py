@@ -8,8 +8,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.tagged_text import TaggedText, collect_labels, read_tagged
-from albert_tf.data.fine_tuning.tagging_features import TaggingFeatures, encode_tagged
+from albert_tf.data.fine_tuning.tagged_text import (
+    TaggedText,
+    TaggingFeatures,
+    collect_labels,
+    encode_tagged,
+    read_tagged,
+)
 from albert_tf.data.fine_tuning.tags import Scheme, Span, TagTable, make_tags, tag_words
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from seqeval.metrics import classification_report, f1_score
 
-from albert_tf.data.fine_tuning.tagged_text import TaggedText
-from albert_tf.data.fine_tuning.tagging_features import Words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 

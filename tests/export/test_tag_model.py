@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.tagged_text import TaggedText
-from albert_tf.data.fine_tuning.tagging_features import encode_tagged
+from albert_tf.data.fine_tuning.tagged_text import TaggedText, encode_tagged
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError
 from albert_tf.evaluation.entities import predict_spans
