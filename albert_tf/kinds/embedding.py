@@ -49,6 +49,7 @@ class Embedding(TextKind):
     name: ClassVar = "embedding"
     texts: ClassVar = ("text_a",)
     of_weights: ClassVar = ("pooling",)
+    can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
     pooling: Pooling = option(

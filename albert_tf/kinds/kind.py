@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import ArgumentError
 from albert_tf.evaluation.tables import to_tsv
 from albert_tf.export.runtimes import missing_packages
@@ -22,7 +22,7 @@ from albert_tf.kinds.arguments import check_field
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
-from albert_tf.training.evaluator import Evaluator, Loss
+from albert_tf.training.evaluator import Loss
 
 if TYPE_CHECKING:
     import openvino
@@ -49,6 +49,7 @@ class Kind(abc.ABC):
         of_weights: options without which the weights are useless.
         of_training: options that must not change when training resumes.
         needs_offsets: whether the exported text model needs the places of tokens in the text.
+        can_hold_out: whether a part of a training set may be the dev set.
         without_forms: forms in which the model cannot be exported.
         task_name: the task that the model was trained on, e.g. `cola`.
         metrics: names of the metrics to report. The first one, of which higher values are better, selects
@@ -62,6 +63,7 @@ class Kind(abc.ABC):
     of_weights: ClassVar[tuple[str, ...]] = ()
     of_training: ClassVar[tuple[str, ...]] = ("max_seq_length",)
     needs_offsets: ClassVar[bool] = False
+    can_hold_out: ClassVar[bool] = True
     without_forms: ClassVar[tuple[str, ...]] = ()
 
     task_name: str = ""
@@ -79,13 +81,23 @@ class Kind(abc.ABC):
 
     # Data
 
+    @classmethod
+    def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
+        """Opens the user's data for `read`; by default that takes what the user gave.
+
+        Args:
+            source: a path, or data in memory.
+            split: `train`, `dev` or `test`.
+            names: the columns that the user names.
+        """
+        return source
+
     @abc.abstractmethod
     def read(self, source: Any, split: str) -> list[Any]:
         """Reads the user's examples.
 
         Args:
-            source: what `albert_tf.data.fine_tuning.tables.Table.read` takes: a path, a pandas DataFrame,
-                a `datasets.Dataset`, a sequence of mappings, or a table.
+            source: what `open` returns.
             split: `train`, `dev` or `test`. A test set may lack labels.
 
         Raises:
@@ -145,32 +157,6 @@ class Kind(abc.ABC):
     def reported(self) -> tuple[str, ...]:
         """Names of the metrics that `measure` returns and of which higher values are better."""
         return self.metrics
-
-    def predict(
-        self,
-        evaluator: Evaluator,
-        examples: Sequence[Any],
-        features: Features,
-        batch_size: int,
-        fixed_length: int | None = None,
-    ) -> Any:
-        """Returns the predictions of a model for n examples.
-
-        Args:
-            evaluator: runs the model.
-            examples: the examples.
-            features: what `encode` made of them.
-            batch_size: number of rows of features in a batch.
-            fixed_length: length of all batches; None if lengths may differ.
-        """
-        if not len(features):
-            return self.decode(examples, features, ())
-        # With labels, some heads would also compute what only the loss reads.
-        unlabelled = dataclasses.replace(features, labels={}, token_labels={})
-        batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
-        rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
-        outputs = evaluator.predict_batches(batches)
-        return self.decode(examples, features, zip(rows, outputs, strict=True))
 
     def decode(self, examples: Sequence[Any], features: Features, batches: Batches) -> Any:
         """Returns the predictions; by default the outputs, float32 (n, ...), of a model with one output.

@@ -1,13 +1,16 @@
-"""The table of all kinds, also those of other packages, and the file that describes a trained head."""
+"""The table of all kinds, also those of other packages, with their file in a folder and their flags."""
 
 import dataclasses
 import importlib.metadata
 import os
+import typing
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds.kind import KIND_FILE, Kind
+from albert_tf.options import option
 
 KINDS: dict[str, type[Kind]] = {}
 
@@ -72,3 +75,51 @@ def option_fields(kind: type[Kind]) -> dict[str, dataclasses.Field]:
     """Returns the fields of a kind that are flags, too, by name."""
     fields = dataclasses.fields(kind)
     return {field.name: field for field in fields if "description" in field.metadata}
+
+
+def with_kind_options(options_class: type, kinds: Iterable[type[Kind]]) -> type:
+    """Returns a dataclass of options that has those of kinds, too.
+
+    They are None unless they are given; a kind has the defaults. Its `OF_KINDS` names for each of them
+    the kinds that have it.
+
+    Args:
+        options_class: dataclass of options; its own fields stay as they are.
+        kinds: the kinds.
+    """
+    kinds = list(kinds)
+    own = {field.name for field in dataclasses.fields(options_class)}
+    having: dict[str, list[type[Kind]]] = {}
+    for kind in kinds:
+        for name in option_fields(kind).keys() - own:
+            having.setdefault(name, []).append(kind)
+    return dataclasses.make_dataclass(
+        options_class.__name__.removeprefix("_"),
+        [
+            (name, typing.get_type_hints(of[0])[name] | None, _optional(name, of, len(kinds)))
+            for name, of in sorted(having.items())
+        ],
+        bases=(options_class,),
+        namespace={
+            "OF_KINDS": {name: tuple(kind.name for kind in of) for name, of in having.items()},
+            "__doc__": options_class.__doc__,
+            "__module__": options_class.__module__,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+
+
+def _optional(name: str, having: Sequence[type[Kind]], among: int) -> Any:
+    """Returns an option of one or more `among` so many kinds as one that may be left out."""
+    descriptions: dict[str, list[str]] = {}
+    for kind in having:
+        field = option_fields(kind)[name]
+        default = "" if field.default is None else f" Default: {field.default}."
+        descriptions.setdefault(field.metadata["description"] + default, []).append(kind.name)
+    described = (
+        f"Of {' and '.join(names)}: {description}" if among > 1 else description
+        for description, names in descriptions.items()
+    )
+    bounds = {key: field.metadata[key] for key in ("least", "most")}
+    return option(" ".join(described), None, **bounds)

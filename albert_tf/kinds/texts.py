@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.features import Features, encode_examples
 from albert_tf.data.fine_tuning.packing import encode_in_graph
-from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_text_tokenizer
@@ -34,6 +34,11 @@ class TextKind(Kind):
     def accepted_labels(self) -> Labels:
         """The labels that an example may have; None if they are not known yet."""
         return self.labels or None
+
+    @classmethod
+    def open(cls, source: Any, split: str, names: ColumnNames) -> Table:
+        """Opens a table."""
+        return Table.read(source, split, names)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with a text or two and a label, in columns with usual names.

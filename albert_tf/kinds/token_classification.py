@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     TaggingFeatures,
@@ -91,6 +92,12 @@ class TokenClassification(Kind):
     @property
     def _windows(self) -> TextWindowConfig:
         return TextWindowConfig(self.max_seq_length, self.doc_stride)
+
+    @classmethod
+    def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
+        """Opens a table; a CoNLL file is none."""
+        is_conll = isinstance(source, str) and not is_table(source)
+        return source if is_conll else Table.read(source, split, names)
 
     def read(self, source: Any, split: str) -> list[TaggedText]:
         """Reads a CoNLL file, or rows with spans or tags of words; see `read_tagged`."""

@@ -7,32 +7,18 @@ import os
 from typing import Any
 
 from albert_tf.backends import require_tensorflow
-from albert_tf.errors import InputError
-from albert_tf.kinds import (
-    Classification,
-    Embedding,
-    MultiLabel,
-    MultipleChoice,
-    QuestionAnswering,
-    Regression,
-    TokenClassification,
-)
+from albert_tf.data.fine_tuning.task_table import OWN_TASK
+from albert_tf.errors import InputError, name_place
+from albert_tf.kinds import OWN_KINDS, Classification, MultiLabel, QuestionAnswering, Regression
+from albert_tf.kinds.registry import find_kind
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from albert_tf.tasks.fine_tuning.data import RunData, read_data
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.training.loop import Callback
 
-# What the user's own data are called among the tasks, and the type of their labels.
-_TASKS = {
-    Classification.name: {"task_name": "tsv"},
-    Regression.name: {"task_name": "tsv", "label_type": "float"},
-    MultiLabel.name: {"task_name": "tsv", "label_type": "set"},
-    MultipleChoice.name: {"task_name": "tsv"},
-    TokenClassification.name: {"task_name": TokenClassification.name},
-    Embedding.name: {"task_name": Embedding.name},
-    QuestionAnswering.name: {},
-}
+# The type of the labels in the user's own data.
+_LABEL_TYPES = {Regression.name: "float", MultiLabel.name: "set"}
 # Flags that other arguments stand for, or that ask for something else than a model.
 _NO_ARGUMENTS = (
     *("do_train", "do_eval", "do_predict", "task_name", "label_type", "data_dir", "data_source"),
@@ -64,7 +50,7 @@ def fine_tune(
         dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`.
         output_dir: folder for checkpoints, metrics and results.
         kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,
-            `embedding` or `question_answering`.
+            `embedding`, `question_answering`, or a kind of your own, see docs/kinds.md.
         callback: called after each report with the number of updates and the metrics, such as
             `train_loss` and `eval_accuracy`.
         **flags: hyperparameters and other flags of the script, with their names and defaults, e.g.
@@ -75,15 +61,21 @@ def fine_tune(
             another kind.
     """
     require_tensorflow("albert_tf.fine_tune")
-    if kind not in _TASKS:
-        raise InputError(f"kind={kind!r}: expected one of {', '.join(_TASKS)}")
+    with name_place(f"kind={kind!r}"):
+        find_kind(kind)
     is_squad = kind == QuestionAnswering.name
-    script = question_answering if is_squad else classification
-    options_class = (
-        question_answering.QuestionAnsweringOptions
-        if is_squad
-        else classification.ClassificationOptions
-    )
+    if is_squad:
+        script, options_class, task = (
+            question_answering,
+            question_answering.QuestionAnsweringOptions,
+            {},
+        )
+    else:
+        script, options_class = classification, classification.options_class()
+        task = {
+            "task_name": OWN_TASK.name if kind in OWN_KINDS else kind,
+            "label_type": _LABEL_TYPES.get(kind, "string"),
+        }
     _check_names(flags, options_class)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     files = {
@@ -98,7 +90,7 @@ def fine_tune(
         init_checkpoint=os.fspath(model),
         output_dir=os.fspath(output_dir),
         do_train=True,
-        **_TASKS[kind],
+        **task,
         **files,
         **flags,
     )

@@ -19,6 +19,7 @@ from albert_tf.kinds import Embedding, Kind
 from albert_tf.layers import Pooling
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
+from albert_tf.tasks.fine_tuning.predictions import predict
 from albert_tf.tasks.trained_folder import options_asset
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
@@ -66,7 +67,7 @@ class Predictor:
                 shown = Progress("predicting", "sequences", total, delay=delay)
                 report = stack.enter_context(shown).update
             evaluator = _Reporting(self.evaluator, report)
-            return self.kind.predict(evaluator, examples, features, _BATCH_SIZE)
+            return predict(self.kind, evaluator, examples, features, _BATCH_SIZE)
 
     def export(
         self, export_dir: str, export_format: Form = "saved_model", weights: Weights | None = None

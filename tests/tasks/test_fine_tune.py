@@ -150,7 +150,7 @@ def test_answers_to_questions(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "tagging"}, "^kind='tagging': expected one of classification, regression, mu"),
+        ({"kind": "tagging"}, "^kind='tagging': unknown kind 'tagging'; expected classification, "),
         ({"learning_rat": 1}, "unknown argument 'learning_rat'; did you mean learning_rate"),
         ({"do_train": False}, "^fine_tune: unknown argument 'do_train'"),
         ({"learning_rate": -1.0}, "--learning_rate=-1.0: expected at least 0"),

@@ -11,10 +11,10 @@ from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, TASKS, find_task
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
-from albert_tf.kinds import KINDS, Embedding
-from albert_tf.kinds.registry import find_kind, load_kinds
+from albert_tf.kinds import KINDS
+from albert_tf.kinds.registry import find_kind, load_kinds, with_kind_options
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning.options import FineTuningOptions, with_kind_options
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.recipes import PAPER
 from albert_tf.tasks.trained_folder import read_folder
 
@@ -146,8 +146,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     def holds_out(self) -> bool:
         """Whether a part of the training file becomes the dev set."""
         wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
-        # Pairs that belong together cannot be evaluated.
-        return wanted and not self.task.sets and self.task.kind != Embedding.name
+        return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
 
     def complete(self) -> "_ClassificationOptions":
         """Returns the options with the values of those that the user left out.

@@ -11,16 +11,15 @@ import tensorflow as tf
 from albert_tf.checkpoints.loading import stored_labels
 from albert_tf.data.fine_tuning import race
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
+from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
 from albert_tf.errors import FlagError, InputError, name_flags
-from albert_tf.kinds import OWN_KINDS, Kind, TokenClassification, recognise
+from albert_tf.kinds import OWN_KINDS, Kind, recognise
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import find_kind, option_fields, read_kind
-from albert_tf.kinds.texts import TextKind
 from albert_tf.options import select
 from albert_tf.tasks.common import has_checkpoint, name_remedy
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
@@ -195,16 +194,12 @@ def _read_own(
 
 
 def _own_source(options: ClassificationOptions, split: str, sources: Mapping[str, Any]) -> Any:
-    """Returns the data of a split: a table or, for kinds with files of their own, what the user gave."""
+    """Returns the data of a split as the kind reads them."""
     flag = f"{split}_file"
     source = sources.get(split, getattr(options, flag))
     if isinstance(source, str) and not tf.io.gfile.exists(source):
         raise InputError(f"--{flag}: no file '{source}'")
-    kind = find_kind(options.task.kind)
-    is_conll = isinstance(source, str) and not is_table(source)
-    if issubclass(kind, TextKind) or (issubclass(kind, TokenClassification) and not is_conll):
-        return Table.read(source, split, select(options, ColumnNames))
-    return source
+    return find_kind(options.task.kind).open(source, split, select(options, ColumnNames))
 
 
 def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[str, list[Example]]:

@@ -6,8 +6,7 @@ the trained folder, so that prediction needs nothing else. Otherwise it has a de
 
 import dataclasses
 import os
-import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import tensorflow as tf
@@ -15,8 +14,8 @@ import tensorflow as tf
 from albert_tf.errors import FlagError
 from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
-from albert_tf.kinds.kind import KIND_FILE, Kind
-from albert_tf.kinds.registry import option_fields, read_kind
+from albert_tf.kinds.kind import KIND_FILE
+from albert_tf.kinds.registry import read_kind
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.export_options import ExportOptions
@@ -37,54 +36,6 @@ _DEFAULTS = {
 # If one of a pair is given, the other has no default.
 _LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
 _VOCABULARIES = ("spm_model_file", "vocab_file")
-
-
-def with_kind_options(options_class: type, kinds: Iterable[type[Kind]]) -> type:
-    """Returns a dataclass of options that has those of kinds, too.
-
-    They are None unless they are given; a kind has the defaults. Its `OF_KINDS` names for each of them
-    the kinds that have it.
-
-    Args:
-        options_class: a subclass of `FineTuningOptions`; its own fields stay as they are.
-        kinds: the kinds.
-    """
-    kinds = list(kinds)
-    own = {field.name for field in dataclasses.fields(options_class)}
-    having: dict[str, list[type[Kind]]] = {}
-    for kind in kinds:
-        for name in option_fields(kind).keys() - own:
-            having.setdefault(name, []).append(kind)
-    return dataclasses.make_dataclass(
-        options_class.__name__.removeprefix("_"),
-        [
-            (name, typing.get_type_hints(of[0])[name] | None, _optional(name, of, len(kinds)))
-            for name, of in sorted(having.items())
-        ],
-        bases=(options_class,),
-        namespace={
-            "OF_KINDS": {name: tuple(kind.name for kind in of) for name, of in having.items()},
-            "__doc__": options_class.__doc__,
-            "__module__": options_class.__module__,
-        },
-        frozen=True,
-        kw_only=True,
-    )
-
-
-def _optional(name: str, having: Sequence[type[Kind]], among: int) -> Any:
-    """Returns an option of one or more `among` so many kinds as one that may be left out."""
-    descriptions: dict[str, list[str]] = {}
-    for kind in having:
-        field = option_fields(kind)[name]
-        default = "" if field.default is None else f" Default: {field.default}."
-        descriptions.setdefault(field.metadata["description"] + default, []).append(kind.name)
-    described = (
-        f"Of {' and '.join(names)}: {description}" if among > 1 else description
-        for description, names in descriptions.items()
-    )
-    bounds = {key: field.metadata[key] for key in ("least", "most")}
-    return option(" ".join(described), None, **bounds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

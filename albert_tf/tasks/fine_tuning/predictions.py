@@ -1,6 +1,7 @@
 """What a run predicts: metrics and files of dev and test sets, and answers to lines of text."""
 
 import collections
+import dataclasses
 import json
 import os
 import sys
@@ -12,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.batches import make_batch
+from albert_tf.data.batches import evaluation_batches, make_batch
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
+from albert_tf.data.fine_tuning.tables import ColumnNames, is_table
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
@@ -51,12 +52,40 @@ class ExampleSet(NamedTuple):
         return f"{name}_{self.name}" if self.name else name
 
 
+def predict(
+    kind: Kind,
+    evaluator: Evaluator,
+    examples: Sequence[Any],
+    features: Features,
+    batch_size: int,
+    fixed_length: int | None = None,
+) -> Any:
+    """Returns the predictions of a model for n examples.
+
+    Args:
+        kind: what it predicts.
+        evaluator: runs the model.
+        examples: the examples.
+        features: what `kind.encode` made of them.
+        batch_size: number of rows of features in a batch.
+        fixed_length: length of all batches; None if lengths may differ.
+    """
+    if not len(features):
+        return kind.decode(examples, features, ())
+    # With labels, some heads would also compute what only the loss reads.
+    unlabelled = dataclasses.replace(features, labels={}, token_labels={})
+    batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
+    rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
+    outputs = evaluator.predict_batches(batches)
+    return kind.decode(examples, features, zip(rows, outputs, strict=True))
+
+
 def predict_sets(
     kind: Kind, sets: Sequence[ExampleSet], evaluator: Evaluator, options: FineTuningOptions
 ) -> list[Any]:
     """Returns the predictions of a model for each set."""
-    size, length = options.eval_batch_size, fixed_length(options)
-    return [kind.predict(evaluator, one.examples, one.features, size, length) for one in sets]
+    how = options.eval_batch_size, fixed_length(options)
+    return [predict(kind, evaluator, one.examples, one.features, *how) for one in sets]
 
 
 def measure_sets(
@@ -175,7 +204,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     """
     path = options.predict_file
     if path != STANDARD_INPUT and is_table(path):
-        examples = kind.read(Table.read(path, names=select(options, ColumnNames)), "test")
+        examples = kind.read(kind.open(path, "test", select(options, ColumnNames)), "test")
         one = ExampleSet("", examples, kind.encode(examples, tokenizer))
         answers = kind.answers(examples, *predict_sets(kind, [one], evaluator, options))
     else:

@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from albert_tf.errors import FlagError
 from albert_tf.kinds import QuestionAnswering
+from albert_tf.kinds.registry import with_kind_options
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning.options import FineTuningOptions, with_kind_options
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.recipes import PAPER_SQUAD_V1, PAPER_SQUAD_V2
 
 # The original's.
