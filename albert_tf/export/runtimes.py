@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import ArgumentError, InputError
 from albert_tf.export.ids_model import INPUTS, Outputs, UncheckedModel, input_specs
 
 TFLITE_FILE = "model.tflite"
@@ -36,9 +36,26 @@ Run = Callable[[Arrays], Arrays]
 Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
-def missing_packages(form: str) -> list[str]:
-    """Returns the packages that write a form and are not installed, without importing them."""
-    return [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
+def check_form(form: str, weights: str | None) -> None:
+    """Checks the form of an exported model, and that the packages that write it are installed.
+
+    Args:
+        form: see `albert_tf.export.ExportDetails`.
+        weights: the same.
+
+    Raises:
+        ArgumentError: it has no such weights, or a package is missing.
+    """
+    if weights == "float16" and form != "tflite":
+        raise ArgumentError(
+            f"export_weights=float16: expected export_format=tflite; received {form}"
+        )
+    missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ArgumentError(
+            f"export_format={form}: needs {', '.join(missing)}, which cannot be imported: "
+            f"pip install 'albert-tf[{form}]'"
+        )
 
 
 def in_graph(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:

@@ -17,7 +17,7 @@ from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import ArgumentError
 from albert_tf.evaluation.tables import to_tsv
-from albert_tf.export.runtimes import missing_packages
+from albert_tf.export.runtimes import check_form
 from albert_tf.kinds.arguments import check_field
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
@@ -264,23 +264,15 @@ class Kind(abc.ABC):
         Raises:
             ArgumentError: they have not, or a package that writes it is missing.
         """
+        check_form(form, weights)
         place = f"export_format={form}"
         if form in self.without_forms:
             raise ArgumentError(f"{place}: {self.name.replace('_', ' ')} has no such form")
-        if weights == "float16" and form != "tflite":
-            raise ArgumentError(
-                f"export_weights=float16: expected export_format=tflite; received {form}"
-            )
         is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
         if self.needs_offsets and form == "saved_model" and not is_sentencepiece:
             raise ArgumentError(
                 f"{place}: a text model with a WordPiece vocabulary cannot find parts of texts; expected "
                 "a SentencePiece model, or another format"
-            )
-        if missing := missing_packages(form):
-            raise ArgumentError(
-                f"{place}: needs {', '.join(missing)}, which cannot be imported: "
-                f"pip install 'albert-tf[{form}]'"
             )
 
     @property

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import FlagError, name_flags
 from albert_tf.export.exporter import Form, Weights
+from albert_tf.export.runtimes import check_form
 from albert_tf.options import option
 
 
@@ -32,9 +33,12 @@ class ExportOptions:
         """Checks that the options go together.
 
         Raises:
-            FlagError: one is given without `--export_dir`.
+            FlagError: one is given without `--export_dir`, two contradict each other, or packages for the
+                form are missing.
         """
         for name, default in (("export_format", "saved_model"), ("export_weights", None)):
             value = getattr(self, name)
             if value != default and not self.export_dir:
                 raise FlagError(f"--{name}={value}: expected --export_dir")
+        with name_flags():
+            check_form(self.export_format, self.export_weights)
