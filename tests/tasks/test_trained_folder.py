@@ -216,7 +216,7 @@ def test_damaged_config_of_init_classifier_names_its_flag(data, classifier, tmp_
     (classifier / "albert_config.json").write_text("{")
     values = {"albert_config_file": None, "spm_model_file": None}
     with pytest.raises(
-        InputError, match=r"^--init_classifier: .*/albert_config.json, line 1: not J"
+        InputError, match=r"^--init_classifier: .*/albert_config\.json: has the SHA-256"
     ):
         run(make_options(data, tmp_path / "out", **values, init_classifier=str(classifier)))
 

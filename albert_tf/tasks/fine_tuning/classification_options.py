@@ -215,11 +215,9 @@ def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOp
     if options.init_checkpoint or not options.do_train:
         raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
     folder = options.init_classifier
-    of_folder = {
-        name: value
-        for name, value in read_folder(folder, (), optional=("do_lower_case",)).items()
-        if value is not None
-    }
+    with name_place("--init_classifier"):
+        values = read_folder(folder, (), optional=("do_lower_case",))
+    of_folder = {name: value for name, value in values.items() if value is not None}
     if len(of_folder) < 3:  # config, case and one of two vocabularies
         raise InputError(
             f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
