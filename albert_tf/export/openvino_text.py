@@ -1,7 +1,7 @@
 """Puts the tokenizer into a model for OpenVINO, so that it takes text.
 
 OpenVINO's own operators handle the strings: its normaliser applies our normalisation
-(`albert_tf.tokenization.charsmap`), and its SentencePiece splits the result. The rest is converted from
+(`albert_tf.tokenization.characters`), and its SentencePiece splits the result. The rest is converted from
 TensorFlow, with the rules that SavedModels for text follow.
 
 These models need the operators of the package openvino_tokenizers. They check nothing.
@@ -17,15 +17,14 @@ from albert_tf.data.fine_tuning.packing import BLANK, pack_choices, pack_inputs
 from albert_tf.export.ids_model import trace
 from albert_tf.export.openvino_model import convert
 from albert_tf.tokenization import AlbertTokenizer
-from albert_tf.tokenization.charsmap import compile_charsmap
-from albert_tf.tokenization.graph_normalization import (
+from albert_tf.tokenization.characters import (
     FINAL_SIGMA,
     LOWER_SIGMA,
     SIGMA,
-    Replacements,
+    compile_charsmap,
     final_sigma_pattern,
-    places_in_rows,
 )
+from albert_tf.tokenization.graph_normalization import Replacements, places_in_rows
 
 if TYPE_CHECKING:
     import openvino

@@ -5,21 +5,23 @@ its NFKD and lower-casing follow other versions of Unicode. So tables made by Py
 character becomes. Only the lower case of sigma depends on its neighbours.
 """
 
-import functools
-import itertools
-import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenization.character_classes import CharacterClasses
-from albert_tf.tokenization.normalization import normalize_text
-
-# The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
-SIGMA, LOWER_SIGMA, FINAL_SIGMA = "Σ", "σ", "ς"
+from albert_tf.tokenization.characters import (
+    FINAL_SIGMA,
+    LOWER_SIGMA,
+    SIGMA,
+    CharacterClasses,
+    code_points,
+    final_sigma_pattern,
+    normalized_characters,
+    white_space,
+)
 
 # Longer runs of unknown characters are shortened to this many: TensorFlow Text takes time that grows with
 # the square of their number.
@@ -29,9 +31,6 @@ _MAX_UNKNOWN_RUN = 256
 _ITSELF = -1
 # Ends each table, so that a search finds an entry for every character.
 _LARGEST = np.int32(np.iinfo(np.int32).max)
-
-# Number of neighbouring characters that are looked at together before each is looked at.
-_BLOCK = 256
 
 
 class Replaced(NamedTuple):
@@ -143,7 +142,7 @@ class GraphNormalizer:
         replacements = normalized_characters(lower_case)
         self._characters = Replacements(replacements)
         self._final_sigma = final_sigma_pattern()
-        self._known = None if classes.known is None else _code_points(classes.known)
+        self._known = None if classes.known is None else code_points(classes.known)
         # Characters that may leave nothing, or white space, at the end of a word.
         blank = {ord(char) for char in classes.blank}
         self._blank = np.array(
@@ -267,69 +266,9 @@ def lower_sigmas(characters: tf.RaggedTensor, final_sigma: str) -> tf.RaggedTens
     return characters.with_values(tf.cond(has_sigma, lower, lambda: tf.identity(characters.values)))
 
 
-@functools.cache
-def final_sigma_pattern(dropped: frozenset[str] = frozenset()) -> str:
-    """Returns a pattern for a sigma that ends a word.
-
-    Such a sigma follows a cased letter and does not precede one; characters such as an apostrophe do not
-    count (the Unicode standard, section 3.13). Python's own lower-casing tells the classes.
-
-    Args:
-        dropped: characters that are dropped before letters are lower-cased; they do not count either.
-    """
-
-    def is_final_after(before: str) -> bool:
-        return (before + SIGMA).lower().endswith(FINAL_SIGMA)
-
-    def is_cased(char: str) -> bool:
-        return is_final_after("1" + char)
-
-    def is_skipped(char: str) -> bool:
-        return char in dropped or (is_final_after("A" + char) and not is_cased(char))
-
-    def may_count(block: str) -> bool:
-        # Between A and the sigma, a character that is neither cased nor skipped ends the word.
-        probes = f"1A{f'{SIGMA}1A'.join(block)}{SIGMA}"
-        return FINAL_SIGMA in probes.lower() or not dropped.isdisjoint(block)
-
-    candidates = list(characters_of_unicode(may_count))
-    cased, skipped = (character_class(filter(test, candidates)) for test in (is_cased, is_skipped))
-    other = f"[^{cased[1:-1]}{skipped[1:-1]}]"
-    return f"({cased}{skipped}*){SIGMA}({skipped}*(?:{other}|$))"
-
-
-def character_class(characters: Iterable[str]) -> str:
-    """Returns a character class of RE2 with exactly these characters."""
-    members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
-    members[[ord(char) + 1 for char in characters]] = True
-    runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)
-    return "[" + "".join(rf"\x{{{start:x}}}-\x{{{end - 1:x}}}" for start, end in runs) + "]"
-
-
-def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Yields every character, assigned or not, in ascending order.
-
-    Args:
-        may_count: tells from a block of neighbouring characters whether any of them matters; other blocks
-            are left out. Most of Unicode is ideographs and unassigned.
-    """
-    code_points = np.arange(sys.maxunicode + 1, dtype="<u4")
-    characters = code_points.tobytes().decode("utf-32-le", "surrogatepass")
-    if may_count is None:
-        return iter(characters)
-    starts = range(0, len(characters), _BLOCK)
-    blocks = (characters[start : start + _BLOCK] for start in starts)
-    return itertools.chain.from_iterable(filter(may_count, blocks))
-
-
 def is_white_space(characters: tf.Tensor) -> tf.Tensor:
     """Returns which code points, int32 (n,), are white space to Python; bool (n,)."""
-    return _is_one_of(characters, _white_space())
-
-
-@functools.cache
-def _white_space() -> np.ndarray:
-    return _code_points(filter(str.isspace, characters_of_unicode()))
+    return _is_one_of(characters, white_space())
 
 
 def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
@@ -357,31 +296,7 @@ def _collapse_spaces(
     return ~is_space | (~after_space & (positions < tf.gather(text_ends, rows))), text_ends
 
 
-@functools.cache
-def normalized_characters(lower_case: bool) -> dict[int, list[int]]:
-    """Returns what each character that changes becomes; a capital sigma stays."""
-    changing = characters_of_unicode(lambda block: normalize_text(block, lower_case) != block)
-    return {
-        ord(char): [ord(part) for part in normalized]
-        for char in changing
-        if (normalized := _normalize_alone(char, lower_case)) != char
-    }
-
-
-def _normalize_alone(char: str, lower_case: bool) -> str:
-    if char.isspace():
-        return " "
-    normalized = normalize_text(char, lower_case=False)
-    if lower_case:
-        normalized = SIGMA.join(part.lower() for part in normalized.split(SIGMA))
-    return normalized
-
-
 def _is_phrase(characters: list[int], blank: set[int]) -> bool:
     """Whether characters that are not blank come before a space."""
     space = ord(" ")
     return space in characters and not blank.issuperset(characters[: characters.index(space)])
-
-
-def _code_points(characters: Iterable[str]) -> np.ndarray:
-    return np.array(sorted(map(ord, characters)), np.int32)

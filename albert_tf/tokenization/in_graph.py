@@ -13,14 +13,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.tokenization.character_classes import classify_characters
+from albert_tf.tokenization.characters import (
+    character_class,
+    characters_of_unicode,
+    classify_characters,
+    final_sigma_pattern,
+)
 from albert_tf.tokenization.graph_normalization import (
     GraphNormalizer,
     NormalizedCharacters,
     Replacements,
-    character_class,
-    characters_of_unicode,
-    final_sigma_pattern,
     lower_sigmas,
     places_in_rows,
 )

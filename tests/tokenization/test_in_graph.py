@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
-from albert_tf.tokenization.character_classes import classify_characters
+from albert_tf.tokenization.characters import classify_characters
 from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import GraphAlbertTokenizer
 from tests.helpers import assert_agrees, shared_path
