@@ -74,7 +74,10 @@ def _write_table(path: pathlib.Path, *columns: str, count: int = 12) -> None:
 
 def _write_corpus(folder: pathlib.Path) -> None:
     for number in range(3):
-        documents = [[_sentence().capitalize() + "." for _ in range(8)] for _ in range(10)]
+        documents = [
+            [_sentence(label).capitalize() + "." for label in ("good", "bad") * 4]
+            for _ in range(10)
+        ]
         _write(folder / f"{number}.txt", [line for lines in documents for line in [*lines, ""]])
 
 
