@@ -44,9 +44,9 @@ format: .venv/installed-test
 	$(BIN)/ruff format .
 
 # The package, editable, with extras and dependency groups of pyproject.toml, in the versions of requirements.txt.
-.venv/installed: install = '.[plots,tfds,zstd]'
-.venv/installed-test: install = '.[plots,serving,tfds,zstd]' --group=test --group=lint --group=docs
-.venv-all/installed: install = '.[onnx,openvino,plots,serving,tfds,zstd]' --group=test --group=backends --group=benchmarks
+.venv/installed: install = '.[parquet,plots,tfds,zstd]'
+.venv/installed-test: install = '.[parquet,plots,serving,tfds,zstd]' --group=test --group=lint --group=docs
+.venv-all/installed: install = '.[onnx,openvino,parquet,plots,serving,tfds,zstd]' --group=test --group=backends --group=benchmarks
 # Apache Beam needs an older protobuf.
 .venv-beam/installed: install = '.[beam]' --group=test
 

@@ -1,0 +1,155 @@
+"""What all scripts and commands share, by a small one; end_to_end/test_scripts.py has the real ones."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf import __version__
+
+# A command that needs no TensorFlow, so it starts in a moment.
+_SMALL = """
+import dataclasses, logging, os, sys
+from typing import Literal
+from albert_tf import command_line
+from albert_tf.options import check_ranges, option
+
+@dataclasses.dataclass(frozen=True)
+class Base:
+    "What others have, too."
+    rates: tuple[float, ...] = option("Some rates.", ())
+
+@dataclasses.dataclass(frozen=True)
+class Options(Base):
+    form: Literal["long", "short"] = option("Form of it.", "long")
+    count: int | None = option("Number of characters.", None, least=1)
+    quick: bool = option("Hurry.", True)
+
+    def __post_init__(self):
+        check_ranges(self)
+
+sys.argv[0] = "script.py"
+def task(options):
+    logging.getLogger("tensorflow").warning("a damaged file that nobody needs")
+    print("x" * options.count if options.quick else os.environ["TF_ENABLE_ONEDNN_OPTS"])
+
+command_line.run(Options, task, "Prints. Usage: {command} --count=1", ["form", "count"])
+"""
+_MAIN_FLAGS = """Prints. Usage: python script.py --count=1
+
+The flags that most runs need:
+  --form=long|short
+      Form of it. Default: long.
+  --count=INTEGER
+      Number of characters.
+
+python script.py --helpfull shows 2 more.
+"""
+_ALL_FLAGS = """Prints. Usage: python script.py --count=1
+
+Flags of this command:
+  --form=long|short
+      Form of it. Default: long.
+  --count=INTEGER
+      Number of characters.
+  --[no]quick
+      Hurry.
+
+What others have, too:
+  --rates=TEXT,TEXT,...
+      Some rates.
+"""
+
+
+def run(program, *flags, **environment):
+    """Returns exit code, standard output and standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *flags],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--cout=2"], "Unknown command line flag 'cout'. Did you mean: count ?"),
+        (["more"], "unexpected argument 'more'; every option is a --flag=value"),
+        (["--rates=a,,b"], "--rates: received an empty value; omit the flag for none"),
+        (["--count=0"], "--count=0: expected at least 1"),
+    ],
+)
+def test_mistake_in_the_flags_is_one_line_and_exit_code_2(flags, message):
+    code, out, error = run(_SMALL, *flags)
+    assert (code, out) == (2, "")
+    assert error.startswith("script.py: error: ")
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "printed"),
+    [
+        ("-h", _MAIN_FLAGS),
+        ("--help", _MAIN_FLAGS),
+        ("--helpfull", _ALL_FLAGS),
+        ("--version", f"albert_tf {__version__}\n"),
+        ("--count=2", "xx\n"),
+    ],
+)
+def test_help_and_version(flag, printed):
+    assert run(_SMALL, flag) == (0, printed, "")
+
+
+# A processor with AVX2 alone, where TensorFlow has been imported.
+_OTHER_MACHINE = """
+import builtins, io, sys
+open_ = builtins.open
+builtins.open = lambda path, *arguments, **options: (
+    io.StringIO("flags : fma avx2") if path == "/proc/cpuinfo" else open_(path, *arguments, **options)
+)
+sys.modules["tensorflow"] = None
+"""
+
+
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_onednn_is_turned_on_unless_the_user_chose(chosen, monkeypatch):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    environment = {"TF_ENABLE_ONEDNN_OPTS": chosen} if chosen else {}
+    code, out, error = run(_OTHER_MACHINE + _SMALL, "--noquick", "--count=1", **environment)
+    assert (code, out) == (0, f"{chosen or '1'}\n")
+    line = "script.py: using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off\n"
+    assert error == ("" if chosen else line)
+
+
+# More than the buffer holds, and less, which is written at the end.
+@pytest.mark.parametrize("flag", ["--count=100000", "--count=1", "--help"])
+@pytest.mark.parametrize(
+    ("is_full", "code", "line"),
+    [
+        (
+            True,
+            1,
+            "script.py: error: standard output: cannot be written: No space left on device\n",
+        ),
+        (False, 128 + signal.SIGPIPE, ""),
+    ],
+)
+def test_output_that_nobody_takes_is_no_traceback(flag, is_full, code, line):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full" if is_full else writer, "w") as output:
+        done = subprocess.run(
+            [sys.executable, "-c", _SMALL, flag],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (code, line)
