@@ -270,13 +270,7 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
 
 
 def warn_of_large_batch(options: TrainingOptions, count: int, what: str) -> None:
-    """Warns if a batch is larger than the training data.
-
-    Args:
-        options: options of the run.
-        count: number of training examples.
-        what: their name in the plural.
-    """
+    """Warns if a batch is larger than the training data, `count` of `what`."""
     if options.train_batch_size > count:
         print(
             f"warning: --train_batch_size={options.train_batch_size}: there are {count} {what}, so every "
@@ -300,15 +294,9 @@ def make_evaluator(
     num_warmup_steps: int,
     decay_steps: int | None = None,
 ) -> Evaluator:
-    """Creates a model and its evaluator, which is a `Trainer` with `--do_train`.
+    """Creates a model, in the strategy's scope, and its evaluator: with `--do_train` a `Trainer`.
 
-    Args:
-        options: options of the run.
-        make_model: creates the model; called in the strategy's scope.
-        loss: loss of the model.
-        num_train_steps: total number of updates.
-        num_warmup_steps: number of updates until the peak learning rate.
-        decay_steps: number of updates at the end in which it falls to 0; None for all.
+    The learning rate falls to 0 in the last `decay_steps` updates; None for all.
     """
     strategy = make_strategy(options.distribution_strategy, options.tpu)
     with strategy.scope():

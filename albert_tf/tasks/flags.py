@@ -19,11 +19,7 @@ _SECONDS_OF_SILENCE = 3.0
 
 
 def check_addresses(options: Any) -> None:
-    """Checks that TensorFlow has access to the file systems of all paths like gs://bucket/file.
-
-    Args:
-        options: options of the run. Strings with `://`, and lists of them, are checked.
-    """
+    """Checks that TensorFlow has access to the file systems of all options like gs://bucket/file."""
     for name, value in to_json_dict(options).items():
         for path in value if isinstance(value, list) else [value]:
             if not isinstance(path, str) or "://" not in path:
@@ -58,14 +54,7 @@ def load_tokenizer(
     lower_case: bool,
     word_start_rule: WordStartRule = "original",
 ) -> Tokenizer:
-    """Loads the tokenizer of whichever vocabulary is given.
-
-    Args:
-        spm_model_file: a SentencePiece model, or None or "".
-        vocab_file: a WordPiece vocabulary, or None or "".
-        lower_case: whether text is lower-cased first.
-        word_start_rule: which pieces of a SentencePiece model begin a word.
-    """
+    """Loads the tokenizer of the one vocabulary that is given."""
     if bool(spm_model_file) == bool(vocab_file):
         received = "both" if spm_model_file else "neither"
         raise FlagError(f"expected one of --spm_model_file and --vocab_file, received {received}")

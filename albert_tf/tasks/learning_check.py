@@ -49,9 +49,6 @@ def unigram_entropy(batches: Iterable[Mapping[str, np.ndarray]]) -> float:
     """Returns the entropy of the distribution of the pieces to predict, in nats.
 
     With the correction of Miller (1955) for the pieces that a sample lacks: (observed - 1) / (2 n).
-
-    Args:
-        batches: batches with `masked_lm_ids` and `masked_lm_weights`, both (B, M).
     """
     counts = np.zeros(0, np.int64)
     for number, batch in enumerate(batches):

@@ -141,13 +141,7 @@ class Records(NamedTuple):
 
 
 def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
-    """Finds and checks the files of a flag, and detects whether their records have masks.
-
-    Args:
-        options: options of the run.
-        config: config of the model.
-        flag: `input_file` or `eval_input_file`.
-    """
+    """Finds and checks the files of a flag, and detects whether their records have masks."""
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     stats = _read_stats(paths)

@@ -33,7 +33,6 @@ from albert_tf.tasks.common import (
 )
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.learning_check import LearningCheck
-from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
     Records,
@@ -56,6 +55,7 @@ from albert_tf.training import (
     Evaluator,
     Trainer,
     TrainingPlan,
+    draw_learning_curve,
     explain_lost_worker,
     train,
 )

@@ -6,6 +6,7 @@ What cannot be written is a `StoppedError` that names it, and a user's mistake a
 from albert_tf.training.evaluator import Evaluator
 from albert_tf.training.interruptions import explain_lost_worker
 from albert_tf.training.loop import LoopOptions, TrainingPlan, best_metrics, resume, train
+from albert_tf.training.reports import draw_learning_curve
 from albert_tf.training.strategy import make_deterministic, make_strategy
 from albert_tf.training.trainer import Trainer
 
@@ -15,6 +16,7 @@ __all__ = [
     "Trainer",
     "TrainingPlan",
     "best_metrics",
+    "draw_learning_curve",
     "explain_lost_worker",
     "make_deterministic",
     "make_strategy",

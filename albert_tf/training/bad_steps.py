@@ -42,11 +42,7 @@ class BadSteps:
         self._unread.append((step, skipped))
 
     def check(self, is_chief: bool) -> None:
-        """Warns of each skipped step.
-
-        Args:
-            is_chief: whether this worker writes the files.
-        """
+        """Warns of each skipped step."""
         bad = []
         for step, is_skipped in self._read():
             self.in_a_row = self.in_a_row + 1 if is_skipped else 0

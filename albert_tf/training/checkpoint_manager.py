@@ -165,12 +165,7 @@ class Checkpoints:
 
 
 def save_checkpoint(model: keras.Model, prefix: str) -> None:
-    """Writes a model's weights as a single checkpoint.
-
-    Args:
-        model: the model.
-        prefix: prefix of the file names.
-    """
+    """Writes a model's weights as a single checkpoint, whose file names begin with `prefix`."""
     write_checkpoint(prefix, tensors_of(variables_by_path(model.weights), stored_by_path))
 
 
@@ -179,9 +174,6 @@ class BestCheckpoint:
 
     TensorFlow's `checkpoint` file is written last. Until then the previous best is valid, so a run loses
     nothing if it is killed in between.
-
-    Args:
-        directory: the folder.
     """
 
     def __init__(self, directory: str):

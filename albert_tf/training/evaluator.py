@@ -167,11 +167,7 @@ def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
 
 
 class MeanAccumulator:
-    """Adds up means of several steps. Reads from the device only in `sums` and `result`.
-
-    Args:
-        sums: the `sums` of earlier steps.
-    """
+    """Adds up means, to the `sums` of earlier steps. `sums` and `result` alone read from the device."""
 
     def __init__(self, sums: Mapping[str, tuple[float, float]] = types.MappingProxyType({})):
         self._means: dict[str, tuple] = dict(sums)

@@ -87,11 +87,7 @@ class Preemption:
 
 @contextlib.contextmanager
 def explain_lost_worker(is_alone: bool) -> Iterator[None]:
-    """Turns TensorFlow's error about a lost worker into a `StoppedError`.
-
-    Args:
-        is_alone: whether there are no other workers.
-    """
+    """Turns TensorFlow's error about another worker into a `StoppedError`, if there is another."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,6 +1,7 @@
 """Making pre-training data, as a call and as a script."""
 
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -78,19 +79,6 @@ def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
         "a-00001-of-00002.tfrecord",
         "a.stats.json",
     ]
-
-
-def test_dynamic_masking_writes_sequences_without_masks(options):
-    stats = run(dataclasses.replace(options, masking="dynamic"))
-    for path in options.shards:
-        assert "masked_lm_ids" not in read_sizes(path, unmasked_record(S))
-        check_records(path, unmasked_record(S))
-    assert stats.instances > 100
-    assert stats.predictions == 0
-
-
-def test_the_stats_file_says_what_was_read_and_made(options, tmp_path):
-    stats = run(options)
     said = files.read_json(str(tmp_path / "out" / "a.stats.json"))
     assert PretrainingDataStats.from_json_dict(said["counts"]) == stats
     assert said["swapped_share"] == stats.swapped_share
@@ -103,6 +91,15 @@ def test_the_stats_file_says_what_was_read_and_made(options, tmp_path):
     assert said["vocabulary_sha256"] == hashlib.sha256(vocabulary.read_bytes()).hexdigest()
     assert said["replaced_lines"] == 0
     assert said["options"]["dupe_factor"] == options.dupe_factor
+
+
+def test_dynamic_masking_writes_sequences_without_masks(options):
+    stats = run(dataclasses.replace(options, masking="dynamic"))
+    for path in options.shards:
+        assert "masked_lm_ids" not in read_sizes(path, unmasked_record(S))
+        check_records(path, unmasked_record(S))
+    assert stats.instances > 100
+    assert stats.predictions == 0
 
 
 def records_of(options):
@@ -205,28 +202,21 @@ def read_then(monkeypatch, change):
     monkeypatch.setattr(CorpusReader, "chunks", read_and_change)
 
 
-@pytest.mark.parametrize("content", ["", "Is it?\nIt is.\n"])
-def test_input_that_changes_while_it_is_read_is_named(
+@pytest.mark.parametrize("content", [None, "", "Is it?\nIt is.\n"])
+def test_input_that_changes_or_goes_while_it_is_read_is_named(
     without_training, monkeypatch, tmp_path, content
 ):
     path = pathlib.Path(without_training.input_file[0])
-    size = path.stat().st_size
-    read_then(monkeypatch, lambda: path.write_text(content))
-    with pytest.raises(
-        StoppedError,
-        match=rf"text\.txt: changed while it was read: {size} bytes at the start, {len(content)} now, "
-        "last written .*; complete work is kept",
-    ):
+    if content is None:
+        message, change = "cannot be read: No such file.*it existed when", path.unlink
+    else:
+        sizes = f"{path.stat().st_size} bytes at the start, {len(content)} now"
+        message = f"changed while it was read: {sizes}, last written .*; complete work is kept"
+        change = functools.partial(path.write_text, content)
+    read_then(monkeypatch, change)
+    with pytest.raises(StoppedError, match=rf"text\.txt: {message}"):
         run(without_training)
     assert not (tmp_path / "out" / "a.stats.json").exists()
-
-
-def test_input_that_is_removed_while_it_is_read_is_named(without_training, monkeypatch):
-    read_then(monkeypatch, pathlib.Path(without_training.input_file[0]).unlink)
-    with pytest.raises(
-        StoppedError, match=r"text\.txt: cannot be read: No such file.*it existed when"
-    ):
-        run(without_training)
 
 
 def test_unchanged_chunks_are_reused(without_training, monkeypatch):

@@ -17,10 +17,9 @@ from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
 from albert_tf.tasks.fine_tuning.trials import COLLAPSED, has_collapsed
-from albert_tf.tasks.learning_curve import draw_learning_curve
 from albert_tf.tasks.trained_folder import write_kind
 from albert_tf.tasks.training_options import fixed_length
-from albert_tf.training import Trainer, TrainingPlan, train
+from albert_tf.training import Trainer, TrainingPlan, draw_learning_curve, train
 from albert_tf.training.loop import Callback
 
 # Evaluations of a training unless the user sets their interval: enough to choose a checkpoint from, and

@@ -4,7 +4,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.learning_curve import draw_learning_curve
+from albert_tf.training import draw_learning_curve
 
 
 @pytest.fixture
