@@ -104,7 +104,7 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             "expected --input_file and --output_file, or neither; rec",
         ),
         (OWN, {"task_name": "sst2"}, "--task_name: unknown task 'sst2'; did you mean sst-2"),
-        (OWN, {"task_name": None}, "--do_train: expected --task_name; received none"),
+        (OWN, {"task_name": None, **NO_FILES}, "--do_train: expected --task_name; received none"),
         (
             OWN,
             {"albert_config_file": None},
@@ -122,7 +122,11 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             "--text_column: --task_name=cola has",
         ),
         (OWN, {"train_file": None}, "--task_name=tsv: expected --train_file; received none"),
-        (OWN, {"do_train": False, "do_eval": False}, "expected at least one of --do_train"),
+        (
+            OWN,
+            {"do_train": False, "do_eval": False, **NO_FILES},
+            "expected at least one of --do_train",
+        ),
         (OWN, {"num_train_steps": 0}, "--num_train_steps=0: expected at least 1"),
         (OWN, {"classifier_dropout": 1.5}, "--classifier_dropout=1.5: expected at most 1"),
         (OWN, {"learning_rate": float("nan")}, "--learning_rate=nan: expected at least 0"),
