@@ -25,7 +25,7 @@ COMMANDS = {
 }
 _SHOW = "saved_model_cli"
 # Size of every vocabulary
-PIECES = 45
+PIECES = 40
 # What a flag of the pages gets instead of its value
 _SMALL_VALUES = {"vocab_size": PIECES, "num_shards": 2}
 # What commands get in addition, of which the last value of a flag counts

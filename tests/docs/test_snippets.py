@@ -1,4 +1,7 @@
-"""Every command and every Python block of the README and the guides works as it is printed."""
+"""Every command and every Python block of the README and the guides works as it is printed.
+
+`make test-parity` runs those for OpenVINO, ONNX Runtime and KerasHub, too.
+"""
 
 import dataclasses
 import itertools
