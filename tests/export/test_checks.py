@@ -1,13 +1,15 @@
+import os
+import pathlib
 import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.export.kinds import KINDS
+from tests.export.kinds import KINDS, OF_NAMES
 from tests.export.runtimes import load
 from tests.export.samples import VOCAB_SIZE
-from tests.helpers import random_inputs
+from tests.helpers import random_inputs, slow_except
 
 # Of tests.helpers.tiny_config.
 POSITIONS, SEGMENTS = 64, 2
@@ -76,16 +78,37 @@ def test_refuses_ids_of_another_rank(answer, names, shape):
     )
 
 
-@pytest.mark.parametrize("shape", [(), (1, 1)])
-def test_refuses_texts_of_another_rank(loaded, shape):
-    predict = loaded["text"].signatures["serving_default"]
-    _, inputs = predict.structured_input_signature
-    received = " ".join(map(str, shape))
-    with pytest.raises(tf.errors.InvalidArgumentError) as info:
-        predict(**{name: tf.fill(shape, "a cat") for name in inputs})
-    assert re.search(
-        rf"expected \w+ of shape \[\?\]; received:\] \[{received}\]", info.value.message
-    )
+@pytest.mark.parametrize("kind", ["classifier", "multiple_choice", "simple_spans"])
+def test_refuses_texts_of_another_shape_or_number(exported_kind, kind):
+    predict = load(exported_kind(kind)[1]["text"]).signatures["serving_default"]
+    _, specs = predict.structured_input_signature
+    for name, spec in specs.items():
+        known = list(spec.shape[1:])
+        for shape in ((), (2, *known, 1), *([(2, known[0] - 1)] if known else [])):
+            texts = {each: tf.fill([2, *specs[each].shape[1:]], "cat") for each in specs}
+            expected = ", ".join("?" if size is None else str(size) for size in spec.shape)
+            received = " ".join(map(str, shape))
+            with pytest.raises(tf.errors.InvalidArgumentError) as info:
+                predict(**{**texts, name: tf.fill(shape, "cat")})
+            message = f"expected {name} of shape [{expected}]; received:] [{received}]"
+            assert message in info.value.message
+        for count in (0, 1, 3):
+            with pytest.raises(tf.errors.InvalidArgumentError) as info:
+                predict(**{**texts, name: tf.fill([count, *known], "cat")})
+            names = ", ".join(OF_NAMES[kind].texts)
+            assert f"expected equally many of {names}; received:" in info.value.message
+
+
+@pytest.mark.parametrize("kind", slow_except(KINDS, "classifier", "conditional_spans"))
+def test_each_weight_is_written_once(exported_kind, kind):
+    model, paths = exported_kind(kind)
+    for path in paths.values():
+        variables = tf.train.list_variables(os.path.join(path, "variables", "variables"))
+        shapes = [shape for name, shape in variables if "VARIABLE_VALUE" in name]
+        assert len(shapes) == len(model.weights)
+        data = pathlib.Path(path, "variables", "variables.data-00000-of-00001").stat().st_size
+        # In addition to the weights it holds the graph of objects.
+        assert 0 <= data - 4 * model.count_params() < 20_000
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -76,31 +76,6 @@ def test_answers_do_not_depend_on_the_number_of_questions(choose):
     np.testing.assert_allclose(outputs["logits"], expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("counts", [(0, 1, 0), (2, 1, 2), (1, 1, 2), (2, 2, 1)])
-def test_refuses_unequal_numbers_of_articles_questions_and_options(choose, counts):
-    articles, questions, options = counts
-    message = "equally many of article, question, options; received:"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        choose(["cat"] * articles, ["who?"] * questions, [["a", "b", "c"]] * options)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"article": "cat"}, r"article of shape \[\?\]; received:\] \[\]"),
-        ({"question": [["who?"]]}, r"question of shape \[\?\]; received:\] \[1 1\]"),
-        ({"options": ["a", "b", "c"]}, r"options of shape \[\?, 3\]; received:\] \[3\]"),
-        ({"options": [["a", "b"]]}, r"options of shape \[\?, 3\]; received:\] \[1 2\]"),
-    ],
-)
-def test_refuses_questions_of_another_shape(loaded, changes, message):
-    inputs = {"article": ["cat"], "question": ["who?"], "options": [["a", "b", "c"]], **changes}
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        loaded["text"].signatures["serving_default"](
-            **{name: tf.constant(value) for name, value in inputs.items()}
-        )
-
-
 @pytest.mark.parametrize("shape", [(2, 8), (2, 5, 8), (1, 2, 3, 8)])
 def test_refuses_ids_of_another_number_of_choices(loaded, shape):
     inputs = {name: tf.ones(shape, tf.int32) for name in random_inputs()}

@@ -1,4 +1,3 @@
-import os
 import pathlib
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from albert_tf.export import export
 from albert_tf.export.version_folders import encoder_assets
 from albert_tf.tokenization import AlbertTokenizer
 from tests.export.kinds import SINGLE_TEXTS
-from tests.export.runtimes import load, run_in_session, run_loaded
+from tests.export.runtimes import run_in_session, run_loaded
 from tests.export.samples import (
     LABELS,
     TEXTS,
@@ -70,16 +69,6 @@ def test_only_the_text_model_has_batching_parameters(exported):
     assert not (paths["ids"] / "batching_params.pbtxt").exists()
 
 
-def test_each_weight_is_written_once(exported, model):
-    for path in exported.values():
-        variables = tf.train.list_variables(os.path.join(path, "variables", "variables"))
-        shapes = [shape for name, shape in variables if "VARIABLE_VALUE" in name]
-        assert len(shapes) == len(model.weights)
-        data = pathlib.Path(path, "variables", "variables.data-00000-of-00001").stat().st_size
-        # In addition to the weights it holds the graph of objects.
-        assert 0 <= data - 4 * model.count_params() < 20_000
-
-
 def test_ids_model_needs_tensorflow_alone(exported):
     program = (
         "import sys, tensorflow as tf\n"
@@ -101,18 +90,6 @@ def test_text_model_answers_any_bytes(exported):
     strange = [b"\xff\xfe", b"a\x00b", b"", " ".join(WORDS * 2000).encode(), "🙂‍↔️".encode()]
     inputs = {"text_a": strange, "text_b": strange[::-1]}
     assert np.isfinite(run_loaded(exported["text"], inputs)["probabilities"]).all()
-
-
-@pytest.mark.parametrize("counts", [(0, 1), (3, 1), (1, 3)])
-def test_refuses_unequal_batches(exported, counts):
-    inputs = {
-        "text_a": tf.constant(["cat"] * counts[0], tf.string),
-        "text_b": tf.constant(["dog"] * counts[1], tf.string),
-    }
-    signature = load(exported["text"]).signatures["serving_default"]
-    with pytest.raises(tf.errors.InvalidArgumentError) as info:
-        signature(**inputs)
-    assert f"equally many of {', '.join(inputs)}; received:" in info.value.message
 
 
 def test_assets_have_the_vocabulary_as_it_was_read(tmp_path, model, tokenizer):
