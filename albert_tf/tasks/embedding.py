@@ -18,11 +18,11 @@ from albert_tf.layers import Pooling
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
 from albert_tf.sources import MODEL_NAMES, find_model
-from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Predictor
 from albert_tf.tasks.loading import load
+from albert_tf.tasks.training_options import ExportOptions
 from albert_tf.tokenization import Tokenizer
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.

@@ -18,11 +18,10 @@ from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import read_kind
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
-from albert_tf.tasks.export_options import ExportOptions
 from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.tasks.training_options import MAX_BATCH_SIZE, TrainingOptions
+from albert_tf.tasks.training_options import MAX_BATCH_SIZE, ExportOptions, TrainingOptions
 from albert_tf.tokenization import Tokenizer
 
 _DEFAULTS = {
