@@ -322,7 +322,7 @@ def test_cased_training_gives_a_cased_tokenizer(trained, tmp_path):
         ),
     ],
 )
-def test_label_metadata_is_kept_in_both_directions(tmp_path, changes, kind, labels):
+def test_kind_is_kept_in_both_directions(tmp_path, changes, kind, labels):
     architecture = "AlbertForSequenceClassification"
     tensors = random_tensors(architecture)
     if (id2label := changes.get("id2label", {})) is None:
@@ -351,7 +351,7 @@ def test_label_metadata_is_kept_in_both_directions(tmp_path, changes, kind, labe
     assert list(config["id2label"].values()) == (labels or ["LABEL_0"])
 
 
-def test_label_metadata_must_match_the_number_of_outputs(trained, tmp_path):
+def test_kind_must_match_the_number_of_outputs(trained, tmp_path):
     folder = shutil.copytree(trained, tmp_path / "changed")
     change_json(folder / "task.json", labels=["a", "b", "c"])
     change_json(folder / "run_options.json", sha256={})
