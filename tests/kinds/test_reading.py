@@ -5,6 +5,7 @@ import dataclasses
 
 import pytest
 
+from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
@@ -14,6 +15,7 @@ from albert_tf.kinds import (
     MultiLabel,
     MultipleChoice,
     Regression,
+    TokenClassification,
     recognise,
 )
 
@@ -116,6 +118,21 @@ def test_a_test_set_has_labels_in_all_rows_or_in_none():
 def test_labels_of_other_types_are_text(label, text):
     (example,) = Classification().read([{"text": "a", "label": label}], "train")
     assert example.label == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        (TEXTS, {"text": "a", "label": "maybe", "score": None}),
+        (MultiLabel(labels=("x",)), {"text": "a", "label_y": "often"}),
+        (Regression(), {"text": "a", "label": "good"}),
+        (TokenClassification(labels=("O", "B-X", "I-X")), {"text": "a", "spans": "none"}),
+        (TokenClassification(labels=("O", "B-X", "I-X")), {"tokens": ["a"], "ner_tags": ["B-Z"]}),
+    ],
+)
+def test_labels_of_rows_to_predict_do_not_matter(kind, row):
+    (example,) = kind.read(hide_labels(Table.read([row])), "test")
+    assert (example.text_a, example.label) == ("a", None)
 
 
 def test_single_class_is_refused():

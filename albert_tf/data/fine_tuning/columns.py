@@ -22,6 +22,7 @@ _QUESTIONS = (
     *(("text_a", "text_b"), ("article", "question"), ("passage", "question")),
     ("context", "question"),
 )
+_SPANS = ("spans", "ner_tags", "tags")
 _LABELS = ("label", "labels", "target", "class", "category", "score")
 
 _CHOICE = "choice_"
@@ -46,6 +47,22 @@ def find_columns(
 def has_label(table: Table) -> bool:
     """Returns whether a table has a column of labels."""
     return _find_label(table, optional=True) is not None
+
+
+def hide_labels(table: Table) -> Table:
+    """Returns a table in whose columns no labels, spans or tags are found, for predictions."""
+    names = table.names
+    texts = (names.text_column, names.text_pair_column)
+
+    def is_label(column: str) -> bool:
+        name = column.strip().lower()
+        is_usual = name in (*_LABELS, *_SPANS) or name.startswith(_LABEL)
+        return column not in texts and (is_usual or column == names.label_column)
+
+    columns = tuple("" if is_label(column) else column for column in table.columns)
+    return dataclasses.replace(
+        table, columns=columns, names=dataclasses.replace(names, label_column=None)
+    )
 
 
 def choice_columns(table: Table) -> list[str]:

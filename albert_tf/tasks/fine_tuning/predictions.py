@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.batches import evaluation_batches, make_batch
+from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.tables import ColumnNames, is_table
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
@@ -204,7 +205,10 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     """
     path = options.predict_file
     if path != STANDARD_INPUT and is_table(path):
-        examples = kind.read(kind.open(path, "test", select(options, ColumnNames)), "test")
+        table = kind.open(path, "test", select(options, ColumnNames))
+        if isinstance(table, Table):
+            table = hide_labels(table)
+        examples = kind.read(table, "test")
         one = ExampleSet("", examples, kind.encode(examples, tokenizer))
         answers = kind.answers(examples, *predict_sets(kind, [one], evaluator, options))
     else:
