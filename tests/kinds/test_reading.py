@@ -176,6 +176,7 @@ def test_sets_of_labels():
         ("a|z", "unknown label 'z'"),
         ("", r"received the labels ''; expected one name or more, with \| between two"),
         ("a| a", "received the label 'a' twice"),
+        ("a||b", r"received the labels 'a\|\|b'; expected one name or more"),
     ]:
         with pytest.raises(InputError, match=message):
             kind.read([{"text": "x", "label": label}], "dev")
@@ -191,6 +192,14 @@ def test_columns_of_labels():
         InputError, match="columns of the labels z, a; expected a, y, as in the tra"
     ):
         MultiLabel(labels=("a", "y")).read(data, "dev")
+    for names in (("label_a", "label_a"), ("label_a|b",), ("label_",)):
+        table = Table("train", ("text", *names), [["x", *"00"]], [1])
+        with pytest.raises(
+            InputError, match=r"has the column 'label_.*'; expected names of labels"
+        ):
+            recognise(table, "string")
+    with pytest.raises(InputError, match="has the column 'label_z' and no column 'label'; a score"):
+        recognise(Table.read(data), "float")
     # Beside a column of all labels they are columns like any other.
     data = rows(("text_a", "label_source", "label"), ("first", "us", "yes"))
     assert recognise(Table.read(data), "string") == Classification()
@@ -239,6 +248,15 @@ def test_pairs_to_embed():
     ]:
         with pytest.raises(InputError, match=message):
             Embedding().read(data, "train")
+    for data, message in [
+        (pairs, "no column of labels, but 'anchor', 'positive'"),
+        (
+            rows(("text_a", "text_b", "label"), ("a", "b", "no")),
+            r"dev\[0\]: label 'no'; expected a n",
+        ),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Embedding().read(data, "dev")
 
 
 def test_file_that_pandas_or_a_spreadsheet_wrote(tmp_path):

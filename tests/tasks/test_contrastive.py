@@ -148,47 +148,6 @@ def test_contradictory_flags_are_refused(embed_options, tmp_path, changes, messa
         run(embed_options(tmp_path / "out", **changes))
 
 
-@pytest.mark.parametrize(
-    ("split", "lines", "message"),
-    [
-        (
-            "train",
-            ["text_a", "the cat"],
-            r"train\.tsv: has the text in 'text_a'; expected pairs of texts",
-        ),
-        (
-            "train",
-            ["label\ttext_a\ttext_b", "1\tx\ty"],
-            r"has a column of labels; expected pairs of t",
-        ),
-        ("train", ["text_a\ttext_b", "x\ty", "x\t "], r"train\.tsv, line 3: text_b is empty"),
-        ("train", ["text_a\ttext_b", "\ty"], r"train\.tsv, line 2: the text is empty"),
-        (
-            "dev",
-            ["text_a\tlabel", "x\t1"],
-            r"dev\.tsv: has the text in 'text_a'; expected pairs of texts",
-        ),
-        (
-            "dev",
-            ["text_a\ttext_b", "x\ty"],
-            r"dev\.tsv: no column of labels, but 'text_a', 'text_b'",
-        ),
-        (
-            "dev",
-            ["text_a\ttext_b\tlabel", "x\ty\tno"],
-            r"dev\.tsv, line 2: label 'no'; expected a nu",
-        ),
-        ("test", ["text_a", "x"], r"test\.tsv: has the text in 'text_a'; expected pairs of te"),
-    ],
-)
-def test_mistakes_in_files_are_one_line(embed_options, tmp_path, split, lines, message):
-    path = tmp_path / f"{split}.tsv"
-    path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError, match=message):
-        run(embed_options(tmp_path / "out", do_predict=True, **{f"{split}_file": str(path)}))
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_folder_of_another_pooling_or_task_is_refused(embed_options, embedder, trained):
     _, out, exported = embedder
     message = r"--output_dir=.*: holds the checkpoints of a run with pooling weighted_layers; --poo"

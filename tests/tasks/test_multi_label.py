@@ -8,7 +8,6 @@ import pytest
 from sklearn import metrics
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import run
@@ -120,55 +119,3 @@ def test_hugging_face_there_and_back(labeller, tmp_path):
     convert(ConversionOptions(init_checkpoint=there, to="albert_tf", output_checkpoint=back))
     metadata = json.loads((tmp_path / "back" / "task.json").read_text())
     assert (metadata["kind"], metadata["labels"]) == ("multi_label", ["animal", "plant"])
-
-
-@pytest.mark.parametrize(
-    ("rows", "changes", "message"),
-    [
-        (
-            ["label\ttext_a", "a||b\tx"],
-            {},
-            r"line 2: received the labels 'a\|\|b'; expected one name",
-        ),
-        (["label\ttext_a", "\tx"], {}, "line 2: received the labels ''; expected one name or more"),
-        (
-            ["label\ttext_a", "a|b\tx", "a|a\tx"],
-            {},
-            "line 3: received the label 'a' twice; expected",
-        ),
-        (["text_a\tlabel_a", "x\tyes"], {}, "line 2: label_a is 'yes'; expected 0 or 1"),
-        (
-            ["text_a\tlabel_a\tlabel_a", "x\t0\t1"],
-            {},
-            "has the column 'label_a'; expected names of",
-        ),
-        (["text_a\tlabel_a|b", "x\t0"], {}, r"has the column 'label_a\|b'; expected names of lab"),
-        (
-            ["text_a\tlabel_a", "x\t0"],
-            {"label_type": "float"},
-            "has the column 'label_a' and no column 'label'; a score cannot be a set of labels",
-        ),
-    ],
-)
-def test_mistakes(data, tmp_path, rows, changes, message):
-    path = tmp_path / "train.tsv"
-    path.write_text("\n".join(rows) + "\n")
-    asked = {"label_type": "set", "dev_file": None, "do_eval": False, **changes}
-    with pytest.raises(InputError, match=message):
-        run(make_options(data, tmp_path / "out", train_file=str(path), **asked))
-
-
-def test_labels_that_the_training_file_lacks(data, tmp_path):
-    train = tmp_path / "train.tsv"
-    train.write_text("label\ttext_a\na|b\tx\n")
-    dev = tmp_path / "dev.tsv"
-    options = make_options(
-        data, tmp_path / "out", train_file=str(train), dev_file=str(dev), label_type="set"
-    )
-    dev.write_text("label\ttext_a\na|c\tx\n")
-    with pytest.raises(InputError, match=r"dev\.tsv, line 2: unknown label 'c'; expected 'a', 'b'"):
-        run(options)
-    dev.write_text("label_a\ttext_a\n1\tx\n")
-    message = r"dev\.tsv: received columns of the labels a; expected a, b, as in the tr"
-    with pytest.raises(InputError, match=message):
-        run(options)
