@@ -17,10 +17,12 @@ It needs the standard library alone, so it runs from a clone in which nothing of
 import argparse
 import ast
 import collections
+import csv
 import dataclasses
 import hashlib
 import importlib.metadata
 import importlib.util
+import io
 import itertools
 import json
 import os
@@ -318,8 +320,10 @@ def write_files(
         write_text(output_dir / f"{name}.txt", format_documents(documents))
         stats |= {name: count(documents)}
     for split, rows in table.items():
-        lines = ["label\ttext_a", *(f"{row.label}\t{row.text}" for row in rows)]
-        write_text(output_dir / f"{split}.tsv", "\n".join(lines) + "\n")
+        lines = io.StringIO()
+        writer = csv.writer(lines, "excel-tab", lineterminator="\n")
+        writer.writerows([("label", "text_a"), *((row.label, row.text) for row in rows)])
+        write_text(output_dir / f"{split}.tsv", lines.getvalue())
         stats |= {split: dict(sorted(collections.Counter(row.label for row in rows).items()))}
     write_text(output_dir / "stats.json", json.dumps(stats, indent=2) + "\n")
 

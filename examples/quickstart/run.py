@@ -312,8 +312,8 @@ def _score(
 
 
 def _read_rows(path: pathlib.Path) -> list[dict]:
-    with open(path, encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def _from_root(path: pathlib.Path) -> pathlib.Path:
