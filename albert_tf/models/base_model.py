@@ -4,10 +4,9 @@ import abc
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import keras
-import numpy as np
 
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
@@ -15,43 +14,11 @@ from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_con
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.errors import ArgumentError, InputError, name_place
 from albert_tf.layers.primitives import constructor_arguments
+from albert_tf.models.inputs import Input, as_arrays, check_inputs, data_as_arrays
 from albert_tf.sources import find_model
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
-
-# Features of batches that are not inputs of every model. A model ignores those that it does not use, so a
-# batch can be passed with its labels.
-_FEATURES = frozenset(
-    {
-        "end_positions",
-        "is_impossible",
-        "label_ids",
-        "masked_lm_ids",
-        "masked_lm_positions",
-        "masked_lm_weights",
-        "next_sentence_labels",
-        "start_positions",
-        "token_boundary",
-    }
-)
-
-# Hints for the names that Hugging Face, KerasHub and TF Hub use.
-_HINTS = {
-    "attention_mask": "expected input_mask",
-    "input_type_ids": "expected segment_ids",
-    "input_word_ids": "expected input_ids",
-    "labels": "labels are passed as y",
-    "mask_positions": "expected masked_lm_positions",
-    "padding_mask": "expected input_mask",
-    "position_ids": "leave it out, positions count from 0",
-    "token_ids": "expected input_ids",
-    "token_type_ids": "expected segment_ids",
-}
-
-# Prefixes of dtypes. A mask is cast, so it may be of any of them.
-_INTEGERS = ("int", "uint")
-_NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
 
 
 def _without_autograph(function: Callable) -> Callable:
@@ -59,25 +26,6 @@ def _without_autograph(function: Callable) -> Callable:
     if BACKEND != "tensorflow":
         return function
     return tf.autograph.experimental.do_not_convert(function)
-
-
-def _in_strategy() -> bool:
-    """Returns whether this is in the scope of a strategy of TensorFlow."""
-    return BACKEND == "tensorflow" and tf.distribute.has_strategy()
-
-
-class Input(NamedTuple):
-    """One input of a model.
-
-    Attributes:
-        axes: a letter per axis; T is the number of tokens of the batch.
-        required: whether the input is required.
-        exported: whether exported models have this input.
-    """
-
-    axes: str
-    required: bool = False
-    exported: bool = True
 
 
 class BaseModel(keras.Model, abc.ABC):
@@ -206,76 +154,25 @@ class BaseModel(keras.Model, abc.ABC):
             InputError: an input is unknown or missing, or has another shape or dtype than expected.
         """
         # Not in `call`, where Keras would add a description of all arguments to the message.
-        self._check(inputs)
+        with name_place(type(self).__name__):
+            check_inputs(inputs, self.INPUTS, self.config.max_position_embeddings)
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """Trains like `keras.Model.fit`. Arrays may be lists of numbers."""
-        return super().fit(self._as_arrays(x), _as_arrays(y), *args, **kwargs)
+        return super().fit(self._as_arrays(x), as_arrays(y), *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """Evaluates like `keras.Model.evaluate`. Arrays may be lists of numbers."""
-        return super().evaluate(self._as_arrays(x), _as_arrays(y), *args, **kwargs)
+        return super().evaluate(self._as_arrays(x), as_arrays(y), *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
         """Predicts like `keras.Model.predict`. Arrays may be lists of numbers."""
         return super().predict(self._as_arrays(x), *args, **kwargs)
 
     def _as_arrays(self, x):
-        """Returns the data of `fit` with arrays instead of lists, which Keras does not take.
-
-        Raises:
-            InputError: texts instead of ids.
-        """
-        x = _as_arrays(x)
-        if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
-            raise self._error(
-                f"expected a dictionary of {', '.join(self.INPUTS)}; received texts, which "
-                "albert_tf.Preprocessor turns into one"
-            )
-        return x
-
-    def _check(self, inputs: Mapping[str, keras.KerasTensor]) -> None:
-        takes = ", ".join(self.INPUTS)
-        if not isinstance(inputs, Mapping):
-            raise self._error(f"expected a dictionary of {takes}; received {_describe(inputs)}")
-        unknown = [
-            f"{name} ({_HINTS[name]})" if name in _HINTS else str(name)
-            for name in inputs
-            if name not in self.INPUTS and name not in _FEATURES
-        ]
-        if unknown:
-            raise self._error(f"unknown input {', '.join(unknown)}; the inputs are {takes}")
-        sizes: dict[str, int] = {}
-        for name, expected in self.INPUTS.items():
-            if inputs.get(name) is not None:
-                self._check_array(name, inputs[name], expected.axes, sizes)
-            elif expected.required:
-                raise self._error(f"{name} is missing; received {', '.join(inputs)}")
-        limit = self.config.max_position_embeddings
-        if sizes.get("S", 0) > limit:
-            raise self._error(
-                f"sequence length {sizes['S']} is greater than max_position_embeddings {limit}"
-            )
-
-    def _check_array(self, name: str, value, axes: str, sizes: dict[str, int]) -> None:
-        """Checks one input, and adds the sizes of its axes to `sizes`."""
-        # Under a strategy Keras builds metrics with the mean of the replicas' inputs, which is float.
-        is_cast = name == "input_mask" or _in_strategy()
-        dtypes = _NUMBERS if is_cast else _INTEGERS
-        shape = _static_shape(value, len(axes))
-        known = {axis: size for axis, size in zip(axes, shape, strict=False) if size is not None}
-        if (
-            not _dtype(value).startswith(dtypes)
-            or len(shape) != len(axes)
-            or any(size != sizes.get(axis, size) for axis, size in known.items())
-        ):
-            letters = ", ".join(f"{axis}={sizes[axis]}" if axis in sizes else axis for axis in axes)
-            raise self._error(f"{name}: expected int ({letters}), received {_describe(value)}")
-        sizes |= known
-
-    def _error(self, message: str) -> InputError:
-        return InputError(f"{type(self).__name__}: {message}")
+        with name_place(type(self).__name__):
+            return data_as_arrays(x, self.INPUTS)
 
     def compute_output_shape(self, input_shape):
         """Returns the shapes of the outputs, in their structure.
@@ -306,7 +203,12 @@ class BaseModel(keras.Model, abc.ABC):
             InputError: Keras has another backend than TensorFlow.
         """
         require_tensorflow(f"{type(self).__name__}.export")
-        (specs,) = input_signature or [self._input_specs()]
+        (specs,) = input_signature or [
+            {
+                name: keras.InputSpec(dtype=self.input_dtype, shape=shape)
+                for name, shape in self.input_shapes.items()
+            }
+        ]
         # Sorted, as TensorFlow sorts them: OpenVINO's exporter names the inputs in this order.
         signature = {
             name: keras.InputSpec(dtype=spec.dtype, shape=spec.shape, name=name)
@@ -329,38 +231,7 @@ class BaseModel(keras.Model, abc.ABC):
             InputError: a layer is quantized, which the configuration would not tell.
         """
         if any(weight.name == "kernel_scale" for weight in self.weights):
-            raise self._error("a quantized model cannot be saved; save it before `quantize`")
+            raise InputError(
+                f"{type(self).__name__}: a quantized model cannot be saved; save it before `quantize`"
+            )
         return {**super().get_config(), **constructor_arguments(self)}
-
-    def _input_specs(self) -> dict[str, keras.InputSpec]:
-        return {
-            name: keras.InputSpec(dtype=self.input_dtype, shape=shape)
-            for name, shape in self.input_shapes.items()
-        }
-
-
-def _as_arrays(data):
-    """Returns arrays for lists, also in a dictionary, and anything else as it is."""
-    if isinstance(data, Mapping):
-        return {name: _as_arrays(values) for name, values in data.items()}
-    is_plain = isinstance(data, list) and not any(hasattr(value, "shape") for value in data)
-    return np.asarray(data) if is_plain else data
-
-
-def _dtype(value) -> str:
-    """Returns the dtype of a dense array or tensor, "" for anything else."""
-    is_ragged = hasattr(value, "row_splits")
-    dtype = "" if is_ragged else getattr(value, "dtype", "")
-    # PyTorch's are no strings and have no name.
-    return getattr(dtype, "name", str(dtype).removeprefix("torch."))
-
-
-def _static_shape(value, rank: int) -> tuple[int | None, ...]:
-    """Returns the static shape; in a graph even the rank may be unknown."""
-    shape = getattr(value, "shape", ())
-    return (None,) * rank if getattr(shape, "rank", rank) is None else tuple(shape)
-
-
-def _describe(value) -> str:
-    dtype = _dtype(value)
-    return f"{dtype} {value.shape}" if dtype else type(value).__name__

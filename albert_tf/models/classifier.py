@@ -11,8 +11,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers import ClassificationHead, EmbeddingHead, Pooling
 from albert_tf.layers.primitives import SeedStream
-from albert_tf.models.base_model import BaseModel, Input
+from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import Input
 
 
 class EncoderWithHeads(BaseModel):

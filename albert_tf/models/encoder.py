@@ -19,7 +19,8 @@ from albert_tf.layers import (
     Unpadding,
 )
 from albert_tf.layers.primitives import SeedStream
-from albert_tf.models.base_model import BaseModel, Input
+from albert_tf.models.base_model import BaseModel
+from albert_tf.models.inputs import Input
 
 if BACKEND == "tensorflow":
     import tensorflow as tf

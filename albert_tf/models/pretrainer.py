@@ -7,9 +7,9 @@ import keras
 from keras import ops
 
 from albert_tf.layers import ClassificationHead, MaskedLMHead
-from albert_tf.models.base_model import Input
 from albert_tf.models.classifier import EncoderWithHeads
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import Input
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

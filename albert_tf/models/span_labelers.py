@@ -9,9 +9,9 @@ from keras import ops
 from albert_tf.errors import InputError
 from albert_tf.layers import ConditionalSpanHead, SpanHead, make_p_mask
 from albert_tf.layers.span_heads import IMPOSSIBLE
-from albert_tf.models.base_model import Input
 from albert_tf.models.classifier import EncoderWithHeads
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import Input
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

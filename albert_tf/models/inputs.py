@@ -1,0 +1,141 @@
+"""Which inputs the models take, and how others are refused."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from albert_tf.backends import BACKEND
+from albert_tf.errors import InputError
+
+if BACKEND == "tensorflow":
+    import tensorflow as tf
+
+# Features of batches that are not inputs of every model. A model ignores those that it does not use, so a
+# batch can be passed with its labels.
+_FEATURES = frozenset(
+    {
+        "end_positions",
+        "is_impossible",
+        "label_ids",
+        "masked_lm_ids",
+        "masked_lm_positions",
+        "masked_lm_weights",
+        "next_sentence_labels",
+        "start_positions",
+        "token_boundary",
+    }
+)
+
+# Hints for the names that Hugging Face, KerasHub and TF Hub use.
+_HINTS = {
+    "attention_mask": "expected input_mask",
+    "input_type_ids": "expected segment_ids",
+    "input_word_ids": "expected input_ids",
+    "labels": "labels are passed as y",
+    "mask_positions": "expected masked_lm_positions",
+    "padding_mask": "expected input_mask",
+    "position_ids": "leave it out, positions count from 0",
+    "token_ids": "expected input_ids",
+    "token_type_ids": "expected segment_ids",
+}
+
+# Prefixes of dtypes. A mask is cast, so it may be of any of them.
+_INTEGERS = ("int", "uint")
+_NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
+
+
+class Input(NamedTuple):
+    """One input of a model.
+
+    Attributes:
+        axes: a letter per axis; T is the number of tokens of the batch.
+        required: whether the input is required.
+        exported: whether exported models have this input.
+    """
+
+    axes: str
+    required: bool = False
+    exported: bool = True
+
+
+def check_inputs(
+    inputs: Mapping[str, keras.KerasTensor], expected_inputs: Mapping[str, Input], max_length: int
+) -> None:
+    """Checks names, shapes and dtypes of the inputs of a model, whose longest sequence is given."""
+    takes = ", ".join(expected_inputs)
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"expected a dictionary of {takes}; received {_describe(inputs)}")
+    unknown = [
+        f"{name} ({_HINTS[name]})" if name in _HINTS else str(name)
+        for name in inputs
+        if name not in expected_inputs and name not in _FEATURES
+    ]
+    if unknown:
+        raise InputError(f"unknown input {', '.join(unknown)}; the inputs are {takes}")
+    sizes: dict[str, int] = {}
+    for name, expected in expected_inputs.items():
+        if inputs.get(name) is not None:
+            _check_array(name, inputs[name], expected.axes, sizes)
+        elif expected.required:
+            raise InputError(f"{name} is missing; received {', '.join(inputs)}")
+    if sizes.get("S", 0) > max_length:
+        raise InputError(
+            f"sequence length {sizes['S']} is greater than max_position_embeddings {max_length}"
+        )
+
+
+def _check_array(name: str, value, axes: str, sizes: dict[str, int]) -> None:
+    """Checks one input, and adds the sizes of its axes to `sizes`."""
+    # Under a strategy Keras builds metrics with the mean of the replicas' inputs, which is float.
+    is_averaged = BACKEND == "tensorflow" and tf.distribute.has_strategy()
+    dtypes = _NUMBERS if name == "input_mask" or is_averaged else _INTEGERS
+    shape = _static_shape(value, len(axes))
+    known = {axis: size for axis, size in zip(axes, shape, strict=False) if size is not None}
+    if (
+        not _dtype(value).startswith(dtypes)
+        or len(shape) != len(axes)
+        or any(size != sizes.get(axis, size) for axis, size in known.items())
+    ):
+        letters = ", ".join(f"{axis}={sizes[axis]}" if axis in sizes else axis for axis in axes)
+        raise InputError(f"{name}: expected int ({letters}), received {_describe(value)}")
+    sizes |= known
+
+
+def data_as_arrays(x, expected_inputs: Mapping[str, Input]):
+    """Returns the data of `fit` with arrays instead of lists, which Keras does not take."""
+    x = as_arrays(x)
+    if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
+        raise InputError(
+            f"expected a dictionary of {', '.join(expected_inputs)}; received texts, which "
+            "albert_tf.Preprocessor turns into one"
+        )
+    return x
+
+
+def as_arrays(data):
+    """Returns arrays for lists, also in a dictionary, and anything else as it is."""
+    if isinstance(data, Mapping):
+        return {name: as_arrays(values) for name, values in data.items()}
+    is_plain = isinstance(data, list) and not any(hasattr(value, "shape") for value in data)
+    return np.asarray(data) if is_plain else data
+
+
+def _dtype(value) -> str:
+    """Returns the dtype of a dense array or tensor, "" for anything else."""
+    is_ragged = hasattr(value, "row_splits")
+    dtype = "" if is_ragged else getattr(value, "dtype", "")
+    # PyTorch's are no strings and have no name.
+    return getattr(dtype, "name", str(dtype).removeprefix("torch."))
+
+
+def _static_shape(value, rank: int) -> tuple[int | None, ...]:
+    """Returns the static shape; in a graph even the rank may be unknown."""
+    shape = getattr(value, "shape", ())
+    return (None,) * rank if getattr(shape, "rank", rank) is None else tuple(shape)
+
+
+def _describe(value) -> str:
+    dtype = _dtype(value)
+    return f"{dtype} {value.shape}" if dtype else type(value).__name__
