@@ -130,11 +130,7 @@ _FORMATS = (
 
 
 def open_checkpoint(path: str) -> tuple[TensorReader, CheckpointFormat]:
-    """Opens a checkpoint and recognises its format.
-
-    Raises:
-        InputError: there is no checkpoint, it is damaged, or its format is unknown.
-    """
+    """Opens a checkpoint and recognises its format."""
     reader = _open(path)
     for one in _FORMATS:
         if one.recognises(reader):
@@ -160,9 +156,6 @@ class KerasReader(TensorReader):
 
     Args:
         path: the file.
-
-    Raises:
-        InputError: there is no such file, it is damaged, or it holds weights without their model.
     """
 
     def __init__(self, path: str):

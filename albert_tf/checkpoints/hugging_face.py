@@ -117,22 +117,14 @@ class HuggingFaceConfig:
 
     @classmethod
     def from_json_file(cls, path: str) -> Self:
-        """Reads a `config.json`.
-
-        Raises:
-            InputError: the file cannot be read, or describes a model that we do not have.
-        """
+        """Reads a `config.json`."""
         values = files.read_json(path)
         with name_place(path):
             return cls.from_dict(values)
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """Makes the config from the content of a `config.json`.
-
-        Raises:
-            InputError: it is not an ALBERT's or a BERT's, or describes a model that we do not have.
-        """
+        """Makes the config from the content of a `config.json`."""
         if not is_hugging_face(values):
             raise InputError("expected a Hugging Face config with model_type 'albert' or 'bert'")
         _check_fixed(values)
@@ -154,11 +146,7 @@ class HuggingFaceConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the content of a `config.json`.
-
-        Raises:
-            InputError: they have no such model.
-        """
+        """Returns the content of a `config.json`."""
         encoder = config_there(self.encoder, self.model_type).to_dict()
         for key in ("embedding_size", *_BERT) if self.model_type == "bert" else ("sharing",):
             del encoder[key]
@@ -192,11 +180,7 @@ def model_type_of(config: AlbertConfig) -> ModelType:
 
 
 def config_there(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
-    """Returns the config under which Hugging Face has the same layers with the same weights.
-
-    Raises:
-        InputError: it has no such model.
-    """
+    """Returns the config under which Hugging Face has the same layers with the same weights."""
     if model_type == "bert":
         # Without sharing, groups mean nothing.
         is_bert = model_type_of(config) == "bert"

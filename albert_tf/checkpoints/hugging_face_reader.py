@@ -93,9 +93,6 @@ class FolderReader(TensorReader):
     Attributes:
         config: content of its `config.json`.
         sha256: SHA-256 of each file with tensors, by name; safetensors have no checksum inside.
-
-    Raises:
-        InputError: a file is missing, damaged or of a kind that we cannot read.
     """
 
     def __init__(self, directory: str):

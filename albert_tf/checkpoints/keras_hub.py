@@ -121,11 +121,7 @@ def is_keras_hub(values: Any) -> bool:
 
 
 def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
-    """Returns the config of an encoder from the content of KerasHub's `config.json`.
-
-    Raises:
-        InputError: it describes a model other than an ALBERT, or one that we do not have.
-    """
+    """Returns the config of an encoder from the content of KerasHub's `config.json`."""
     name = values.get("class_name")
     config = values.get("config")
     if name in _TASK_CLASSES and isinstance(config, Mapping):
@@ -178,9 +174,6 @@ def open_keras_hub(path: str) -> "KerasHubReader | None":
 
     Returns:
         A reader; None if the path is not KerasHub's, or an archive that is too damaged to tell.
-
-    Raises:
-        InputError: a file is missing or damaged, or holds another model than an ALBERT.
     """
     if is_preset(path):
         return _open_preset(path)
@@ -238,9 +231,6 @@ class KerasHubReader(TensorReader):
 
     Attributes:
         config: config of the encoder, in our terms; None if unknown.
-
-    Raises:
-        InputError: a file is damaged, or the model is not an ALBERT.
     """
 
     def __init__(

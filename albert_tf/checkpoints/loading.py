@@ -149,9 +149,6 @@ def stored_labels(path: str) -> tuple[str, ...]:
 
     Returns:
         Nothing if it is no such folder, or has no names but `LABEL_0` and so on.
-
-    Raises:
-        InputError: its `config.json` cannot be read.
     """
     if not is_folder(path):
         return ()
@@ -168,9 +165,6 @@ def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
     Args:
         path: as for `load_checkpoint`.
         variable_path: the variable's path in our models.
-
-    Raises:
-        InputError: there is no checkpoint, or its format is unknown.
     """
     reader, found = open_checkpoint(path)
     stored = found.layout(variable_path)
@@ -203,9 +197,6 @@ def load_reader(
         reader: the checkpoint.
         found: its format.
         missing: paths of the weights that it lacks.
-
-    Raises:
-        InputError: as for `load_checkpoint`.
     """
     encoder = getattr(model, "encoder", model)
     with name_place(f"{reader.prefix} ({found.description})"):

@@ -57,9 +57,6 @@ def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
     Args:
         config: ours.
         whose: who the others are, for the message.
-
-    Raises:
-        InputError: they have no such model.
     """
     if config.sharing == "all":
         return config
@@ -160,11 +157,7 @@ def is_no_weight(name: str) -> bool:
 
 
 def config_in_original(config: AlbertConfig) -> AlbertConfig:
-    """Returns the config under which the original has the same model.
-
-    Raises:
-        InputError: it has no such model.
-    """
+    """Returns the config under which the original has the same model."""
     if config.hidden_act == "gelu_erf":
         raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
     return in_groups(config, "the original's")

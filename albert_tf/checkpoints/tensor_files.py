@@ -65,12 +65,7 @@ _OF_CHANGED_LAYERS = ("/lora_kernel_a", "/kernel_scale")
 
 
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
-    """Returns variables by path.
-
-    Raises:
-        InputError: a layer has variables of LoRA, or is quantized: its kernel is not its weight.
-        ValueError: two variables have the same path.
-    """
+    """Returns variables by path."""
     by_path = {variable.path: variable for variable in variables}
     for path in by_path:
         if path.endswith(_OF_CHANGED_LAYERS):
@@ -139,9 +134,6 @@ class TensorReader(abc.ABC):
         Args:
             variables: the variables, by path.
             layout: how the checkpoint stores them.
-
-        Raises:
-            InputError: the checkpoint lacks a variable, has another shape for it, or is damaged.
         """
         for path, variable in variables.items():
             self._check(path, tuple(variable.shape), layout(path))
@@ -167,9 +159,6 @@ class CheckpointReader(TensorReader):
 
     Args:
         prefix: prefix of the names of its files.
-
-    Raises:
-        InputError: there is no such checkpoint, or it is damaged.
     """
 
     def __init__(self, prefix: str):
@@ -228,9 +217,6 @@ def find_checkpoint(path: str) -> str:
         path: a prefix, or a file with this prefix; or a folder, for the best checkpoint of its run, its
             latest one or, if no file says which one that is (as in the archives of published models),
             its only one.
-
-    Raises:
-        InputError: the folder holds no checkpoint, or several without a latest one.
     """
     if not tf.io.gfile.isdir(path):
         return _FILE_END.sub("", path)
@@ -257,9 +243,6 @@ def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     Args:
         prefix: prefix of the names of its files.
         tensors: its tensors, by name.
-
-    Raises:
-        StoppedError: the file system refuses (full, read-only).
     """
     names = sorted(tensors)
     with files.write_together(checkpoint_paths(prefix)) as folder:

@@ -153,11 +153,7 @@ def _make_hugging_face_model(
 
 
 def architecture_of(model: keras.Model) -> str:
-    """Returns the class of `transformers` as which a model is written.
-
-    Raises:
-        InputError: Hugging Face has no such model.
-    """
+    """Returns the class of `transformers` as which a model is written."""
     end = next((end for end, one in _ARCHITECTURES.items() if one.matches(model)), None)
     if end is None:
         raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")

@@ -18,9 +18,6 @@ def check_shapes(**inputs: tf.Tensor) -> list[tf.Tensor]:
 
     Args:
         inputs: tensors of a known rank, by name.
-
-    Raises:
-        InvalidArgumentError: when the graph runs, with the shapes received and expected.
     """
     assertions = [_assert_shape(name, values) for name, values in inputs.items()]
     with tf.control_dependencies(assertions):
@@ -48,9 +45,6 @@ def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
 
     Args:
         inputs: (B, ...) each, by name.
-
-    Raises:
-        InvalidArgumentError: when the graph runs, with the shapes or numbers of rows received.
     """
     checked = check_shapes(**inputs)
     counts = [tf.shape(values)[0] for values in checked]
@@ -66,9 +60,6 @@ def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.
     Args:
         inputs: ids, mask and segments in this order, int32 (..., S) each, by the caller's names.
         config: the encoder's config.
-
-    Raises:
-        InvalidArgumentError: when the graph runs, with the shapes, values or length received.
     """
     checked = check_shapes(**inputs)
     ids, mask, segments = inputs
@@ -114,9 +105,6 @@ def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
     Args:
         positions: int32 (B, M), `masked_lm_positions` of the caller.
         input_ids: int32 (B, S).
-
-    Raises:
-        InvalidArgumentError: when the graph runs, with the shape, rows or range received.
     """
     (positions,) = check_shapes(masked_lm_positions=positions)
     rows, length = tf.unstack(tf.shape(input_ids), num=2)

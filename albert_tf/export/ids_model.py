@@ -173,9 +173,6 @@ class ExportedModel:
     Args:
         saved_model_dir: folder of a version, of the ids or of the text model.
         read_outputs: maps the exported model's outputs to the original model's.
-
-    Raises:
-        InputError: the folder holds no such model.
     """
 
     def __init__(

@@ -99,11 +99,7 @@ def input_specs(model: "openvino.Model") -> dict[str, tf.TensorSpec]:
 
 
 def write_openvino(model: "openvino.Model", folder: str) -> None:
-    """Writes `model.xml` and `model.bin`.
-
-    Raises:
-        StoppedError: the file system refuses.
-    """
+    """Writes `model.xml` and `model.bin`."""
     import openvino
 
     with tempfile.TemporaryDirectory() as local:

@@ -80,9 +80,6 @@ def write_reusable(
         model: as for `export_reusable`.
         tokenizer: as for `export_reusable`.
         paths: from `next_version`.
-
-    Raises:
-        StoppedError: the file system refuses.
     """
     config = getattr(model, "encoder", model).config
     attributes = ["config_file"]

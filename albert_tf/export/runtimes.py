@@ -42,9 +42,6 @@ def check_form(form: str, weights: str | None) -> None:
     Args:
         form: see `albert_tf.export.ExportDetails`.
         weights: the same.
-
-    Raises:
-        ArgumentError: it has no such weights, or a package is missing.
     """
     if weights == "float16" and form != "tflite":
         raise ArgumentError(
@@ -109,9 +106,6 @@ def write_onnx(model: UncheckedModel, path: str, int8: bool) -> None:
         path: the file.
         int8: whether to store matrices in int8. Products are then computed in int8, too, and each input
             of a layer has a scale of its own ("dynamic quantization").
-
-    Raises:
-        StoppedError: the file system refuses.
     """
     import tf2onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -189,10 +183,6 @@ def write_tflite(
             has a scale per output of a dense layer, and rounds the layer's inputs to int8 as it runs
             ("dynamic range": each text has scales of its own).
         max_seq_length: S, at most the model's number of positions.
-
-    Raises:
-        InputError: `weights` is none of these, or the model has fewer positions.
-        StoppedError: the file system refuses.
     """
     if weights not in _CONVERSIONS:
         *others, last = _CONVERSIONS

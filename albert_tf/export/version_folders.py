@@ -29,9 +29,6 @@ def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
     Args:
         export_dir: parent of the models' folders.
         names: names of the models' folders; the version is one above the greatest in any of them.
-
-    Raises:
-        InputError: a folder cannot be made, or Keras has another backend than TensorFlow.
     """
     require_tensorflow("export")
     directories = {name: os.path.join(export_dir, name) for name in names}
@@ -64,9 +61,6 @@ def write_version(paths: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
     Args:
         paths: from `next_version`.
-
-    Raises:
-        StoppedError: the file system refuses.
     """
     with contextlib.ExitStack() as stack:
         yield {

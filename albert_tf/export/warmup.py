@@ -114,11 +114,7 @@ def write_warmup_requests(
 
 
 def _prediction_log(signature: Callable, inputs: dict[str, Any]):
-    """Returns the `PredictionLog` of one request and its answer.
-
-    Raises:
-        InputError: the model does not answer; the server would refuse to load it.
-    """
+    """Returns the `PredictionLog` of one request and its answer."""
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
     specs = input_specs(signature)

@@ -113,9 +113,6 @@ def resume(trainer: Trainer, output_dir: str) -> bool:
 
     Returns:
         Whether there is a checkpoint.
-
-    Raises:
-        InputError: all checkpoints are damaged, or one is of another model or optimizer.
     """
     if trainer.is_chief:
         for folder in (output_dir, f"{output_dir}/{BEST_DIR}"):
@@ -144,11 +141,6 @@ def train(
         evaluate: returns the metrics of held-out data; None for no evaluation.
         name_records: finds the records of bad batches; None if records have no names.
         callback: called by the chief after each report.
-
-    Raises:
-        InputError: too many consecutive steps were skipped, or a metric of an evaluation is not finite.
-        StoppedError: a file cannot be written.
-        Preempted: SIGTERM or Ctrl-C was received. The current step has been saved.
     """
     _Run(trainer, plan, batches_from, evaluate, name_records, callback).run()
 

@@ -118,9 +118,6 @@ def make_deterministic() -> None:
 
     On CPU deterministic operators are not enough: with two threads the same ten steps gave different
     weights in each run, with one thread the same ones. So this uses a single core.
-
-    Raises:
-        RuntimeError: TensorFlow has started already.
     """
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
