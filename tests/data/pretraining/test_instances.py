@@ -87,12 +87,8 @@ def test_documents_too_small_for_the_objective(tokenizer, objective, documents):
     assert (stats.instances > 0) == (documents > 0)
     _, stats = make(chunk_of("aa bb cc"), tokenizer, objective="nsp")
     assert (stats.documents, stats.instances) == (1, 0)
-
-
-def test_a_document_of_one_sentence_makes_an_instance(tokenizer):
-    records, stats = make(chunk_of("aa bb cc"), tokenizer, dupe_factor=1)
-    assert stats.instances == 1
-    assert parse(records)["input_mask"].sum() == 6
+    records, _ = make(chunk_of("aa bb cc"), tokenizer, dupe_factor=1)
+    assert parse(records)["input_mask"].sum(axis=1).tolist() == [6]
 
 
 def test_a_line_of_ten_megabytes_is_used_to_its_end(tokenizer, monkeypatch):
@@ -205,11 +201,6 @@ def test_stats_say_what_is_in_the_records(chunk, tokenizer):
     assert stats.documents == len(chunk.documents)
 
 
-def test_the_seed_decides_every_byte(chunk, tokenizer):
-    assert make(chunk, tokenizer, seed=1)[0] == make(chunk, tokenizer, seed=1)[0]
-    assert set(make(chunk, tokenizer, seed=1)[0]).isdisjoint(make(chunk, tokenizer, seed=2)[0])
-
-
 def test_copies_differ_and_documents_do_not_depend_on_each_other(chunk, tokenizer):
     once, _ = make(chunk, tokenizer, dupe_factor=1)
     twice, _ = make(chunk, tokenizer, dupe_factor=2)
@@ -217,6 +208,7 @@ def test_copies_differ_and_documents_do_not_depend_on_each_other(chunk, tokenize
     assert len(set(twice)) == len(twice)
     fewer = chunk._replace(documents=chunk.documents[4:], first_document=4)
     assert set(make(fewer, tokenizer, dupe_factor=1)[0]) < set(once)
+    assert set(make(chunk, tokenizer, seed=4)[0]).isdisjoint(twice)
 
 
 def test_the_order_of_the_keys_is_not_that_of_the_text(chunk, tokenizer):
@@ -272,28 +264,19 @@ def test_statistics_are_those_of_the_original(golden, counts_of_seeds):
         assert received == pytest.approx(mean, abs=tolerance), row
 
 
-@pytest.mark.parametrize(
-    ("total", "names", "rows"),
-    [
-        ("ngrams", [1, 2, 3], ["ngram_words/1", "ngram_words/2", "ngram_words/3"]),
-        (
-            "predictions",
-            ["mask", "unchanged", "other"],
-            ["shown_as_mask", "shown_unchanged", "shown_as_other"],
-        ),
-    ],
-)
-def test_counts_are_from_the_distribution_of_the_original(
-    golden, counts_of_seeds, total, names, rows
-):
+def test_counts_are_from_the_distribution_of_the_original(golden, counts_of_seeds):
     """Chi-square test of homogeneity at one seed: the original's ten seeds against ours."""
     theirs = golden["aggregate_mean_sd_min_max"]
-    their_total = theirs[total][0] * len(golden["seeds"])
-    table = [
-        [counts_of_seeds[0][name] for name in names],
-        [theirs[row][0] * their_total for row in rows],
-    ]
-    assert scipy.stats.chi2_contingency(table).pvalue > 0.001
+    for total, rows in (
+        ("ngrams", {n: f"ngram_words/{n}" for n in (1, 2, 3)}),
+        ("predictions", {name: f"shown_{name}" for name in ("unchanged", "as_mask", "as_other")}),
+    ):
+        their_total = theirs[total][0] * len(golden["seeds"])
+        table = [
+            [counts_of_seeds[0][name] for name in rows],
+            [theirs[row][0] * their_total for row in rows.values()],
+        ]
+        assert scipy.stats.chi2_contingency(table).pvalue > 0.001
 
 
 def test_half_of_the_instances_are_swapped(counts_of_seeds):
@@ -340,7 +323,7 @@ def count(chunk, tokenizer, seed, flags):
         counts["reached"] += chosen == config.num_predictions(length)
         counts["boundaries"] += int(instance["token_boundary"].sum())
         counts["swapped"] += int(instance["next_sentence_labels"][0])
-        counts["mask"] += np.count_nonzero(ids[positions] == tokenizer.mask_id)
+        counts["as_mask"] += np.count_nonzero(ids[positions] == tokenizer.mask_id)
         counts["unchanged"] += np.count_nonzero(ids[positions] == labels)
         unmasked = ids.copy()
         unmasked[positions] = labels
@@ -348,7 +331,7 @@ def count(chunk, tokenizer, seed, flags):
         ngrams = choose_ngrams(words, config.num_predictions(length), config, rng)
         counts["ngrams"] += len(ngrams)
         counts.update(last - first for first, last in ngrams)
-    counts["other"] = counts["chosen"] - counts["mask"] - counts["unchanged"]
+    counts["as_other"] = counts["chosen"] - counts["as_mask"] - counts["unchanged"]
     return counts
 
 
@@ -357,9 +340,9 @@ def shares(counts):
         **{f"ngram_words/{n}": counts[n] / counts["ngrams"] for n in (1, 2, 3)},
         "mean_pieces_per_ngram": counts["chosen"] / counts["ngrams"],
         "masked_fraction_of_tokens": counts["chosen"] / counts["pieces"],
-        "shown_as_mask": counts["mask"] / counts["chosen"],
+        "shown_as_mask": counts["as_mask"] / counts["chosen"],
         "shown_unchanged": counts["unchanged"] / counts["chosen"],
-        "shown_as_other": counts["other"] / counts["chosen"],
+        "shown_as_other": counts["as_other"] / counts["chosen"],
         "reached_goal_fraction": counts["reached"] / counts["instances"],
         "boundary_fraction_of_tokens": counts["boundaries"] / counts["pieces"],
         "swapped_among_multi_segment": counts["swapped"] / counts["instances"],
