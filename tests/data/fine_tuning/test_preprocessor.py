@@ -14,7 +14,7 @@ from albert_tf.data.fine_tuning.preprocessor import Preprocessor
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from tests.helpers import shared_path, tiny_config
+from tests.helpers import shared_path, tiny_config, write_wordpiece
 from tests.parity.tokenization import read_lines
 from tests.tokenization.conftest import ALPHABETS, WORDS, make_sentences
 from tests.tokenization.test_in_graph import TEXTS as HOSTILE_TEXTS
@@ -27,13 +27,12 @@ PAIRS = list(zip(TEXTS, [*TEXTS[::-1][:-1], ""], strict=True))
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vocabulary")
-    model_file, vocab_file = str(folder / "small.model"), folder / "vocab.txt"
+    model_file = str(folder / "small.model")
     train_vocabulary(make_sentences(), model_file, vocab_size=250)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *ALPHABETS[0], "##s"]
-    vocab_file.write_text("\n".join(pieces), encoding="utf-8")
+    vocab_file = write_wordpiece(folder / "vocab.txt", [*WORDS, *ALPHABETS[0], "##s"])
     return {
         "sentencepiece": AlbertTokenizer(model_file),
-        "wordpiece": WordPieceTokenizer(str(vocab_file)),
+        "wordpiece": WordPieceTokenizer(vocab_file),
     }
 
 

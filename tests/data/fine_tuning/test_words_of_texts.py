@@ -9,6 +9,7 @@ from albert_tf.data.fine_tuning.tags import Span, make_tags
 from albert_tf.data.windows import TextWindowConfig, encode_passage
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.words import word_tables
+from tests.helpers import write_wordpiece
 
 TAGS = make_tags(["X"], "BIO")
 SENTENCES = [
@@ -29,11 +30,10 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wordpiece(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     letters = sorted({char for text in SENTENCES for char in text.lower()} | set(".,-'()!"))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
-    path.write_text("\n".join([*pieces, *(f"##{char}" for char in letters)]))
-    return WordPieceTokenizer(str(path))
+    pieces = [*letters, *(f"##{char}" for char in letters)]
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    return WordPieceTokenizer(write_wordpiece(path, pieces))
 
 
 def words_of(text, tokenizer):
