@@ -282,6 +282,7 @@ def test_keras_file_is_read_like_a_checkpoint(tmp_path, pretrainer):
             np.testing.assert_array_equal(received, wanted)
 
 
+@pytest.mark.slow
 def test_classes_of_a_keras_file_are_known_in_a_fresh_process(tmp_path, pretrainer):
     pretrainer.save(tmp_path / "model.keras")
     pretrainer.encoder.config.to_json_file(str(tmp_path / "config.json"))

@@ -69,6 +69,7 @@ def test_only_the_text_model_has_batching_parameters(exported):
     assert not (paths["ids"] / "batching_params.pbtxt").exists()
 
 
+@pytest.mark.slow
 def test_ids_model_needs_tensorflow_alone(exported):
     program = (
         "import sys, tensorflow as tf\n"

@@ -69,6 +69,7 @@ def probabilities_of(rows):
     return np.array([[float(row[f"probability_{name}"]) for name in LABELS] for row in rows])
 
 
+@pytest.mark.slow
 def test_learns_and_scikit_learn_agrees(labeller):
     received, folder = labeller
     assert received["mean_average_precision"] > 0.9
@@ -105,6 +106,7 @@ def test_columns_of_zeros_and_ones(data, tmp_path):
     assert "" in {row["label"] for row in rows}
 
 
+@pytest.mark.slow
 def test_hugging_face_there_and_back(labeller, tmp_path):
     _, folder = labeller
     there, back = str(tmp_path / "there"), str(tmp_path / "back" / "ckpt")

@@ -46,6 +46,7 @@ def read_table(path):
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
+@pytest.mark.slow
 def test_scores(data, tmp_path):
     metrics = run(
         make_options(
@@ -78,6 +79,7 @@ def test_scores(data, tmp_path):
     np.testing.assert_allclose(loaded.score, expected, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_choices(data, tmp_path, monkeypatch, capsys):
     options = make_options(
         data,

@@ -315,6 +315,7 @@ def test_head_with_other_classes_is_refused(data, tmp_path, labels):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_starts_from_a_hugging_face_folder_and_leaves_its_files(data, tmp_path, capsys):
     write_theirs(tmp_path, ("animal", "plant"))
     theirs = (tmp_path / "config.json").read_bytes()
