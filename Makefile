@@ -15,7 +15,7 @@ test-all: lint docs
 
 # Tests with libraries that `make test` does not install.
 test-parity: .venv-all/installed
-	.venv-all/bin/python -m pytest tests/benchmarks $$(grep -rlE "hf-parity|test-parity" tests --include="test_*.py")
+	.venv-all/bin/python -m pytest tests/benchmarks $$(grep -rlE "group parity|test-parity" tests --include="test_*.py")
 
 # The models and optimizers under each other backend of Keras, without the tests that use TensorFlow's
 # gradients or trainer.

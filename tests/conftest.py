@@ -19,7 +19,7 @@ with command_line.quiet_start():
 _COMMANDS = {
     "KERAS_BACKEND": "make test-backends",
     "apache.beam": "make test-beam",
-    "hf-parity|keras.hub|onnx|openvino|tokenizers|torch|transformers": "make test-parity",
+    "parity|keras.hub|onnx|openvino|tokenizers|torch|transformers": "make test-parity",
     r"g\+\+": "install g++ and make",
     "could not import|needs": "make .venv/installed-test",
 }

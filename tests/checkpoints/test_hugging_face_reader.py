@@ -111,7 +111,7 @@ def test_pickle_is_never_read(tmp_path):
 
 @pytest.mark.slow
 def test_command_that_the_message_gives_converts_a_pickle(tmp_path):
-    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
+    torch = pytest.importorskip("torch", reason="needs the group parity: torch")
     tensors = random_tensors("AlbertForMaskedLM")
     theirs = {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
     # Two names for one tensor, as old files have them.

@@ -261,7 +261,7 @@ def test_missing_and_damaged_weights_are_named(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["AlbertBackbone", "AlbertTextClassifier", "AlbertMaskedLM"])
 def test_outputs_are_those_of_keras_hub(tmp_path, kind):
-    keras_hub = pytest.importorskip("keras_hub", reason="needs the extra hf-parity: keras-hub")
+    keras_hub = pytest.importorskip("keras_hub", reason="needs the group parity: keras-hub")
     values = backbone_config(num_layers=4, num_groups=2, num_inner_repetitions=2)["config"]
     backbone = keras_hub.models.AlbertBackbone(**values)
     inputs = random_inputs()
@@ -308,7 +308,7 @@ def test_outputs_are_those_of_keras_hub(tmp_path, kind):
 
 @pytest.mark.slow
 def test_half_precision_of_keras_hub(tmp_path):
-    keras_hub = pytest.importorskip("keras_hub", reason="needs the extra hf-parity: keras-hub")
+    keras_hub = pytest.importorskip("keras_hub", reason="needs the group parity: keras-hub")
     values = {**backbone_config()["config"], "dtype": "bfloat16"}
     backbone = keras_hub.models.AlbertBackbone(**values)
     backbone.save_to_preset(str(tmp_path / "preset"))

@@ -28,8 +28,8 @@ from tests.helpers import shared_path, tiny_config
 
 def random_of_theirs(architecture, **changes):
     """Returns a random model of `transformers`, in evaluation mode."""
-    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    torch = pytest.importorskip("torch", reason="needs the group parity: torch")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     torch.manual_seed(1)
     values = {**tiny_config(num_hidden_groups=2, inner_group_num=2).to_dict(), **changes}
     del values["sharing"]
@@ -103,7 +103,7 @@ def write_theirs(folder, tokenizer, model, labels=(), problem_type=None):
 
 @pytest.mark.slow
 def test_pipeline_gives_our_labels_and_probabilities(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
     encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
     model = AlbertClassifier(encoder, 3, seed=2)
@@ -130,7 +130,7 @@ def test_pipeline_gives_our_labels_and_probabilities(tmp_path):
 
 @pytest.mark.slow
 def test_pipelines_of_label_sets_and_of_tokens_give_our_numbers(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
     encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
     model, labels = AlbertClassifier(encoder, 3, seed=2), ("good", "bad", "neither")
@@ -216,7 +216,7 @@ def lines_of_blimp():
 @pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
     tokenizer = AlbertTokenizer(vocabulary, lower_case)
     encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size))
@@ -250,7 +250,7 @@ def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
 @pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_bert_tokenizer_gives_our_ids(tmp_path, lower_case):
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     lines = list(lines_of_glue())[::5]
     letters = sorted({char for line in lines for char in line if not char.isspace()})
     words = sorted({word for line in lines[::10] for word in line.lower().split()})
@@ -272,7 +272,7 @@ def test_bert_tokenizer_gives_our_ids(tmp_path, lower_case):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "classifier"])
 def test_keras_hub_reads_our_folders(tmp_path, kind):
-    keras_hub = pytest.importorskip("keras_hub", reason="needs the extra hf-parity: keras-hub")
+    keras_hub = pytest.importorskip("keras_hub", reason="needs the group parity: keras-hub")
     vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
     tokenizer = AlbertTokenizer(vocabulary)
     encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
@@ -304,7 +304,7 @@ def flat(tensors):
     "name", ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"]
 )
 def test_dropout_and_its_gradients(tmp_path, name):
-    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
+    torch = pytest.importorskip("torch", reason="needs the group parity: torch")
     draws = 4000
     rates = {
         "hidden_dropout_prob": 0.0,

@@ -131,8 +131,8 @@ def test_other_models_are_named(model):
 
 @pytest.mark.slow
 def test_transformers_gives_the_same_scores_and_fillings(tmp_path):
-    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    torch = pytest.importorskip("torch", reason="needs the group parity: torch")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     train_vocabulary(make_sentences(), str(tmp_path / "vocabulary.model"), vocab_size=250)
     tokenizer = AlbertTokenizer(str(tmp_path / "vocabulary.model"))
     config = tiny_config(vocab_size=250, initializer_range=0.2)

@@ -250,8 +250,8 @@ def sentence_encoder():
 
 @pytest.mark.slow
 def test_a_published_encoder_embeds_as_in_transformers(sentence_encoder):
-    torch = pytest.importorskip("torch", reason="needs the extra hf-parity: torch")
-    transformers = pytest.importorskip("transformers", reason="needs the extra hf-parity")
+    torch = pytest.importorskip("torch", reason="needs the group parity: torch")
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
     texts = ["A man is slicing a potato.", "naïve Ünïcode 🙂 東京", "", "to be or not " * 99]
     texts += [f"Number {n}, sentence {n * n}: {'very ' * n}long." for n in range(30)]
     tokenizer = transformers.AutoTokenizer.from_pretrained(sentence_encoder)

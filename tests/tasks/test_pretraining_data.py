@@ -341,6 +341,7 @@ def run_script(*flags):
     )
 
 
+@pytest.mark.slow
 def test_the_script_makes_records(tmp_path):
     output = tmp_path / "out.tfrecord"
     done = run_script(

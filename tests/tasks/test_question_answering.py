@@ -176,6 +176,7 @@ def test_too_long_answers_are_counted(data, tmp_path):
     assert fault.endswith("and cannot be answered right (long)")
 
 
+@pytest.mark.slow
 def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PLANTS, *map(str.lower, OTHERS)]
     pieces += ["which", "plant"]

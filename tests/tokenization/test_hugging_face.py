@@ -110,7 +110,7 @@ def test_check_says_where_it_cannot_be_made(small_tokenizer, monkeypatch):
 
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_ids_are_the_librarys(small_model_file, wordpiece, lower_case):
-    tokenizers = pytest.importorskip("tokenizers", reason="needs the extra hf-parity: tokenizers")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the group parity: tokenizers")
     texts = [*TEXTS, *make_sentences()]
     for tokenizer in (
         AlbertTokenizer(small_model_file, lower_case),
