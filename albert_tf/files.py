@@ -319,6 +319,8 @@ def explain_refusal(path: str) -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
+        # What the user named.
+        path = path.replace(INCOMPLETE, "")
         raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
 
 

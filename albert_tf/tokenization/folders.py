@@ -1,6 +1,7 @@
 """Finds the vocabulary in a model's folder, whoever wrote it."""
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.sources import find_model, folder_of
+from albert_tf.tokenization import tokenizer_json
 
 # The options of a run, which describe its folder, and a key beside them: SHA-256 of the vocabulary.
 OPTIONS_FILE = "run_options.json"
@@ -36,7 +38,24 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
             if len(found) == 1:
                 _check_sum(found[0], _read_object(os.path.join(folder, OPTIONS_FILE)))
                 return (None, found[0]) if is_wordpiece else (found[0], None)
-    return None, None
+    if (values := _read_tokenizer_json(folder)) is None:
+        return None, None
+    path = os.path.join(folder, tokenizer_json.FILE_NAME)
+    if tokenizer_json.is_wordpiece(values):
+        return None, path
+    print(
+        f"{path}: read as the SentencePiece model that it was made of; the ids of the library tokenizers "
+        f"are others around ( ) and digits, see docs/fidelity.md; {SENTENCEPIECE_FILE} beside it is "
+        "read instead",
+        file=sys.stderr,
+    )
+    return path, None
+
+
+def _read_tokenizer_json(folder: str) -> Mapping[str, Any] | None:
+    # KerasHub's file of this name is another one.
+    path = os.path.join(folder, tokenizer_json.FILE_NAME)
+    return tokenizer_json.parse(files.read_bytes(path)) if tf.io.gfile.exists(path) else None
 
 
 def _check_sum(path: str, options: Mapping[str, Any]) -> None:
@@ -54,7 +73,9 @@ def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     values = _read_object(path)
     options = _read_object(os.path.join(folder, OPTIONS_FILE))
     lower_case = options.get("do_lower_case", values.get("do_lower_case"))
-    lower_case = lower_case if isinstance(lower_case, bool) else True
+    if not isinstance(lower_case, bool):
+        saved = _read_tokenizer_json(folder)
+        lower_case = True if saved is None else tokenizer_json.is_lower_cased(saved)
     expected = {"strip_accents": lower_case, "tokenize_chinese_chars": True}
     for key, value in expected.items() if is_wordpiece else ():
         if values.get(key) not in (None, value):

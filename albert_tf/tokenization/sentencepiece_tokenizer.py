@@ -15,6 +15,7 @@ from sentencepiece import sentencepiece_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
+from albert_tf.tokenization import tokenizer_json
 from albert_tf.tokenization.folders import SENTENCEPIECE_NAMES, find_preset
 from albert_tf.tokenization.interface import SENTENCEPIECE, find_special_ids
 from albert_tf.tokenization.normalization import normalize_text, original_spans
@@ -38,7 +39,8 @@ class AlbertTokenizer:
     them as they are.
 
     Args:
-        model_file: a SentencePiece model with the pieces `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, `[MASK]`.
+        model_file: a SentencePiece model with the pieces `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, `[MASK]`, or
+            a `tokenizer.json` made of one.
         lower_case: whether the model was trained on lower-case text.
         word_start_rule: which pieces begin a word, for whole-word masking. `original` follows the
             original, which knows only English: every piece with anything but ASCII letters and
@@ -62,7 +64,7 @@ class AlbertTokenizer:
     ):
         self.vocabulary_file = model_file
         self.lower_case = lower_case
-        self.vocabulary = files.read_bytes(model_file)
+        self.vocabulary = tokenizer_json.read_unigram(files.read_bytes(model_file), model_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
         self._processor = _load_processor(self.vocabulary, model_file)
         self.pieces = _read_pieces(self._processor, model_file)

@@ -15,6 +15,7 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import name_place
+from albert_tf.tokenization import tokenizer_json
 from albert_tf.tokenization.folders import WORDPIECE_NAMES, find_preset
 from albert_tf.tokenization.interface import WORDPIECE, find_special_ids
 
@@ -42,9 +43,9 @@ class WordPieceTokenizer:
     NUL and other control characters are dropped.
 
     Args:
-        vocab_file: text file with one piece per line, including `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and
-            `[MASK]`. Only the first field of a line counts and a blank line is the piece " ". A repeated
-            piece gets no second id, so later ids differ from line numbers.
+        vocab_file: a `tokenizer.json`, or a text file with one piece per line, with `[PAD]`, `[UNK]`,
+            `[CLS]`, `[SEP]` and `[MASK]`. Only the first field of a line counts and a blank line is the
+            piece " ". A repeated piece gets no second id, so later ids differ from line numbers.
         lower_case: whether to lower-case text and strip its accents.
 
     Raises:
@@ -56,7 +57,7 @@ class WordPieceTokenizer:
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file
         self.lower_case = lower_case
-        self.vocabulary = files.read_bytes(vocab_file)
+        self.vocabulary = tokenizer_json.read_wordpiece(files.read_bytes(vocab_file), vocab_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
         self._ids = _number_pieces(self.vocabulary, vocab_file)
         self.pieces = list(self._ids)

@@ -11,7 +11,7 @@ import safetensors.numpy
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensor_files import write_checkpoint
 from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import FlagError, InputError, StoppedError
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -29,7 +29,7 @@ from tests.conversion.hugging_face_folder import (
     random_tensors,
     write_folder,
 )
-from tests.helpers import change_json, slow_except, tiny_config
+from tests.helpers import change_json, largest_file, slow_except, tiny_config
 from tests.tokenization.conftest import train_model
 
 
@@ -115,6 +115,15 @@ def test_a_hugging_face_folder_in_half_precision(tmp_path):
     assert sizes["float16"] < 0.6 * sizes["float32"]
     with pytest.raises(FlagError, match=r"^--output_dtype=float16: expected --to=hugging_face$"):
         make_options(tmp_path, output_dtype="float16")
+
+
+@pytest.mark.usefixtures("model")
+def test_a_full_disk_names_what_the_user_named(tmp_path):
+    folder = tmp_path / "theirs"
+    with largest_file(100_000), pytest.raises(StoppedError) as error:
+        run(make_options(tmp_path, to="hugging_face", output_checkpoint=str(folder)))
+    assert str(error.value).startswith(f"{folder}/model.safetensors: cannot be written: ")
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith("theirs")]
 
 
 def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):

@@ -1,10 +1,12 @@
 """The tokenizer files of Hugging Face folders and, if `tokenizers` is installed, their ids."""
 
+import base64
 import importlib.util
 import json
 import re
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
@@ -130,3 +132,105 @@ def test_ids_are_the_librarys(small_model_file, wordpiece, lower_case):
         (one,) = tokenizer.encode("the")
         assert pair.ids == [first, one, second, one, second]
         assert pair.type_ids == [0, 0, 0, 1, 1]
+
+
+def as_transformers_saves(model: bytes, lower_case: bool = True) -> dict:
+    """Returns the `tokenizer.json` that transformers 5 makes of a SentencePiece model of ALBERT's."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    charsmap = base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+    normalizers = [
+        {"type": "Replace", "pattern": {"String": "``"}, "content": '"'},
+        {"type": "NFKD"},
+        {"type": "StripAccents"},
+        *([{"type": "Lowercase"}] if lower_case else []),
+        {"type": "Precompiled", "precompiled_charsmap": charsmap},
+    ]
+    return {
+        "added_tokens": [
+            {"id": id_, "content": piece.piece, "special": piece.type != piece.USER_DEFINED}
+            for id_, piece in enumerate(proto.pieces)
+            if piece.type != piece.NORMAL
+        ],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "model": {
+            "type": "Unigram",
+            "unk_id": 1,
+            "vocab": [[piece.piece, piece.score] for piece in proto.pieces],
+        },
+    }
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+@pytest.mark.parametrize("model_file", ["small_model_file", "official_model_file"])
+def test_a_unigram_tokenizer_json_is_the_model_that_it_was_made_of(
+    tmp_path, capsys, request, model_file, lower_case
+):
+    expected = AlbertTokenizer(request.getfixturevalue(model_file), lower_case)
+    values = as_transformers_saves(expected.vocabulary, lower_case)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    tokenizer = AlbertTokenizer.from_preset(tmp_path)
+    assert "tokenizer.json: read as the SentencePiece model" in capsys.readouterr().err
+    assert tokenizer.lower_case is lower_case
+    assert tokenizer.pieces == expected.pieces
+    assert tokenizer.ordinary_ids.tolist() == expected.ordinary_ids.tolist()
+    texts = [*TEXTS, *make_sentences()[:20], "It cost (9,999, they say)."]
+    assert tokenizer.encode_batch(texts) == expected.encode_batch(texts)
+    (tmp_path / "copy.model").write_bytes(tokenizer.vocabulary)
+    copy = AlbertTokenizer(str(tmp_path / "copy.model"), lower_case)
+    assert copy.encode_batch(texts) == expected.encode_batch(texts)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_a_wordpiece_tokenizer_json_is_its_vocabulary(tmp_path, wordpiece, lower_case):
+    expected = WordPieceTokenizer(wordpiece, lower_case)
+    normalizer = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": None,
+        "lowercase": lower_case,
+    }
+    ids = {piece: id_ for id_, piece in enumerate(expected.pieces)}
+    model = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": dict(sorted(ids.items())),
+    }
+    values = {"added_tokens": [], "normalizer": normalizer, "model": model}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values))
+    tokenizer = WordPieceTokenizer.from_preset(tmp_path)
+    assert tokenizer.lower_case is lower_case
+    assert tokenizer.pieces == expected.pieces
+    assert tokenizer.encode_batch(TEXTS) == expected.encode_batch(TEXTS)
+    with pytest.raises(
+        InputError, match=r"holds a WordPiece vocabulary, .*; --vocab_file names it"
+    ):
+        AlbertTokenizer(str(path))
+    normalizer["handle_chinese_chars"] = False
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"tokenizer\.json: its normalizer treats accents or Chi"):
+        WordPieceTokenizer(str(path))
+    normalizer["handle_chinese_chars"] = True
+    tokenizers = pytest.importorskip("tokenizers")
+    complete = {"version": "1.0", "pre_tokenizer": {"type": "BertPreTokenizer"}, **values}
+    library = tokenizers.Tokenizer.from_str(json.dumps(complete))
+    for text in TEXTS:
+        assert library.encode(text, add_special_tokens=False).ids == tokenizer.encode(text)
+
+
+def test_a_tokenizer_json_of_another_model_is_refused(tmp_path, small_tokenizer):
+    values = as_transformers_saves(small_tokenizer.vocabulary)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"holds a Unigram vocabulary.*--spm_model_file names it"):
+        WordPieceTokenizer(str(path))
+    values["normalizer"]["normalizers"].append({"type": "Nmt"})
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"has the normalizer Nmt; save spiece\.model of the orig"):
+        AlbertTokenizer(str(path))
+    path.write_text(json.dumps({"registered_name": "keras_hub>AlbertTokenizer"}))
+    with pytest.raises(InputError, match="holds no SentencePiece model"):
+        AlbertTokenizer.from_preset(tmp_path)
