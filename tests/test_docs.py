@@ -28,3 +28,11 @@ def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
     assert "\n`--eval_batch_size` integer, from 1 to 1,048,576, default `64` {" in page
     assert "python run_classifier.py" in page
     assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_the_map_names_files_that_exist():
+    names = re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(names) > 30
+    files = [path for room in ("albert_tf", "tests") for path in (ROOT / room).glob("**/*.py")]
+    missing = [name for name in names if not any(path.match(name) for path in files)]
+    assert not missing

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from albert_tf import AlbertConfig, AlbertEmbedder, AlbertEncoder, AlbertPretrainer
+from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
 from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
 from albert_tf.tokenization import train_vocabulary
 from tests.checkpoints import keras_hub_layout
@@ -51,25 +52,29 @@ def _sentence(label: str = "good", count: int = 6) -> str:
 
 def _write(path: pathlib.Path, lines: Iterable[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_text("\n".join([*lines, ""]))
 
 
 def _write_table(path: pathlib.Path, *columns: str, count: int = 12) -> None:
-    """Writes rows of texts, with labels and scores in turn."""
-    make = {
-        "label": lambda row: ("good", "bad")[row % 2],
-        "score": lambda row: str(row % 6),
-        "tags": lambda row: ("sports|politics", "sports", "politics")[row % 3],
-        "class": lambda row: ("entailment", "neutral", "contradiction")[row % 3],
+    """Writes rows of texts, with labels and scores in turn, as CSV or TSV."""
+    values = {
+        "label": ("good", "bad"),
+        "score": "012345",
+        "tags": ("sports|politics", "sports", "politics"),
+        "gold_label": ("entailment", "neutral", "contradiction"),
     }
+    header = ["label" if column in ("score", "tags") else column for column in columns]
     rows = [
-        "\t".join(
-            make[c](row) if c in make else _sentence(("good", "bad")[row % 2]) for c in columns
-        )
+        [
+            values[column][row % len(values[column])]
+            if column in values
+            else _sentence(values["label"][row % 2])
+            for column in columns
+        ]
         for row in range(count)
     ]
-    header = {"score": "label", "tags": "label", "class": "gold_label"}
-    _write(path, ["\t".join(header.get(column, column) for column in columns), *rows])
+    separator = "," if path.suffix == ".csv" else "\t"
+    _write(path, map(separator.join, [header, *rows]))
 
 
 def _write_corpus(folder: pathlib.Path) -> None:
@@ -89,18 +94,33 @@ def _write_json_corpus(folder: pathlib.Path) -> None:
 
 
 def _write_vocabulary(path: pathlib.Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     sentences = [_sentence(label, 10) for label in ("good", "bad") * 150]
     train_vocabulary(sentences, str(path), vocab_size=PIECES)
 
 
 def _config(**changes) -> AlbertConfig:
     # The server has made the sizes of the presets small.
-    return AlbertConfig.from_preset("base_v2", vocab_size=PIECES, **changes)
+    return AlbertConfig.from_preset("base_v2", **changes)
+
+
+def _write_hub_model(path: pathlib.Path) -> None:
+    """Writes a small model where `huggingface_hub` looks for what it has downloaded."""
+    name = str(path).removeprefix("hf:/")
+    folder = pathlib.Path(os.environ["HF_HOME"], "hub", f"models--{name}".replace("/", "--"))
+    snapshot = folder / "snapshots" / "1"
+    _write(folder / "refs" / "main", ["1"])
+    if name.startswith("sentence-transformers"):
+        _write_sentence_transformer(snapshot)
+        return
+    _write_vocabulary(snapshot / "spiece.model")
+    vocabulary = {"spiece.model": (snapshot / "spiece.model").read_bytes()}
+    shutil.rmtree(snapshot)
+    save_hugging_face(AlbertEncoder(_config()), str(snapshot), more_files=vocabulary)
 
 
 def _write_archive(folder: pathlib.Path) -> None:
     """Writes what one of Google's archives holds."""
-    folder.mkdir(exist_ok=True)
     _write_vocabulary(folder / "30k-clean.model")
     _config().to_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(_config()))
@@ -108,20 +128,17 @@ def _write_archive(folder: pathlib.Path) -> None:
 
 
 def _write_sentence_transformer(folder: pathlib.Path) -> None:
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,"]
-    pieces += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
-    config = AlbertConfig.from_preset("bert_base", vocab_size=len(pieces))
-    save_hugging_face(
-        AlbertEmbedder(AlbertEncoder(config)).encoder,
-        str(folder),
-        more_files={"vocab.txt": "\n".join(pieces).encode()},
-    )
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    encoder = AlbertEncoder(AlbertConfig.from_preset("bert_base", vocab_size=len(pieces)))
+    save_hugging_face(encoder, str(folder), more_files={"vocab.txt": "\n".join(pieces).encode()})
     modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}
         for i, (name, path) in enumerate(modules)
     ]
-    (folder / "modules.json").write_text(json.dumps(modules))
+    _write(folder / "modules.json", [json.dumps(modules)])
     _write(folder / "1_Pooling" / "config.json", ['{"pooling_mode_mean_tokens": true}'])
 
 
@@ -141,7 +158,9 @@ def _write_conll(path: pathlib.Path) -> None:
 
 def _write_glue(folder: pathlib.Path) -> None:
     for split in ("train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"):
-        _write_table(folder / "MNLI" / f"{split}.tsv", "index", "sentence1", "sentence2", "class")
+        _write_table(
+            folder / "MNLI" / f"{split}.tsv", "index", "sentence1", "sentence2", "gold_label"
+        )
     _write_table(folder / "diagnostic" / "diagnostic.tsv", "index", "sentence1", "sentence2")
 
 
@@ -158,58 +177,52 @@ def _write_keras_hub(path: pathlib.Path) -> None:
 FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "text": _write_corpus,
     "corpus": _write_json_corpus,
-    "held_out.txt": lambda path: _write(path, [_sentence() for _ in range(40)]),
-    "texts.txt": lambda path: _write(path, [_sentence() for _ in range(3)]),
-    "sentences.txt": lambda path: _write(path, [_sentence() for _ in range(3)]),
-    **{
-        name: lambda path: _write_table(path, "label", "text_a")
-        for name in ("train.tsv", "dev.tsv", "test.tsv", "more.tsv", "other.tsv")
-    },
-    "train.csv": lambda path: _write(path, ["text,label", *["fine,good", "dull,bad"] * 10]),
-    "topics.tsv": lambda path: _write_table(path, "tags", "text_a"),
-    "topics_dev.tsv": lambda path: _write_table(path, "tags", "text_a"),
+    **dict.fromkeys(("texts.txt", "sentences.txt"), lambda path: _write(path, [_sentence()] * 3)),
+    **dict.fromkeys(
+        ("train.csv", "dev.csv", "train.tsv", "more.tsv", "other.tsv"),
+        lambda path: _write_table(path, "label", "text"),
+    ),
+    **dict.fromkeys(
+        ("topics.tsv", "topics_dev.tsv"), lambda path: _write_table(path, "tags", "text")
+    ),
     "pairs.tsv": lambda path: _write_table(path, "text_a", "text_b"),
     "scored.tsv": lambda path: _write_table(path, "text_a", "text_b", "score"),
-    "train.conll": _write_conll,
-    "dev.conll": _write_conll,
-    "train-v2.0.json": _write_questions,
-    "dev-v2.0.json": _write_questions,
-    "questions.json": _write_questions,
+    **dict.fromkeys(("train.conll", "dev.conll"), _write_conll),
+    **dict.fromkeys(("train-v2.0.json", "dev-v2.0.json", "questions.json"), _write_questions),
     "glue": _write_glue,
     "vocabulary.model": _write_vocabulary,
     "albert_config.json": lambda path: _config().to_json_file(str(path)),
-    "model.ckpt-best": lambda path: _write_archive(path.parent),
+    "two_layers.json": lambda path: _config(num_hidden_layers=2).to_json_file(str(path)),
+    "six_layers.json": lambda path: _config(num_hidden_layers=6).to_json_file(str(path)),
     "albert_base": _write_archive,
     **dict.fromkeys(
         ("keras_hub_preset", "backbone.keras", "backbone.weights.h5"), _write_keras_hub
     ),
-    "sentence-transformers/all-MiniLM-L6-v2": _write_sentence_transformer,
+    **dict.fromkeys(
+        ("hf://albert/albert-base-v2", "sentence-transformers/all-MiniLM-L6-v2"), _write_hub_model
+    ),
 }
-_TRAINED = "--init_checkpoint=pretrained --do_train --do_eval --spm_model_file=vocabulary.model"
-_GIVEN = ".given"
+_RECORDS = "albert-create-pretraining-data --input_file=text --spm_model_file=vocabulary.model"
+_TRAIN = "--init_checkpoint=small_en --do_train --max_seq_length=64"
 # What a command of another page makes: name -> the command.
 RESULTS = {
-    "embedder": "albert-classify --task_name=embedding --train_file=pairs.tsv --dev_file=scored.tsv "
-    f"{_TRAINED} --albert_config_file=albert_config.json --output_dir=embedder",
-    "tagger": "albert-classify --task_name=token_classification --train_file=train.conll "
-    f"{_TRAINED} --albert_config_file=albert_config.json --dev_file=dev.conll --output_dir=tagger",
-    "squad": "albert-squad --train_file=train-v2.0.json --predict_file=dev-v2.0.json "
-    f"{_TRAINED} --albert_config_file=albert_config.json --output_dir=squad",
+    "train.tfrecord": f"{_RECORDS} --output_file=train.tfrecord --max_predictions_per_seq=77",
+    "dev.tfrecord": f"{_RECORDS} --output_file=dev.tfrecord --max_predictions_per_seq=77",
+    "train-*.tfrecord": f"{_RECORDS} --output_file=train.tfrecord --max_predictions_per_seq=77 "
+    "--num_shards=2",
     **{
-        name: f"albert-create-pretraining-data --input_file=text --output_file={name} "
-        "--spm_model_file=vocabulary.model --max_predictions_per_seq=77"
-        for name in ("train.tfrecord", "dev.tfrecord")
+        f"train{length}-*.tfrecord": f"{_RECORDS} --output_file=train{length}.tfrecord "
+        f"--num_shards=2 --masking=dynamic --max_seq_length={length}"
+        for length in (64, 128)
     },
-    "train-*.tfrecord": "albert-create-pretraining-data --input_file=text --num_shards=2 "
-    "--output_file=train.tfrecord --spm_model_file=vocabulary.model --max_predictions_per_seq=77",
-    "pretrained": "albert-pretrain --albert_config_file=albert_config.json --output_dir=pretrained "
-    "--input_file=train.tfrecord --eval_input_file=train.tfrecord --do_train --do_eval",
-    "classifier": f"albert-classify {_TRAINED} --albert_config_file=albert_config.json "
-    "--task_name=tsv --train_file=train.tsv --dev_file=dev.tsv --output_dir=classifier",
-    "mnli": f"albert-classify {_TRAINED} --albert_config_file=albert_config.json "
-    "--task_name=mnli --data_dir=glue --output_dir=mnli",
+    "classifier": f"albert-classify {_TRAIN} --task_name=classification --train_file=train.csv "
+    "--dev_file=dev.csv --output_dir=classifier",
     "exported": "albert-classify --output_dir=classifier --export_dir=exported",
+    "mnli": f"albert-classify {_TRAIN} --task_name=mnli --data_dir=glue --output_dir=mnli",
+    "tagger": f"albert-classify {_TRAIN} --task_name=token_classification "
+    "--train_file=train.conll --dev_file=dev.conll --output_dir=tagger",
 }
+_GIVEN = ".given"
 
 
 def provide(blocks: Iterable[Block]) -> None:
@@ -230,7 +243,7 @@ def _makes(mention: str, command: str) -> bool:
     flag = mention.lstrip("-").partition("=")[0]
     return (
         flag in ("export_dir", "output_checkpoint", "output_file")
-        or (flag == "output_dir" and re.search("--do_train|--train_file", command))
+        or (flag == "output_dir" and re.search("--do_train|--train_file", command) is not None)
         or (flag == "spm_model_file" and "--train_vocab" in command)
         or mention.startswith(("to_json_file", "output_dir"))
     )

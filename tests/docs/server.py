@@ -74,7 +74,7 @@ def _serve(address: str) -> None:
     from albert_tf.config import PRESETS
 
     for sizes in PRESETS.values():
-        sizes.update(hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
+        sizes.update(vocab_size=PIECES, hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
         sizes.update(intermediate_size=64, embedding_size=32)
 
     with socket.socket(socket.AF_UNIX) as listener:

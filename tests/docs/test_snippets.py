@@ -45,7 +45,12 @@ def run_page(programs, tmp_path):
         done = subprocess.run(
             [programs / "python", "-m", "tests.docs.snippets", str(ROOT / page)],
             cwd=tmp_path,
-            env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+            env={
+                **os.environ,
+                "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+                "HF_HOME": str(tmp_path / "hub"),
+                "HF_HUB_OFFLINE": "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -56,7 +61,8 @@ def run_page(programs, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("page", slow_except(PAGES, "docs/pretraining_data.md"))
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", slow_except(PAGES, "README.md", "docs/pretraining_data.md"))
 def test_snippets_work_as_printed(run_page, page):
     status, output = run_page(page)
     assert status == 0, output
