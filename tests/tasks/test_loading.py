@@ -117,7 +117,7 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
         ("task.json", {"kind": None}, "expected an object with the key 'kind', as --do_train wri"),
         (
             "task.json",
-            {"kind": "regression", "labels": 7},
+            {"kind": "regression", "labels": 7, "class_weights": None, "weights": None},
             r"labels=7: expected tuple\[str, \.\.\.\]",
         ),
         ("task.json", {"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),

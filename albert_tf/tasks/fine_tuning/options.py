@@ -294,7 +294,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     def _read_folder(self) -> dict[str, Any]:
         """Returns the values that the model's folder determines."""
-        values = read_folder(self.model_dir, ("do_lower_case",))
+        values = read_folder(self.model_dir, ("do_lower_case",), optional=("dropout",))
         if tf.io.gfile.exists(os.path.join(self.model_dir, KIND_FILE)):
             kind = read_kind(self.model_dir)
             values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}

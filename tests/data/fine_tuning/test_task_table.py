@@ -23,7 +23,7 @@ def test_unknown_task_names_the_nearest_and_all(name, hint):
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_every_row_of_the_table_is_complete(task):
-    assert task.metrics or task.trained_as
+    assert task.metrics or task.trained_as or task.kind == "question_answering"
     known = ("f1", "precision", "recall") if task.kind == "token_classification" else METRICS
     assert set(task.metrics) | set(task.more_metrics) <= set(known)
     assert (task.kind in ("regression", "embedding")) == isinstance(task.labels, Scores)
