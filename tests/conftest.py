@@ -11,10 +11,6 @@ from albert_tf import command_line
 # A name that is no folder is looked up on the Hub, which no test but those of a local one may need.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-# The tests run TensorFlow as the scripts set it up.
-with command_line.quiet_start():
-    import tensorflow as tf
-
 # The command that runs tests with the library that they need, by a pattern in the reason for skipping.
 _COMMANDS = {
     "KERAS_BACKEND": "make test-backends",
@@ -25,7 +21,13 @@ _COMMANDS = {
 }
 
 
-def pytest_configure():
+def pytest_configure(config):
+    # With `-n` this process runs no test; those it starts do.
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    # As the scripts set TensorFlow up.
+    with command_line.quiet_start():
+        import tensorflow as tf
     tf.config.set_visible_devices([], "GPU")
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
