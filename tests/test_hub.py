@@ -103,18 +103,24 @@ def run(program, hub, cache, *names, **environment):
 
 
 def find(hub, cache, *names, **environment):
+    """Returns what comes of names, in their order."""
     lines = run(FIND, hub, cache, *names, **environment).stdout.splitlines()
-    return dict(json.loads(line) for line in lines if line.startswith('["'))
+    return [json.loads(line)[1] for line in lines if line.startswith('["')]
 
 
 @pytest.fixture(scope="module")
 def found(hub, cache):
-    """What comes of each name, in one process."""
-    names = ["me/tiny", "hf://me/tiny", "me/tiny@v1", f"hf://me/tiny@{COMMIT}", *FAULTS]
-    archives = [f"{hub.address}/{name}.tar.gz" for name in ("good", "cut", *FAULTY_ARCHIVES)]
-    return find(hub, cache, *names, *archives)
+    """What comes of each name the last time, in one process, and of one archive before."""
+    archives = [
+        f"{hub.address}/{name}.tar.gz" for name in ("good", *FAULTY_ARCHIVES, "cut", "good")
+    ]
+    cut = archives[-2]
+    names = [cut, "me/other", *SAME, *FAULTS, *archives]
+    first, *others = find(hub, cache, *names)
+    return {"cut at first": first, **dict(zip(names[1:], others, strict=True))}
 
 
+SAME = ("me/tiny", "hf://me/tiny", "me/tiny@v1", f"hf://me/tiny@{COMMIT}")
 FAULTS = {
     "me/tiny@gone": "'me/tiny@gone' is neither a folder .*small_en.*there is no revision 'gone'$",
     "hf://me/private": "hf://me/private: there is no such model, or it is private: `hf auth login`",
@@ -136,10 +142,11 @@ def test_what_is_needed_of_a_model_is_downloaded(hub, found):
     names = {os.path.relpath(path, folder) for path in walk(folder)}
     weights = {"config.json", "model.safetensors", "spiece.model"}
     assert names == {*weights, "1_Pooling/config.json"}
-    with open(os.path.join(folder, "model.safetensors"), "rb") as file:
-        # The connection was dropped in it.
-        assert file.read() == hub.repos["me/tiny"]["model.safetensors"]
-    assert {found[name] for name in found if "/tiny" in name and "gone" not in name} == {folder}
+    for name, files in {"me/tiny": folder, "me/other": found["me/other"]}.items():
+        with open(os.path.join(files, "model.safetensors"), "rb") as file:
+            # The connection was dropped in one of them.
+            assert file.read() == hub.repos[name]["model.safetensors"]
+    assert {found[name] for name in SAME} == {folder}
     assert "Bearer hf_token" in hub.tokens
 
 
@@ -153,15 +160,15 @@ def test_what_the_hub_refuses_is_one_line(found, name, message):
     assert "\n" not in found[name]
 
 
-def test_an_archive_is_unpacked_once(hub, found, cache):
-    folder = found[f"{hub.address}/good.tar.gz"]
-    assert sorted(os.listdir(folder)) == ["albert_config.json", "vocab.txt"]
-    assert "retrieval incomplete" in found[f"{hub.address}/cut.tar.gz"]
-    before = len(hub.requests)
-    again = find(hub, cache, *(f"{hub.address}/{name}.tar.gz" for name in ("good", "cut")))
-    assert again[f"{hub.address}/good.tar.gz"] == folder
-    assert os.listdir(again[f"{hub.address}/cut.tar.gz"]) == ["albert_config.json"]
-    assert [path for _, path in hub.requests[before:]] == ["/cut.tar.gz"]
+def test_an_archive_is_unpacked_once(hub, found):
+    assert sorted(os.listdir(found[f"{hub.address}/good.tar.gz"])) == [
+        "albert_config.json",
+        "vocab.txt",
+    ]
+    assert "retrieval incomplete" in found["cut at first"]
+    assert os.listdir(found[f"{hub.address}/cut.tar.gz"]) == ["albert_config.json"]
+    paths = [path for _, path in hub.requests]
+    assert (paths.count("/good.tar.gz"), paths.count("/cut.tar.gz")) == (1, 2)
 
 
 @pytest.mark.parametrize(("name", "message"), FAULTY_ARCHIVES.items())
@@ -172,27 +179,21 @@ def test_a_faulty_archive_is_one_line_and_no_file(hub, found, cache, name, messa
     assert not any("outside" in path for path in walk(cache))
 
 
-@pytest.mark.usefixtures("found")
-def test_without_a_network_what_is_cached_works(hub, cache, encoder):
+def test_without_a_network_what_is_cached_works(hub, found, cache, encoder):
+    # Half a download is none.
+    os.unlink(os.path.join(found["me/other"], "model.safetensors"))
     for environment in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
-        names = ("me/tiny", "hf://me/tiny@v1", "hf://me/other")
-        received = find(hub, cache, *names, **environment)
-        assert os.path.isdir(received["me/tiny"])
-        assert received["hf://me/tiny@v1"] == received["me/tiny"]
-        message = (
-            r"^InputError: hf://me/other: not completely in the cache, and the Hub cannot be reached .*; "
-            r"where there is a network, `hf download me/other --local-dir other` makes a folder"
-        )
-        assert re.search(message, received["hf://me/other"])
+        names = ("me/tiny", "hf://me/tiny@v1", "hf://me/other", "hf://me/never")
+        folder, same, *faults = find(hub, cache, *names, **environment)
+        assert folder == same == found["me/tiny"]
+        for name, fault in zip(("other", "never"), faults, strict=True):
+            message = (
+                rf"^InputError: hf://me/{name}: not completely in the cache, and the Hub cannot be "
+                rf"reached .*; where there is a network, `hf download me/{name} --local-dir {name}`"
+            )
+            assert re.search(message, fault)
     printed = run(LOAD, hub, cache, "me/tiny", HF_HUB_OFFLINE="1").stdout.splitlines()
     embedding, count, pieces = map(json.loads, printed)
     assert (count, pieces) == (encoder.count_params(), 150)
     assert np.isfinite(embedding).all()
     assert len(embedding) == 48
-
-
-def test_half_a_download_is_not_taken_for_a_model(hub, tmp_path):
-    folder = find(hub, tmp_path, "hf://me/other")["hf://me/other"]
-    os.unlink(os.path.join(folder, "model.safetensors"))
-    received = find(hub, tmp_path, "hf://me/other", HF_HUB_OFFLINE="1")["hf://me/other"]
-    assert re.search("^InputError: hf://me/other: not completely in the cache", received)
