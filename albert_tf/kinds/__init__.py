@@ -45,9 +45,6 @@ def recognise(table: Table, label_type: str) -> Kind:
         table: the training set; with columns `choice_a`, `choice_b`, ... it is multiple choice; with
             columns `label_<name>`, or lists in the column of labels, each row may have several labels.
         label_type: `string`, `float` or `set`.
-
-    Raises:
-        InputError: there is only one choice, or a letter is left out, or the columns contradict the type.
     """
     choices, names = choice_columns(table), label_names(table)
     if choices and label_type != "string":

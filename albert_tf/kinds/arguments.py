@@ -12,11 +12,7 @@ def check_field(field: str, what: str = "the text") -> None:
 
 
 def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
-    """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings.
-
-    Raises:
-        InputError: it is something else, or empty.
-    """
+    """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings."""
     if isinstance(texts, str):
         return [texts]
     if isinstance(texts, bytes | Mapping) or not hasattr(texts, "__len__"):
@@ -32,11 +28,7 @@ def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
 
 
 def rows_of(**texts: str | Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the rows of columns of texts.
-
-    Raises:
-        InputError: a column is no list of strings, or columns differ in length.
-    """
+    """Returns the rows of columns of texts."""
     columns = [as_texts(*column) for column in texts.items()]
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1:

@@ -59,11 +59,7 @@ class Classification(TextKind):
         return ClassificationLoss(self.weights)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
-        """Returns the kind with the labels of the training set, sorted, unless it has labels.
-
-        Raises:
-            InputError: all rows have the same label.
-        """
+        """Returns the kind with the labels of the training set, sorted, unless it has labels."""
         labels = self.labels or sorted({example.label for example in examples})
         if len(labels) < 2:
             raise InputError(

@@ -71,10 +71,6 @@ class Embedding(TextKind):
         """Reads rows with two texts and, but for training, a score as the label.
 
         The pairs of a training set belong together. A test set may lack scores.
-
-        Raises:
-            InputError: the source cannot be read, a column is missing, a row is not as expected, a second
-                text is empty, or a training set has labels.
         """
         table = Table.read(source, split)
         if split == "train" and has_label(table):

@@ -190,11 +190,7 @@ class QuestionAnswering(Kind):
         return AlbertConditionalSpanLabeler(encoder, *beam, dropout, seed, dtype=dtype)
 
     def decode(self, examples, features: SquadWindows, batches) -> RankedAnswers:
-        """Returns the best answers to each question.
-
-        Raises:
-            InputError: no context has any token.
-        """
+        """Returns the best answers to each question."""
         if not len(features):
             raise InputError("context: expected a text; received empty ones")
         spans = [self._find_spans(features, rows, outputs) for rows, outputs in batches]
@@ -320,9 +316,6 @@ def usable_examples(
         examples: the examples.
         source: name of their source.
         split: `train`, `dev` or `test`. Only training leaves examples out.
-
-    Raises:
-        InputError: none of them can be trained on.
     """
     is_training = split == "train"
     if split != "test":

@@ -33,11 +33,7 @@ def load_kinds() -> dict[str, type[Kind]]:
 
 
 def find_kind(name: str) -> type[Kind]:
-    """Returns the kind with a name.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Returns the kind with a name."""
     kind = KINDS.get(name) or load_kinds().get(name)
     if kind is None:
         raise InputError(
@@ -48,11 +44,7 @@ def find_kind(name: str) -> type[Kind]:
 
 
 def read_kind(folder: str) -> Kind:
-    """Reads the kind that `task.json` in a folder describes.
-
-    Raises:
-        InputError: the file cannot be read, or does not describe a kind that there is.
-    """
+    """Reads the kind that `task.json` in a folder describes."""
     path = os.path.join(folder, KIND_FILE)
     values = files.read_json(path)
     if not isinstance(values, dict) or not isinstance(values.get("kind"), str):

@@ -44,10 +44,6 @@ class TextKind(Kind):
         """Reads rows with a text or two and a label, in columns with usual names.
 
         A test set may lack labels.
-
-        Raises:
-            InputError: the source cannot be read, a column is missing, a row is not as expected, or there
-                are pairs and the training set has none, or the reverse.
         """
         return self._read(Table.read(source, split), split, self.accepted_labels)
 

@@ -62,9 +62,6 @@ def find_init_model(options: _Options) -> _Options:
 
     Flags that name these take precedence. A run that resumes has them in its own folder, and no longer
     needs the model that it started from.
-
-    Raises:
-        InputError: there is no such model, or no config beside it.
     """
     if options.init_checkpoint is None or options.init_flag != "init_checkpoint":
         return options

@@ -92,10 +92,6 @@ def run(options: ConversionOptions) -> LoadReport:
 
     Returns:
         What was read from the checkpoint and what was ignored.
-
-    Raises:
-        InputError: the checkpoint or the config does not match the options, the output format has no
-            such model, or the output exists already.
     """
     options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     check_addresses(options)
@@ -138,11 +134,7 @@ def run(options: ConversionOptions) -> LoadReport:
 
 
 def find_companions(options: CheckpointOptions) -> Companions:
-    """Returns the config and the tokenizer, if any, from the flags or from next to the checkpoint.
-
-    Raises:
-        InputError: there is no config, or its vocabulary size is not that of the vocabulary.
-    """
+    """Returns the config and the tokenizer, if any, from the flags or from next to the checkpoint."""
     path = options.init_checkpoint
     if is_folder(path):
         check_folder(path)
@@ -166,11 +158,7 @@ def find_companions(options: CheckpointOptions) -> Companions:
 
 
 def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | None:
-    """Returns what a classifier of texts or tokens predicts, if known.
-
-    Raises:
-        InputError: the kind next to the checkpoint has another number of classes.
-    """
+    """Returns what a classifier of texts or tokens predicts, if known."""
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
     if head := kind_of(checkpoint):

@@ -89,12 +89,7 @@ class EmbeddingOptions(ExportOptions):
 
 
 def run(options: EmbeddingOptions) -> None:
-    """Does what the options ask for.
-
-    Raises:
-        InputError: the model or the input cannot be read, or does not fit the options.
-        StoppedError: the output cannot be written.
-    """
+    """Does what the options ask for."""
     with name_place("--model"):
         options = dataclasses.replace(options, model=find_model(options.model))
     check_addresses(options)

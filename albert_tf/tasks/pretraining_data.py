@@ -181,11 +181,6 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
     Returns:
         Statistics of the corpus and the instances.
-
-    Raises:
-        InputError: a file is missing, unreadable or not of the format, there is no text, or an output
-            file exists.
-        StoppedError: a worker died, an input file changed, or a file cannot be written.
     """
     check_addresses(dataclasses.replace(options, runner_options=()))
     if options.masking == "static":

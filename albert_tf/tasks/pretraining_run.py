@@ -170,11 +170,6 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Returns:
         With `--do_eval`, the metrics on the evaluation records: of the best checkpoint or, without
         `--do_train`, of `--init_checkpoint` if it is given.
-
-    Raises:
-        InputError: a file, record or checkpoint does not match the options.
-        StoppedError: a file cannot be written, or another worker was lost.
-        Preempted: SIGTERM or Ctrl-C was received in training, and the current step has been saved.
     """
     options = find_init_model(options)
     check_addresses(options)

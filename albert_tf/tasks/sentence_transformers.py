@@ -23,11 +23,7 @@ _OLD_PREFIX = "pooling_mode_"
 
 
 def read_modules(folder: str) -> dict[str, Any]:
-    """Returns those fields of an `Embedding` that a folder's modules determine; none for other folders.
-
-    Raises:
-        InputError: a file is damaged, or says something that our embedder cannot do.
-    """
+    """Returns the fields of an `Embedding` that the modules of a folder determine; none without them."""
     path = os.path.join(folder, _MODULES_FILE)
     if not tf.io.gfile.exists(path):
         return {}

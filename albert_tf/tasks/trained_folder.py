@@ -30,11 +30,7 @@ _VERSION = "albert_tf_version"
 
 
 def kind_of(checkpoint: str) -> Kind | None:
-    """Returns the kind next to a checkpoint, given by prefix or folder; None if there is none.
-
-    Raises:
-        InputError: its file is damaged.
-    """
+    """Returns the kind next to a checkpoint, given by prefix or folder; None if there is none."""
     folder = folder_of(checkpoint)
     path = os.path.join(folder, KIND_FILE)
     # KerasHub has a file of this name, too.
@@ -49,12 +45,7 @@ def options_path(folder: str) -> str:
 
 
 def read_options(path: str) -> Mapping[str, Any]:
-    """Returns the options that a run wrote.
-
-    Raises:
-        InputError: the file cannot be read, does not hold an object, or was written by a newer version
-            of this package.
-    """
+    """Returns the options that a run wrote."""
     options = files.read_json(path)
     if not isinstance(options, Mapping) or not isinstance(options.get(_SHA256, {}), Mapping):
         raise InputError(f"{path}: expected an object in braces, as --do_train writes it")
@@ -126,9 +117,6 @@ def read_folder(
         model_dir: the folder. The result is empty if it holds no run options.
         names: options to return besides those that name the config and the vocabulary.
         optional: further ones, which the folder may lack.
-
-    Raises:
-        InputError: a file is damaged or has changed, or the vocabulary is not the model's.
     """
     path = options_path(model_dir)
     if not tf.io.gfile.exists(path):

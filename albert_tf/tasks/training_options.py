@@ -114,12 +114,7 @@ class ExportOptions:
         return self.export_format == "openvino" and self.export_weights == "int8"
 
     def check_export(self) -> None:
-        """Checks that the options go together.
-
-        Raises:
-            FlagError: one is given without `--export_dir`, two contradict each other, or packages for the
-                form are missing.
-        """
+        """Checks that the options go together."""
         for name, default in (("export_format", "saved_model"), ("export_weights", None)):
             value = getattr(self, name)
             if value != default and not self.export_dir:

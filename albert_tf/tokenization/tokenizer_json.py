@@ -46,11 +46,7 @@ def is_lower_cased(values: Mapping[str, Any]) -> bool:
 
 
 def read_unigram(content: bytes, path: str) -> bytes:
-    """Returns the SentencePiece model of a `tokenizer.json`; other content as it is.
-
-    Raises:
-        InputError: it has another model, or one that needs a normalizer that ALBERT's don't have.
-    """
+    """Returns the SentencePiece model of a `tokenizer.json`; other content as it is."""
     if (values := parse(content)) is None:
         return content
     _check_kind(values, path, "Unigram")
@@ -78,11 +74,7 @@ def read_unigram(content: bytes, path: str) -> bytes:
 
 
 def read_wordpiece(content: bytes, path: str) -> bytes:
-    """Returns the content of a `vocab.txt` for a `tokenizer.json`; other content as it is.
-
-    Raises:
-        InputError: it has another model, or a normalizer that ours cannot repeat.
-    """
+    """Returns the content of a `vocab.txt` for a `tokenizer.json`; other content as it is."""
     if (values := parse(content)) is None:
         return content
     _check_kind(values, path, "WordPiece")

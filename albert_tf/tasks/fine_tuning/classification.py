@@ -28,9 +28,6 @@ def run(
     Returns:
         The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
         without `--do_eval`.
-
-    Raises:
-        InputError: a file, a row or a checkpoint contradicts the options.
     """
     options = find_init_model(options)
     check_addresses(options)

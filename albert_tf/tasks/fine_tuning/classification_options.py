@@ -149,11 +149,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
 
     def complete(self) -> "_ClassificationOptions":
-        """Returns the options with the values of those that the user left out.
-
-        Raises:
-            FlagError: without training, the model's folder does not know the task either.
-        """
+        """Returns the options with the values of those that the user left out."""
         options = _start_from_classifier(self) if self.init_classifier else self
         recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
         completed = options.fill(recipe, options._defaults())
@@ -207,11 +203,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
 
 
 def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOptions:
-    """Returns the options with those that `--init_classifier` determines.
-
-    Raises:
-        InputError: the folder holds no classifier, or one with another vocabulary or case.
-    """
+    """Returns the options with those that `--init_classifier` determines."""
     if options.init_checkpoint or not options.do_train:
         raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
     folder = options.init_classifier

@@ -77,9 +77,6 @@ def read_data(
         options: complete options.
         tokenizer: maps text to ids.
         sources: split -> data in memory, instead of the files that the options name.
-
-    Raises:
-        InputError: a file or a row contradicts the options or the model.
     """
     check_lines(options.predict_file)
     row = race.select_level(options.task, options.race_level)
@@ -101,11 +98,7 @@ def read_data(
 def make_data(
     options: FineTuningOptions, row: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
 ) -> RunData:
-    """Converts the examples of a run to ids.
-
-    Raises:
-        InputError: the options contradict the kind, or an example does not fit them.
-    """
+    """Converts the examples of a run to ids."""
     if options.export_dir:
         with name_flags():
             kind.check_export(options.export_format, options.export_weights, tokenizer)
@@ -239,22 +232,14 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
 
 
 def read_model_kind(options: FineTuningOptions) -> Kind:
-    """Returns the kind of the trained folder or the exported model.
-
-    Raises:
-        InputError: the folder holds no fine-tuned model.
-    """
+    """Returns the kind of the trained folder or the exported model."""
     if not tf.io.gfile.exists(os.path.join(options.model_dir, KIND_FILE)):
         raise InputError(f"{options.model_flag}: holds no fine-tuned model: no {KIND_FILE}")
     return read_kind(options.model_dir)
 
 
 def check_kind(options: FineTuningOptions, kind: Kind) -> None:
-    """Checks that the model that the run starts from was trained on the same task.
-
-    Raises:
-        InputError: it was trained on another one, or has other labels, or has them in another order.
-    """
+    """Checks that the model that the run starts from was trained on the same task."""
     if options.exported_model or has_checkpoint(options):
         if not (options.do_train and _is_removed(options, kind)):
             with name_remedy():

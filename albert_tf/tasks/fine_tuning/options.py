@@ -163,9 +163,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
         Args:
             kinds: names of the kinds that the run may be of.
-
-        Raises:
-            FlagError: one is.
         """
         for name, having in self.OF_KINDS.items():
             if getattr(self, name) is not None and not {*kinds} & {*having}:
@@ -175,11 +172,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 )
 
     def load_tokenizer(self) -> Tokenizer:
-        """Loads the vocabulary, of either kind.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
+        """Loads the vocabulary, of either kind."""
         return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
 
     def check_combinations(
@@ -191,10 +184,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
             for_training: options that `--do_train` needs.
             dev_flag: the flag that names the dev set.
             has_dev_set: whether there is a dev set.
-
-        Raises:
-            FlagError: two options contradict each other, or one is missing.
-            InputError: packages for the form of the exported model are missing.
         """
         if not any(getattr(self, name) for name in self.WANTED):
             flags = ", ".join(f"--{name}" for name in self.WANTED)
@@ -255,9 +244,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         Args:
             recipe: recipe of the training, if one is asked for.
             defaults: the task's own defaults.
-
-        Raises:
-            InputError: a file of the trained folder is damaged.
         """
         values = {**_DEFAULTS, **defaults, **self._stored_values(recipe)}
         for one, other in (*_LENGTHS, _VOCABULARIES):

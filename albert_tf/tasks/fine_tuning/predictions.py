@@ -177,11 +177,7 @@ _SUBMISSIONS: dict[str, Callable[[Sequence[str], Sequence[str]], str]] = {
 
 
 def check_lines(path: str | None) -> None:
-    """Checks that `--predict_file`, which is read last, exists.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Checks that `--predict_file`, which is read last, exists."""
     if path not in (None, STANDARD_INPUT) and not tf.io.gfile.exists(path):
         raise InputError(f"--predict_file: no file '{path}'; - is standard input")
 
@@ -198,10 +194,6 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         kind: what the model predicts.
         tokenizer: its tokenizer.
         evaluator: runs it.
-
-    Raises:
-        InputError: the file cannot be read, or a row is not as expected; or, at the end, some lines were
-            not answered, because they are not UTF-8, have a wrong number of texts or an empty one.
     """
     path = options.predict_file
     if path != STANDARD_INPUT and is_table(path):

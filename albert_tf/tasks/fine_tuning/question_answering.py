@@ -64,9 +64,6 @@ class _QuestionAnsweringOptions(FineTuningOptions):
 
         Args:
             has_impossible: whether any training question has no answer.
-
-        Raises:
-            InputError: without training, `--output_dir` holds no model or has a damaged file.
         """
         recipe = None
         if self.do_train and self.recipe:
@@ -110,9 +107,6 @@ def run(options: QuestionAnsweringOptions, callback: Callback | None = None) -> 
     Returns:
         The metrics of the best checkpoint on `--predict_file`, with `--num_trials` their medians;
         without evaluation, empty.
-
-    Raises:
-        InputError: a file, a question or a checkpoint contradicts the options.
     """
     options = find_init_model(options)
     check_addresses(options)

@@ -71,9 +71,6 @@ def run_task(
     Returns:
         The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
         without `--do_eval`.
-
-    Raises:
-        InputError: a file, an example or a checkpoint contradicts the options.
     """
     config = load_config(options)
     tokenizer = options.load_tokenizer()
@@ -89,11 +86,7 @@ def run_task(
 
 
 def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
-    """Checks that the exported model, or the checkpoints in the output folder, fit the run.
-
-    Raises:
-        InputError: they have another config, another vocabulary or other options.
-    """
+    """Checks that the exported model, or the checkpoints in the output folder, fit the run."""
     if not options.exported_model:
         if not has_checkpoint(options):
             return

@@ -49,9 +49,6 @@ def train_kind(
         num_train_steps: total number of updates.
         warmup_steps: number of updates of the warm-up.
         callback: called after each report.
-
-    Raises:
-        InputError: the checkpoint to start from does not fit the model.
     """
     part = _starting_part(options, trainer.model)
     with start_or_resume(options, config, trainer, part, data.tokenizer):
@@ -73,11 +70,7 @@ def train_kind(
 
 
 def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Model:
-    """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head.
-
-    Raises:
-        InputError: the checkpoint has a head with another number of outputs.
-    """
+    """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head."""
     if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
         return model.encoder
     encoder = {weight.path for weight in model.encoder.weights}
