@@ -24,14 +24,8 @@ def model_card(
 ) -> str:
     """Returns the card, in Markdown.
 
-    Args:
-        model: the model.
-        kind: its `albert_tf.kinds.Kind`.
-        tokenizer: the tokenizer that it was trained with.
-        stored_in: type of the stored matrices.
-        evaluations: name of the evaluated data -> metrics.
-        specs: inputs and outputs by name; empty for LiteRT.
-        is_saved_model: whether the scripts can run the model.
+    `evaluations` are metrics by the name of the data. `specs`, inputs and outputs by name, are empty for
+    LiteRT. The scripts can run the model if it `is_saved_model`.
     """
     config = model.encoder.config
     fields = kind.to_dict()

@@ -74,13 +74,7 @@ def next_version(tokenizer: Tokenizer | None, export_dir: str) -> dict[str, str]
 def write_reusable(
     model: AlbertEncoder | AlbertPretrainer, tokenizer: Tokenizer | None, paths: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Writes both models; yields their temporary folders, which are renamed on success.
-
-    Args:
-        model: as for `export_reusable`.
-        tokenizer: as for `export_reusable`.
-        paths: from `next_version`.
-    """
+    """Writes both models; yields their temporary folders, which are renamed on success."""
     config = getattr(model, "encoder", model).config
     attributes = ["config_file"]
     assets = {CONFIG_FILE: version_folders.json_asset(config.to_dict())}

@@ -14,13 +14,7 @@ from albert_tf.tokenization.in_graph import GraphAlbertTokenizer, make_graph_tok
 
 
 class TextModel(tf.Module):
-    """Maps texts to predictions.
-
-    Args:
-        ids_model: maps ids to predictions.
-        kind: an `albert_tf.kinds.Kind`.
-        tokenizer: the tokenizer that the model was trained with.
-    """
+    """Maps texts to predictions."""
 
     def __init__(self, ids_model: IdsModel, kind: Any, tokenizer: Tokenizer):
         super().__init__()

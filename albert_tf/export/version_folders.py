@@ -42,10 +42,6 @@ def can_write_text(export_dir: str, name: str) -> bool:
     """Returns whether TensorFlow Text is there for a model of texts; warns if it is missing.
 
     Models of ids, which are exported together with one of texts, do without it.
-
-    Args:
-        export_dir: parent of the models' folders.
-        name: name of the folder of the model of texts.
     """
     try:
         import_tensorflow_text()
@@ -57,11 +53,7 @@ def can_write_text(export_dir: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def write_version(paths: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yields a temporary folder for each path; all are renamed to their paths on success.
-
-    Args:
-        paths: from `next_version`.
-    """
+    """Yields a temporary folder for each path; all are renamed to their paths on success."""
     with contextlib.ExitStack() as stack:
         yield {
             name: stack.enter_context(files.write_atomically(path)) for name, path in paths.items()

@@ -221,12 +221,8 @@ def start_or_resume(
 
     In this context the chief holds the folder's lock, so no second training can use it.
 
-    Args:
-        options: options of the run.
-        config: config of the model.
-        trainer: trainer of the model.
-        starting_part: the model, or its encoder, that `--init_checkpoint` initialises.
-        tokenizer: tokenizer of the run; None if it reads records of an unknown one.
+    `--init_checkpoint` initialises `starting_part`, the model or its encoder. Records of an unknown
+    tokenizer have none.
     """
     if not has_checkpoint(options):
         load_init_checkpoint(options, starting_part)

@@ -84,11 +84,6 @@ def write_options(folder: str, options: Mapping[str, Any], contents: Mapping[str
 
     The options note the SHA-256 of these files: of the new content and, as the run may be killed between
     two files, of the one that there is.
-
-    Args:
-        folder: the trained folder.
-        options: the options.
-        contents: file name -> content.
     """
     noted = dict(options.get(_SHA256, {}))
     for name, content in contents.items():

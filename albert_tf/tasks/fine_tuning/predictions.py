@@ -63,13 +63,7 @@ def predict(
 ) -> Any:
     """Returns the predictions of a model for n examples.
 
-    Args:
-        kind: what it predicts.
-        evaluator: runs the model.
-        examples: the examples.
-        features: what `kind.encode` made of them.
-        batch_size: number of rows of features in a batch.
-        fixed_length: length of all batches; None if lengths may differ.
+    All batches have the length `fixed_length`; None if lengths may differ.
     """
     if not len(features):
         return kind.decode(examples, features, ())
@@ -137,13 +131,6 @@ def write_submission(
 ) -> str | None:
     """Writes predictions in the leaderboard's format.
 
-    Args:
-        output_dir: folder of the file.
-        task: row of the table of tasks.
-        set_name: name of the test set.
-        examples: n of them.
-        names: n predictions as text.
-
     Returns:
         The file; None if the task has no leaderboard.
     """
@@ -188,12 +175,6 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     A table has an answer for each row. Otherwise each line is answered before the next one is read: it
     holds the texts, separated by tabs. A line that cannot be answered is named on standard error; its
     answer is an empty line or, in JSON, null.
-
-    Args:
-        options: those of `run_classifier.py`.
-        kind: what the model predicts.
-        tokenizer: its tokenizer.
-        evaluator: runs it.
     """
     path = options.predict_file
     if path != STANDARD_INPUT and is_table(path):

@@ -41,14 +41,7 @@ def train_kind(
 ) -> None:
     """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan.
 
-    Args:
-        options: options of the run.
-        data: its data.
-        config: config of the encoder.
-        trainer: trainer of the model.
-        num_train_steps: total number of updates.
-        warmup_steps: number of updates of the warm-up.
-        callback: called after each report.
+    `callback` is called after each report.
     """
     part = _starting_part(options, trainer.model)
     with start_or_resume(options, config, trainer, part, data.tokenizer):
