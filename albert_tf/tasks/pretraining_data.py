@@ -25,8 +25,10 @@ from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
 from albert_tf.errors import FlagError, InputError, name_flags, name_place
 from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
+from albert_tf.sources import MODEL_NAMES, find_model, folder_of
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tokenization import Tokenizer, WordStartRule, train_vocabulary, vocab_file_of
+from albert_tf.tokenization.folders import find_vocabulary, is_lower_cased
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
@@ -73,6 +75,9 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
     )
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    model: str | None = option(
+        f"Model whose vocabulary and case to use instead, to train it further: {MODEL_NAMES}.", None
+    )
     do_lower_case: bool = option(
         "Lower-case the text. Must match the vocabulary's training text.", True
     )
@@ -115,8 +120,8 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
                 f"--output_file={self.output_file}: expected one file; --num_shards splits it into "
                 "several"
             )
-        if bool(self.spm_model_file) == bool(self.vocab_file):
-            raise FlagError("expected either --spm_model_file or --vocab_file")
+        if [self.spm_model_file, self.vocab_file, self.model].count(None) != 2:
+            raise FlagError("expected either --spm_model_file or --vocab_file, or --model")
         if self.runner_options and self.runner == "local":
             raise FlagError("--runner_options: expected a --runner of Apache Beam, received local")
         if self.train_vocab and not self.spm_model_file:
@@ -182,6 +187,9 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     Returns:
         Statistics of the corpus and the instances.
     """
+    if options.model:
+        with name_place("--model"):
+            options = _with_vocabulary(options)
     check_addresses(dataclasses.replace(options, runner_options=()))
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
@@ -198,6 +206,21 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
     _print_summary(stats, options)
     return stats
+
+
+def _with_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
+    """Returns the options with the vocabulary of `--model`."""
+    folder = folder_of(find_model(options.model))
+    spm_model_file, vocab_file = find_vocabulary(folder)
+    if not (spm_model_file or vocab_file):
+        raise InputError(f"{options.model}: holds no vocabulary")
+    return dataclasses.replace(
+        options,
+        model=None,
+        spm_model_file=spm_model_file,
+        vocab_file=vocab_file,
+        do_lower_case=is_lower_cased(folder, vocab_file is not None),
+    )
 
 
 def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:

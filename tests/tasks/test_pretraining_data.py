@@ -56,6 +56,20 @@ def options(tmp_path):
     )
 
 
+def test_the_vocabulary_of_a_model(options, tmp_path):
+    options = dataclasses.replace(
+        options, spm_model_file=None, train_vocab=False, model="small_en", num_workers=1
+    )
+    run(options)
+    stats = files.read_json(str(tmp_path / "out" / "a.stats.json"))
+    tokenizer = AlbertTokenizer.from_preset("small_en")
+    assert stats["vocabulary_sha256"] == tokenizer.vocabulary_sha256
+    assert stats["options"]["spm_model_file"] == tokenizer.vocabulary_file
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"^--model: .*empty: holds no vocabulary$"):
+        run(dataclasses.replace(options, model=str(tmp_path / "empty"), overwrite=True))
+
+
 def files_under(path):
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
 
