@@ -37,7 +37,7 @@ lint: .venv/installed-test
 # The pages are in build/site. Nothing is downloaded but the packages of the environment.
 docs: .venv/installed-test
 	$(BIN)/python docs/site/commands.py build/commands
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: .venv/installed-test
 	$(BIN)/ruff check --fix .
