@@ -109,7 +109,8 @@ def _write_hub_model(path: pathlib.Path) -> None:
     name = str(path).removeprefix("hf:/")
     folder = pathlib.Path(os.environ["HF_HOME"], "hub", f"models--{name}".replace("/", "--"))
     snapshot = folder / "snapshots" / "1"
-    _write(folder / "refs" / "main", ["1"])
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(snapshot.name)
     if name.startswith("sentence-transformers"):
         _write_sentence_transformer(snapshot)
         return
