@@ -11,6 +11,7 @@ from benchmarks.pretraining.__main__ import PretrainingBenchmarkOptions as PreTr
 from benchmarks.pretraining_curves import PretrainingCurvesOptions as Curves
 from benchmarks.real_scores import RealScoresOptions as Scores
 from benchmarks.serving.__main__ import ServingBenchmarkOptions as Serving
+from benchmarks.small_en import SmallEnOptions as SmallEn
 
 REQUIRED = {
     Ablations: {"text": "a", "glue_dir": "b", "work_dir": "c"},
@@ -43,6 +44,7 @@ REQUIRED = {
         (Scores, {"tasks": ("squad",), "squad_file": None}, "--squad_file: .* for --tasks=squad"),
         (Scores, {"tasks": ("rte",)}, "--tasks: received 'rte'; expected sst-2 or cola"),
         (Serving, {"precisions": ("fp16",)}, "received 'fp16'; expected fp32 or bf16 or int8"),
+        (SmallEn, {"tasks": ("rte",)}, "--tasks: received 'rte'; expected sst-2 or mrpc"),
         (Similarity, {"labels": ("a",)}, "--labels: received 1; expected 2"),
     ],
 )

@@ -1,0 +1,165 @@
+"""Fine-tunes the shipped model on GLUE tasks, next to the same model without pre-training.
+
+Usage:
+    python -m benchmarks.small_en --glue_dir=glue --work_dir=small_en
+
+Both get the same hyperparameters, one row of `TASKS` each, and the same seeds; the third candidate is
+TF-IDF with logistic regression, or the cosine of TF-IDF vectors for STS-B's scores. The table has the
+median and the range of the dev scores. Each finished training adds a line to `--results`, and the same
+command runs the missing ones, one after the other on one core.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import os
+import pathlib
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf import command_line
+from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.evaluation.metrics import METRICS
+from albert_tf.options import check_ranges, option
+from albert_tf.sources import find_model
+from benchmarks.harness import check_choices, markdown_table
+from benchmarks.real_scores import Hyperparameters
+from benchmarks.trainings import Line, Results, Run, finish
+
+_RESULTS = pathlib.Path(__file__).with_name("small_en.jsonl")
+_PRETRAINED, _RANDOM = "pre-trained", "random"
+_PROGRAMS = (_PRETRAINED, _RANDOM)
+
+# Small models take higher rates and more epochs than the paper's (Turc et al. 2019, Xia et al. 2023).
+TASKS = {
+    "sst-2": Hyperparameters(3000, 300, 3e-4, train_batch_size=32, max_seq_length=64),
+    "mrpc": Hyperparameters(700, 70, 3e-4, train_batch_size=32, max_seq_length=128),
+    "sts-b": Hyperparameters(1800, 180, 3e-4, train_batch_size=32, max_seq_length=128),
+    "cola": Hyperparameters(1600, 160, 3e-4, train_batch_size=32, max_seq_length=64),
+}
+_METRICS = {
+    "sst-2": ("accuracy",),
+    "mrpc": ("f1", "accuracy"),
+    "sts-b": ("spearman",),
+    "cola": ("matthews_corrcoef",),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SmallEnOptions:
+    """The options of this benchmark."""
+
+    glue_dir: str = option("Folder with the GLUE tasks.", "glue")
+    work_dir: str = option("Folder for checkpoints while a run lasts.", "small_en")
+    model: str = option(
+        "Shipped name or Hugging Face folder of the model to fine-tune.", "small_en"
+    )
+    tasks: tuple[str, ...] = option("Tasks.", tuple(TASKS))
+    seeds: int = option("Number of trainings of each candidate and task.", 5, least=1)
+    results: str = option("JSON lines of the finished trainings, which grow.", str(_RESULTS))
+    report: bool = option("Train nothing; print the table of --results.", False)
+
+    def __post_init__(self):
+        check_choices("tasks", self.tasks, TASKS)
+        check_ranges(self)
+
+
+def make_runs(options: SmallEnOptions) -> list[Run]:
+    """Returns the trainings: task by task, seed by seed, the candidates in turn."""
+    folder = os.path.abspath(find_model(options.model))
+    runs = []
+    for task, seed, program in itertools.product(
+        options.tasks, range(1, 1 + options.seeds), _PROGRAMS
+    ):
+        values = dataclasses.asdict(TASKS[task])
+        flags = {
+            **{"task_name": task, "data_dir": os.path.abspath(options.glue_dir)},
+            **{"random_seed": seed, **values},
+            # One evaluation, after the last update, so that no checkpoint is chosen by the dev set.
+            "save_checkpoints_steps": values["num_train_steps"],
+        }
+        command = ["run_classifier.py", "--do_train", "--do_eval"]
+        if program == _PRETRAINED:
+            flags["init_checkpoint"] = folder
+        else:
+            flags["albert_config_file"] = f"{folder}/config.json"
+            flags["spm_model_file"] = f"{folder}/spiece.model"
+        command += [f"--{name}={value}" for name, value in flags.items()]
+        runs.append(Run({**_key(program, folder, task), "seed": seed}, command))
+    return runs
+
+
+def score_tf_idf(task: str, glue_dir: str) -> dict[str, float]:
+    """Returns the dev scores of TF-IDF with logistic regression; for scores, of its cosines."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    row = find_task(task)
+    examples = {
+        split: row.sets[split][""].read(glue_dir, split, row.labels) for split in ("train", "dev")
+    }
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    joined = {
+        split: [f"{each.text_a} {each.text_b or ''}" for each in examples[split]]
+        for split in examples
+    }
+    features = vectorizer.fit_transform(joined["train"])
+    if row.kind == "regression":
+        first, second = (
+            vectorizer.transform([getattr(each, name) for each in examples["dev"]])
+            for name in ("text_a", "text_b")
+        )
+        predictions = np.asarray(first.multiply(second).sum(axis=1)).ravel()
+        labels = np.array([float(each.label) for each in examples["dev"]])
+    else:
+        ids = {label: number for number, label in enumerate(row.labels)}
+        model = LogisticRegression(max_iter=1000, C=10)
+        model.fit(features, [ids[each.label] for each in examples["train"]])
+        predictions = model.predict(vectorizer.transform(joined["dev"]))
+        labels = np.array([ids[each.label] for each in examples["dev"]])
+    return {metric: float(METRICS[metric](labels, predictions)) for metric in _METRICS[task]}
+
+
+def table(options: SmallEnOptions, lines: Sequence[Line]) -> str:
+    """Returns the scores, in percent, of the lines that have the hyperparameters of `TASKS`."""
+    rows = []
+    folder = find_model(options.model)
+    for task in options.tasks:
+        baselines = score_tf_idf(task, options.glue_dir)
+        found = {
+            program: [line for line in lines if _key(program, folder, task).items() <= line.items()]
+            for program in _PROGRAMS
+        }
+        for metric, baseline in baselines.items():
+            scores = [[100 * line["scores"][metric] for line in found[name]] for name in _PROGRAMS]
+            cells = [
+                f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
+                if each
+                else ""
+                for each in scores
+            ]
+            rows.append([task, metric, *cells, f"{100 * baseline:.1f}"])
+    header = ["task", "metric", "pre-trained", "without pre-training", "TF-IDF"]
+    return markdown_table(header, rows, text_columns=2)
+
+
+def _key(program: str, folder: str, task: str) -> Line:
+    """Returns what the lines of a candidate share; a checksum tells snapshots of the weights apart."""
+    key = {"program": program, "task": task, **dataclasses.asdict(TASKS[task])}
+    if program == _PRETRAINED:
+        with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+            key["weights"] = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+    return key
+
+
+def _main(options: SmallEnOptions) -> None:
+    results = Results(options.results)
+    if not options.report:
+        finish(make_runs(options), results, options.work_dir)
+    print(table(options, results.lines))
+
+
+if __name__ == "__main__":
+    command_line.run(SmallEnOptions, _main)
