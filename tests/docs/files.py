@@ -46,8 +46,8 @@ _BACKBONE = {
 _RNG = np.random.default_rng(0)
 
 
-def _sentence(label: str = "good", count: int = 6) -> str:
-    return " ".join([*_RNG.choice(_OTHERS, count), _RNG.choice(_WORDS[label])])
+def _sentence(label: str = "good", count: int = 6, rng: np.random.Generator = _RNG) -> str:
+    return " ".join([*rng.choice(_OTHERS, count), rng.choice(_WORDS[label])])
 
 
 def _write(path: pathlib.Path, lines: Iterable[str]) -> None:
@@ -95,7 +95,8 @@ def _write_json_corpus(folder: pathlib.Path) -> None:
 
 def _write_vocabulary(path: pathlib.Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    sentences = [_sentence(label, 10) for label in ("good", "bad") * 150]
+    rng = np.random.default_rng(1)  # the same vocabulary every time
+    sentences = [_sentence(label, 10, rng) for label in ("good", "bad") * 150]
     train_vocabulary(sentences, str(path), vocab_size=PIECES)
 
 
