@@ -205,7 +205,7 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     ),
 }
 _RECORDS = "albert-create-pretraining-data --input_file=text --spm_model_file=vocabulary.model"
-_TRAIN = "--init_checkpoint=small_en --do_train --max_seq_length=64"
+_TRAIN = "--init_checkpoint=small_en --do_train"
 # What a command of another page makes: name -> the command.
 RESULTS = {
     "train.tfrecord": f"{_RECORDS} --output_file=train.tfrecord --max_predictions_per_seq=77",
