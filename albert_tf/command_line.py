@@ -15,12 +15,13 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from albert_tf._version import __version__
-from albert_tf.errors import FlagError, InputError, Preempted, ReportedError, StoppedError
+from albert_tf.errors import InputError, Preempted, ReportedError, StoppedError
 from albert_tf.processor import turn_on_onednn
 
 _STOPPED = "stopped by SIGTERM; run the same command again"
 _INTERRUPTED = "interrupted"
 _INTERRUPTED_CODE = 128 + signal.SIGINT  # the convention of shells
+_USAGE_CODE = 2  # likewise, for wrong flags
 
 
 def _command_name() -> str:
@@ -249,7 +250,7 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
         if len(rest) > 1:
             raise flags.Error(f"unexpected argument '{rest[1]}'; every option is a --flag=value")
     except flags.Error as error:
-        _fail(FlagError(str(error)))
+        _fail(error, _USAGE_CODE)
     return rest
 
 
@@ -265,7 +266,7 @@ def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
             try:
                 options = options_class(**_flag_values(options_class))
             except InputError as error:
-                raise FlagError(str(error)) from error
+                _fail(error, _USAGE_CODE)
             if _TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
                 _say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
             task(options)
@@ -312,16 +313,18 @@ def _flag_values(options_class: type) -> dict[str, typing.Any]:
     for field in dataclasses.fields(options_class):
         value = flags.FLAGS[flag_name(field)].value
         if value == "" or (isinstance(value, list) and "" in value):
-            raise FlagError(
-                f"--{flag_name(field)}: received an empty value; omit the flag for none"
-            )
+            raise InputError(f"{flag_name(field)}: received an empty value; omit the flag for none")
         values[field.name] = tuple(value) if isinstance(value, list) else value
     return values
 
 
-def _fail(error: ReportedError) -> typing.NoReturn:
-    _say(f"error: {' '.join(str(error).split())}")
-    sys.exit(error.exit_code)
+def _fail(error: Exception, exit_code: int = 1) -> typing.NoReturn:
+    """Ends the process with an error's message, in which an argument has the form of its flag."""
+    message = " ".join(str(error).split())
+    if (argument := re.match(r"\w+(?=[=:])", message)) and argument[0] in flags.FLAGS:
+        message = f"--{message}"
+    _say(f"error: {message}")
+    sys.exit(exit_code)
 
 
 def _say(line: str) -> None:

@@ -9,34 +9,18 @@ from collections.abc import Iterator
 
 
 class ReportedError(Exception):
-    """An error whose message is one line for the user.
-
-    Attributes:
-        exit_code: exit status of the command line.
-    """
+    """An error whose message is one line for the user."""
 
     # AutoGraph re-raises an error in its own class only if the class has this constructor.
     __init__ = Exception.__init__
-
-    exit_code = 1
 
 
 class InputError(ReportedError, ValueError):
     """A mistake in the user's input.
 
-    The message names the argument or flag, or the file and line, and says what was received and what was
-    expected.
+    The message names the argument, or the file and line, and says what was received and what was
+    expected. The command line puts `--` before an argument at its start that is a flag.
     """
-
-
-class FlagError(InputError):
-    """A mistake that the flags alone show, before any file is read."""
-
-    exit_code = 2
-
-
-class ArgumentError(InputError):
-    """A wrong argument of a function that knows no flags. The message starts with the argument's name."""
 
 
 class StoppedError(ReportedError, RuntimeError):
@@ -56,15 +40,6 @@ class Preempted(BaseException):
     def __init__(self, message: str, exit_code: int = 0):
         super().__init__(message)
         self.exit_code = exit_code
-
-
-@contextlib.contextmanager
-def name_flags() -> Iterator[None]:
-    """Turns an `ArgumentError` into a `FlagError`, for arguments that have the names of flags."""
-    try:
-        yield
-    except ArgumentError as error:
-        raise FlagError(f"--{error}") from error
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from albert_tf.errors import ArgumentError, FlagError
+from albert_tf.errors import InputError
 
 _MAX_INT32 = 2**31 - 1
 
@@ -48,7 +48,7 @@ def check_range(options: Any, name: str, least: float, most: float = _MAX_INT32)
     """Checks that an option is None or in [least, most]."""
     fault = _range_fault(getattr(options, name), least, most)
     if fault:
-        raise FlagError(f"--{name}={getattr(options, name)}: {fault}")
+        raise InputError(f"--{name}={getattr(options, name)}: {fault}")
 
 
 def _range_fault(value: float | None, least: float, most: float) -> str | None:
@@ -103,15 +103,15 @@ def check_types(config: Any) -> None:
         if field.metadata.get("least") is not None:
             fault = _range_fault(value, field.metadata["least"], field.metadata["most"])
             if fault:
-                raise ArgumentError(f"{field.name}={value}: {fault}")
+                raise InputError(f"{field.name}={value}: {fault}")
 
 
 def check_type(name: str, value: Any, expected: Any) -> None:
-    """Raises an `ArgumentError` if the value of an argument has not the expected type."""
+    """Raises an `InputError` if the value of an argument has not the expected type."""
     if not _is_a(value, expected):
         is_class = isinstance(expected, type)
         shown = expected.__name__ if is_class else str(expected).replace("typing.", "")
-        raise ArgumentError(f"{name}={value!r}: expected {shown}")
+        raise InputError(f"{name}={value!r}: expected {shown}")
 
 
 def _is_a(value: Any, expected: Any) -> bool:

@@ -65,16 +65,16 @@ TORCH = ("torch", "transformers")
 
 
 def check_choices(flag: str, received: Iterable[str], known: Collection[str]) -> None:
-    """Raises `FlagError` if a value of a flag is not among the known ones."""
-    from albert_tf.errors import FlagError
+    """Raises `InputError` if a value of a flag is not among the known ones."""
+    from albert_tf.errors import InputError
 
     for name in received:
         if name not in known:
-            raise FlagError(f"--{flag}: received '{name}'; expected {' or '.join(known)}")
+            raise InputError(f"--{flag}: received '{name}'; expected {' or '.join(known)}")
 
 
 def check_candidates(known: Mapping[str, Candidate], names: Iterable[str]) -> None:
-    """Raises `FlagError` if a candidate is unknown, `InputError` if a package is missing."""
+    """Raises `InputError` if a candidate is unknown, `InputError` if a package is missing."""
     from albert_tf.errors import InputError
 
     check_choices("candidates", names, known)
@@ -89,11 +89,11 @@ def check_candidates(known: Mapping[str, Candidate], names: Iterable[str]) -> No
 
 def parse_shapes(shapes: Iterable[str]) -> list[tuple[int, int]]:
     """Returns the batch size and length of each value of `--shapes`, e.g. `8x128`."""
-    from albert_tf.errors import FlagError
+    from albert_tf.errors import InputError
 
     for shape in shapes:
         if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", shape):
-            raise FlagError(f"--shapes: received '{shape}'; expected e.g. 8x128, batch x length")
+            raise InputError(f"--shapes: received '{shape}'; expected e.g. 8x128, batch x length")
     return [tuple(map(int, shape.split("x"))) for shape in shapes]
 
 

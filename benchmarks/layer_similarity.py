@@ -21,7 +21,7 @@ with command_line.quiet_start():
     import tensorflow as tf
 
     from albert_tf import files
-    from albert_tf.errors import FlagError, InputError, name_place
+    from albert_tf.errors import InputError, name_place
     from albert_tf.models import AlbertEncoder
     from albert_tf.options import check_ranges, option
     from albert_tf.tasks.conversion import CheckpointOptions
@@ -60,7 +60,7 @@ class LayerSimilarityOptions:
     def __post_init__(self):
         check_ranges(self)
         if self.labels and len(self.labels) != len(self.init_checkpoint):
-            raise FlagError(
+            raise InputError(
                 f"--labels: received {len(self.labels)}; expected {len(self.init_checkpoint)}, one "
                 "for each --init_checkpoint"
             )

@@ -30,7 +30,7 @@ from unittest import mock
 
 import psutil
 
-from albert_tf.errors import FlagError, StoppedError
+from albert_tf.errors import InputError, StoppedError
 
 NAME = "original"
 _SECONDS_BETWEEN_SAMPLES = 0.2
@@ -141,10 +141,10 @@ def compare(
 
 
 def check(original_dir: str) -> None:
-    """Raises `FlagError` if the folder is no clone, or `six` is not installed."""
+    """Raises `InputError` if the folder is no clone, or `six` is not installed."""
     _find(original_dir)
     if importlib.util.find_spec("six") is None:
-        raise FlagError("--original_dir: the original needs the package six: pip install six")
+        raise InputError("--original_dir: the original needs the package six: pip install six")
 
 
 def run(original_dir: str, part: str, *arguments: str) -> Took:
@@ -162,7 +162,7 @@ def _find(original_dir: str) -> pathlib.Path:
     for folder in (pathlib.Path(original_dir), pathlib.Path(original_dir, "albert")):
         if (folder / _SCRIPT).exists():
             return folder.resolve()
-    raise FlagError(
+    raise InputError(
         f"--original_dir: '{original_dir}' has no {_SCRIPT}; expected a clone of "
         "https://github.com/google-research/albert"
     )

@@ -7,7 +7,7 @@ import keras
 from albert_tf import files
 from albert_tf.conversion import load_model
 from albert_tf.data.pretraining.input_files import decompress, find_files
-from albert_tf.errors import FlagError, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions
 from albert_tf.tokenization import Tokenizer
 
@@ -16,7 +16,7 @@ def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]
     """Loads a checkpoint of any format, with the heads that it has, and its tokenizer."""
     found = find_companions(options)
     if found.tokenizer is None:
-        raise FlagError(
+        raise InputError(
             "expected --spm_model_file or --vocab_file; there is no vocabulary next to "
             f"--init_checkpoint={options.init_checkpoint}"
         )

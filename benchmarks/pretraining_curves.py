@@ -27,7 +27,7 @@ import numpy as np
 
 from albert_tf import command_line, files
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import FlagError, InputError, StoppedError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.options import option
 from benchmarks.books import Records, make_records
 from benchmarks.harness import (
@@ -119,9 +119,9 @@ class PretrainingCurvesOptions:
         check_choices("models", self.models, SETTINGS)
         check_choices("programs", self.programs, PROGRAMS)
         if OURS not in self.programs:
-            raise FlagError(f"--programs: expected {OURS} among them")
+            raise InputError(f"--programs: expected {OURS} among them")
         if self.minutes <= 0:
-            raise FlagError(f"--minutes={self.minutes}: expected more than 0")
+            raise InputError(f"--minutes={self.minutes}: expected more than 0")
 
 
 def measure_speeds(setting: Setting, options: PretrainingCurvesOptions) -> dict[str, float]:

@@ -25,7 +25,7 @@ import numpy as np
 from albert_tf import command_line, files
 from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.data.fine_tuning.task_table import find_task
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import check_choices, markdown_table
 from benchmarks.trainings import Line, Results, Run, finish, mean_and_spread
@@ -83,7 +83,7 @@ class RealScoresOptions:
         }
         for name in () if self.report else sorted(needed):
             if getattr(self, name) is None:
-                raise FlagError(f"--{name}: expected a value for --tasks={','.join(self.tasks)}")
+                raise InputError(f"--{name}: expected a value for --tasks={','.join(self.tasks)}")
 
 
 def _find_model(model_dir: str | None) -> str:

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option, select, to_json_dict
 
 
@@ -27,7 +27,7 @@ class Options(Config):
     ],
 )
 def test_values_out_of_range_are_refused(changes, message):
-    with pytest.raises(FlagError, match=message):
+    with pytest.raises(InputError, match=message):
         check_ranges(Options(**changes))
 
 

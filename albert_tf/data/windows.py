@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.data.fine_tuning.packing import check_max_seq_length
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
 
 # Among the windows of a text, a token is scored in the one that shows most context around it: the lesser
@@ -33,7 +33,7 @@ class TextWindowConfig:
 
     def __post_init__(self):
         if self.doc_stride < 1:
-            raise ArgumentError(f"doc_stride={self.doc_stride}: expected at least 1")
+            raise InputError(f"doc_stride={self.doc_stride}: expected at least 1")
         check_max_seq_length(self.max_seq_length, 3, "[CLS] a token [SEP]")
 
 

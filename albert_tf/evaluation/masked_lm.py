@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.backends import BACKEND
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
@@ -58,12 +58,12 @@ def score_sentences(
         float64 (n,), in nats; 0 for a text without pieces.
 
     Raises:
-        ArgumentError: the model has no masked-LM head or another vocabulary, an item of `sentences` is
+        InputError: the model has no masked-LM head or another vocabulary, an item of `sentences` is
             no string, or it is longer than the model's positions.
     """
     _check_model(model, tokenizer)
     if isinstance(sentences, str):
-        raise ArgumentError("sentences: expected a list of strings; received a string")
+        raise InputError("sentences: expected a list of strings; received a string")
     for number, sentence in enumerate(sentences):
         _check_text(f"sentences[{number}]", sentence)
     ids_of = [np.array(ids, np.int32) for ids in tokenizer.encode_batch(sentences)]
@@ -112,16 +112,16 @@ def fill_mask(
         For each mask, in order, its `top_k` fillings, the most probable first.
 
     Raises:
-        ArgumentError: the model has no masked-LM head or another vocabulary, or the text is no string,
+        InputError: the model has no masked-LM head or another vocabulary, or the text is no string,
             has no mask, or is longer than the model's positions.
     """
     _check_model(model, tokenizer)
     _check_text("text", text)
     mask = tokenizer.pieces[tokenizer.mask_id]
     if mask not in text:
-        raise ArgumentError(f"text: expected at least one {mask}; received '{text}'")
+        raise InputError(f"text: expected at least one {mask}; received '{text}'")
     if not 1 <= top_k <= tokenizer.vocab_size:
-        raise ArgumentError(f"top_k={top_k}: expected 1 to {tokenizer.vocab_size}")
+        raise InputError(f"top_k={top_k}: expected 1 to {tokenizer.vocab_size}")
     ids = _encode_masked(text, tokenizer)
     _check_length("text", ids, model)
     inputs = {
@@ -154,25 +154,25 @@ def _encode_masked(text: str, tokenizer: Tokenizer) -> np.ndarray:
 
 def _check_model(model: keras.Model, tokenizer: Tokenizer) -> None:
     if not hasattr(model, "masked_lm_head"):
-        raise ArgumentError(
+        raise InputError(
             f"model: expected an AlbertPretrainer; received {type(model).__name__}, which has no "
             "masked-LM head"
         )
     if tokenizer.vocab_size != model.config.vocab_size:
-        raise ArgumentError(
+        raise InputError(
             f"tokenizer: has {tokenizer.vocab_size} pieces; the model has {model.config.vocab_size}"
         )
 
 
 def _check_text(name: str, text: str) -> None:
     if not isinstance(text, str):
-        raise ArgumentError(f"{name}: expected a string; received {type(text).__name__}")
+        raise InputError(f"{name}: expected a string; received {type(text).__name__}")
 
 
 def _check_length(name: str, ids: np.ndarray, model: keras.Model) -> None:
     most = model.config.max_position_embeddings - _SPECIAL_PIECES
     if len(ids) > most:
-        raise ArgumentError(f"{name}: {len(ids)} pieces; the model takes at most {most}")
+        raise InputError(f"{name}: {len(ids)} pieces; the model takes at most {most}")
 
 
 def _mask_one_each(

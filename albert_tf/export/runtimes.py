@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 from albert_tf.export.ids_model import INPUTS, Outputs, UncheckedModel, input_specs
 
 TFLITE_FILE = "model.tflite"
@@ -44,12 +44,10 @@ def check_form(form: str, weights: str | None) -> None:
         weights: the same.
     """
     if weights == "float16" and form != "tflite":
-        raise ArgumentError(
-            f"export_weights=float16: expected export_format=tflite; received {form}"
-        )
+        raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
     missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
     if missing:
-        raise ArgumentError(
+        raise InputError(
             f"export_format={form}: needs {', '.join(missing)}, which cannot be imported: "
             f"pip install 'albert-tf[{form}]'"
         )

@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.evaluation.tables import to_tsv
 from albert_tf.export.runtimes import check_form
 from albert_tf.kinds.arguments import check_field
@@ -77,7 +77,7 @@ class Kind(abc.ABC):
         check_types(self)
         for number, label in enumerate(self.labels):
             if label in self.labels[:number]:
-                raise ArgumentError(f"labels: received '{label}' twice; expected it once")
+                raise InputError(f"labels: received '{label}' twice; expected it once")
 
     # Data
 
@@ -262,15 +262,15 @@ class Kind(abc.ABC):
             tokenizer: the model's tokenizer.
 
         Raises:
-            ArgumentError: they have not, or a package that writes it is missing.
+            InputError: they have not, or a package that writes it is missing.
         """
         check_form(form, weights)
         place = f"export_format={form}"
         if form in self.without_forms:
-            raise ArgumentError(f"{place}: {self.name.replace('_', ' ')} has no such form")
+            raise InputError(f"{place}: {self.name.replace('_', ' ')} has no such form")
         is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
         if self.needs_offsets and form == "saved_model" and not is_sentencepiece:
-            raise ArgumentError(
+            raise InputError(
                 f"{place}: a text model with a WordPiece vocabulary cannot find parts of texts; expected "
                 "a SentencePiece model, or another format"
             )

@@ -23,7 +23,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     count_answer_tokens,
     encode_windows,
 )
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 from albert_tf.evaluation.squad_answers import (
     RankedAnswers,
     ScoredSpans,
@@ -130,7 +130,7 @@ class QuestionAnswering(Kind):
         super().__post_init__()
         for name in ("start_n_top", "end_n_top"):
             if getattr(self, name) > self.max_seq_length:
-                raise ArgumentError(
+                raise InputError(
                     f"{name}={getattr(self, name)}: expected at most {self.max_seq_length}"
                 )
         WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)

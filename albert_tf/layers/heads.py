@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import keras
 from keras import ops
 
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.layers import primitives
 
 Pooling = Literal["mean", "cls", "weighted_layers"]
@@ -98,9 +98,7 @@ class EmbeddingHead(primitives.BaseLayer):
     def __init__(self, pooling: Pooling = "mean", normalize: bool = False, **kwargs):
         super().__init__(**kwargs)
         if pooling not in get_args(Pooling):
-            raise ArgumentError(
-                f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}"
-            )
+            raise InputError(f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}")
         self.pooling = pooling
         self.normalize = normalize
         self.layer_weights = None

@@ -12,7 +12,7 @@ from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
-from albert_tf.errors import ArgumentError, InputError, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.layers.primitives import constructor_arguments
 from albert_tf.models.inputs import Input, as_arrays, check_inputs, data_as_arrays
 from albert_tf.sources import find_model
@@ -77,14 +77,14 @@ class BaseModel(keras.Model, abc.ABC):
                 raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
             config_file = find_config(path)
             if config_file is None:
-                raise ArgumentError(
+                raise InputError(
                     f"expected a size ({', '.join(PRESETS)}) or a folder with {CONFIG_FILE} or "
                     f"{HUGGING_FACE_CONFIG_FILE}"
                 )
             if cls.HEAD_BIAS is not None and "num_classes" not in kwargs:
                 shape = stored_shape(path, cls.HEAD_BIAS)
                 if shape is None:
-                    raise ArgumentError(
+                    raise InputError(
                         "num_classes: expected a number, as the folder holds no classifier"
                     )
                 kwargs["num_classes"] = shape[0]

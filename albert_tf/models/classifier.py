@@ -217,7 +217,7 @@ class AlbertEmbedder(EncoderWithHeads):
         normalize: whether embeddings have the length 1, so that dot products are cosines.
 
     Raises:
-        ArgumentError: there is no such pooling.
+        InputError: there is no such pooling.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.folder import latest_checkpoint
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import FlagError, InputError, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
 from albert_tf.sources import find_model, folder_of
@@ -319,7 +319,7 @@ def make_evaluator(
 def _check_batch_divides(options: TrainingOptions, replicas: int) -> None:
     parts = replicas * options.accumulate_steps
     if options.train_batch_size % parts:
-        raise FlagError(
+        raise InputError(
             f"--train_batch_size={options.train_batch_size}: expected a multiple of {parts}, "
             f"which is {replicas} replicas x --accumulate_steps={options.accumulate_steps}"
         )

@@ -15,7 +15,7 @@ from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, v
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import WeightType, load_model
 from albert_tf.data.fine_tuning.task_table import OWN_TASK
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
@@ -76,12 +76,12 @@ class ConversionOptions(CheckpointOptions):
 
     def __post_init__(self):
         if not (self.output_checkpoint or self.dry_run):
-            raise FlagError("expected --output_checkpoint or --dry_run; received neither")
+            raise InputError("expected --output_checkpoint or --dry_run; received neither")
         if self.output_dtype != "float32" and self.to != "hugging_face":
-            raise FlagError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
+            raise InputError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
         with_prefix = isinstance(TARGETS[self.to], CheckpointTarget)
         if with_prefix and self.output_checkpoint and not os.path.basename(self.output_checkpoint):
-            raise FlagError(
+            raise InputError(
                 f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
                 "checkpoint, such as converted/model.ckpt-best; received a folder"
             )
@@ -140,7 +140,7 @@ def find_companions(options: CheckpointOptions) -> Companions:
         check_folder(path)
     config_file = options.albert_config_file or find_config(path)
     if not config_file:
-        raise FlagError(
+        raise InputError(
             f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
         )
     config = read_config(config_file)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import FlagError, InputError, name_flags, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel
 from albert_tf.layers import Pooling
 from albert_tf.options import check_ranges, option
@@ -70,16 +70,16 @@ class EmbeddingOptions(ExportOptions):
     def __post_init__(self):
         check_ranges(self)
         if not (self.output_file or self.export_dir):
-            raise FlagError("expected --output_file or --export_dir; received neither")
+            raise InputError("expected --output_file or --export_dir; received neither")
         if (self.input_file is None) != (self.output_file is None):
-            raise FlagError("expected --input_file and --output_file, or neither; received one")
+            raise InputError("expected --input_file and --output_file, or neither; received one")
         if self.output_file and not self.output_file.endswith(_NPY):
-            raise FlagError(
+            raise InputError(
                 f"--output_file={self.output_file}: expected a name that ends in {_NPY}"
             )
         self.check_export()
         if self.calibrates:
-            raise FlagError("--export_weights=int8: embedders have no such form for OpenVINO")
+            raise InputError("--export_weights=int8: embedders have no such form for OpenVINO")
 
     def load_tokenizer(self) -> Tokenizer | None:
         """Loads the vocabulary that the flags name, if any."""
@@ -96,12 +96,11 @@ def run(options: EmbeddingOptions) -> None:
     tokenizer = options.load_tokenizer()
     with name_place("--model"):
         loaded = load(options.model, tokenizer)
-    with name_flags():
-        embedder = loaded.make_embedder(
-            pooling=options.pooling,
-            normalize=options.normalize,
-            max_seq_length=options.max_seq_length,
-        )
+    embedder = loaded.make_embedder(
+        pooling=options.pooling,
+        normalize=options.normalize,
+        max_seq_length=options.max_seq_length,
+    )
     if options.output_file:
         _embed_file(options, embedder)
     if options.export_dir:
@@ -109,9 +108,8 @@ def run(options: EmbeddingOptions) -> None:
             raise InputError(
                 f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
             )
-        with name_flags():
-            wanted = options.export_format, options.export_weights
-            paths = embedder.export(options.export_dir, *wanted)
+        wanted = options.export_format, options.export_weights
+        paths = embedder.export(options.export_dir, *wanted)
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 

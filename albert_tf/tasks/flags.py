@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import FlagError, InputError, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.options import to_json_dict
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
 from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
@@ -57,7 +57,7 @@ def load_tokenizer(
     """Loads the tokenizer of the one vocabulary that is given."""
     if bool(spm_model_file) == bool(vocab_file):
         received = "both" if spm_model_file else "neither"
-        raise FlagError(f"expected one of --spm_model_file and --vocab_file, received {received}")
+        raise InputError(f"expected one of --spm_model_file and --vocab_file, received {received}")
     if spm_model_file:
         with name_place("--spm_model_file"):
             return AlbertTokenizer(spm_model_file, lower_case, word_start_rule)

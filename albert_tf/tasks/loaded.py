@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportDetails, ExportedModel, export
 from albert_tf.export.exporter import Form, Weights
@@ -243,7 +243,7 @@ class Loaded:
         given = {name: value for name, value in given.items() if value is not None}
         kind = dataclasses.replace(kind, **given)
         if kind.max_seq_length > positions:
-            raise ArgumentError(
+            raise InputError(
                 f"max_seq_length={kind.max_seq_length}: expected at most {positions}, the model's number "
                 "of positions"
             )
@@ -259,7 +259,7 @@ class Loaded:
             for name in ("pooling", "normalize"):
                 there, given = getattr(self.kind, name), getattr(kind, name)
                 if there != given:
-                    raise ArgumentError(f"{name}={given!r}: the exported model has {there!r}")
+                    raise InputError(f"{name}={given!r}: the exported model has {there!r}")
             return self.model
         encoder = getattr(self.model, "encoder", self.model)
         if not isinstance(encoder, AlbertEncoder):

@@ -22,7 +22,7 @@ from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats, stats_file_of
-from albert_tf.errors import FlagError, InputError, name_flags, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import MODEL_NAMES, find_model, folder_of
@@ -110,22 +110,22 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
     random_seed: int = option("Seed of all random choices.", 12345, least=0, most=2**63 - 1)
 
     def __post_init__(self):
-        """Raises FlagError if the flags alone show a mistake."""
+        """Raises InputError if the flags alone show a mistake."""
         check_ranges(self)
         check_range(self, "ngram", 1, self.max_seq_length)
         if not all(self.input_file or ("",)):
-            raise FlagError("--input_file: expected at least one file; received none")
+            raise InputError("--input_file: expected at least one file; received none")
         if not self.output_file or "," in self.output_file or self.output_file.endswith("/"):
-            raise FlagError(
+            raise InputError(
                 f"--output_file={self.output_file}: expected one file; --num_shards splits it into "
                 "several"
             )
         if [self.spm_model_file, self.vocab_file, self.model].count(None) != 2:
-            raise FlagError("expected either --spm_model_file or --vocab_file, or --model")
+            raise InputError("expected either --spm_model_file or --vocab_file, or --model")
         if self.runner_options and self.runner == "local":
-            raise FlagError("--runner_options: expected a --runner of Apache Beam, received local")
+            raise InputError("--runner_options: expected a --runner of Apache Beam, received local")
         if self.train_vocab and not self.spm_model_file:
-            raise FlagError("--train_vocab: expected --spm_model_file, the file to write")
+            raise InputError("--train_vocab: expected --spm_model_file, the file to write")
         self._check_that_files_differ()
 
     @property
@@ -172,7 +172,7 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         named = {os.path.abspath(path): flag for path, flag in inputs}
         for path, flag in self.outputs:
             if other := named.get(os.path.abspath(path)):
-                raise FlagError(
+                raise InputError(
                     f"--{flag}: would write '{path}', which --{other} names too; expected "
                     "different files"
                 )
@@ -280,7 +280,7 @@ def _train_tokenizer(
     reader = options.config.read([file.path for file in inputs])
     if not tf.io.gfile.exists(model_file):
         print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
-        with expect_unchanged(inputs), name_flags():
+        with expect_unchanged(inputs):
             train_vocabulary(
                 reader.sentences(),
                 model_file,

@@ -16,7 +16,7 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_evaluation_batches,
 )
 from albert_tf.data.pretraining.segments import MAX_LENGTH
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import check_range, option
@@ -138,13 +138,13 @@ class PretrainingOptions(RecordOptions):
         check_range(self, "ngram", 1, self.max_seq_length or MAX_LENGTH)
         check_range(self, "decay_steps", 1, self.num_train_steps)
         if not (self.do_train or self.do_eval):
-            raise FlagError("expected --do_train, --do_eval or both; received neither")
+            raise InputError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:
-            raise FlagError("--do_train: expected --input_file; received none")
+            raise InputError("--do_train: expected --input_file; received none")
         if self.do_eval and not self.eval_input_file:
-            raise FlagError("--do_eval: expected --eval_input_file; received none")
+            raise InputError("--do_eval: expected --eval_input_file; received none")
         if not (self.albert_config_file or self.init_checkpoint):
-            raise FlagError("expected --albert_config_file or --init_checkpoint; received neither")
+            raise InputError("expected --albert_config_file or --init_checkpoint; received neither")
 
     @property
     def _recipe(self) -> PretrainingRecipe:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from albert_tf.errors import FlagError, name_flags
+from albert_tf.errors import InputError
 from albert_tf.export.exporter import Form, Weights
 from albert_tf.export.runtimes import check_form
 from albert_tf.options import check_ranges, option
@@ -87,9 +87,11 @@ class TrainingOptions(LoopOptions):
         check_ranges(self)
         on_tpu = self.distribution_strategy == "tpu"
         if on_tpu != (self.tpu is not None):
-            raise FlagError("expected --distribution_strategy=tpu and --tpu together; received one")
+            raise InputError(
+                "expected --distribution_strategy=tpu and --tpu together; received one"
+            )
         if on_tpu and self.jit_compile:
-            raise FlagError("--jit_compile: a TPU's steps are always compiled; leave the flag out")
+            raise InputError("--jit_compile: a TPU's steps are always compiled; leave the flag out")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,9 +120,8 @@ class ExportOptions:
         for name, default in (("export_format", "saved_model"), ("export_weights", None)):
             value = getattr(self, name)
             if value != default and not self.export_dir:
-                raise FlagError(f"--{name}={value}: expected --export_dir")
-        with name_flags():
-            check_form(self.export_format, self.export_weights)
+                raise InputError(f"--{name}={value}: expected --export_dir")
+        check_form(self.export_format, self.export_weights)
 
 
 def fixed_length(options: TrainingOptions) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 import tensorflow as tf
 
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 from albert_tf.files import write_atomically, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
 from albert_tf.tokenization.normalization import normalize_text
@@ -118,7 +118,7 @@ def _known_error(trainer_message: str, vocab_size: int) -> InputError | None:
         return InputError(_NO_TEXT)
     for pattern, reason in _SIZE_ERRORS.items():
         if match := re.search(pattern, trainer_message):
-            return ArgumentError(f"vocab_size={vocab_size}: {reason.format(bound=match.group(1))}")
+            return InputError(f"vocab_size={vocab_size}: {reason.format(bound=match.group(1))}")
     return None
 
 

@@ -16,7 +16,7 @@ import os
 import pathlib
 
 from albert_tf import command_line
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from benchmarks.ablations import report
 from benchmarks.ablations.arms import TABLES, Recipe
@@ -50,7 +50,7 @@ class AblationOptions:
         check_ranges(self)
         for name in () if self.report else ("text", "glue_dir", "work_dir"):
             if getattr(self, name) is None:
-                raise FlagError(f"--{name}: expected a value, unless --report is given")
+                raise InputError(f"--{name}: expected a value, unless --report is given")
 
 
 def _main(options: AblationOptions) -> None:

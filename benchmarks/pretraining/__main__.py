@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from albert_tf import command_line
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import (
     KERAS_POLICIES,
@@ -120,7 +120,7 @@ def _main(options: PretrainingBenchmarkOptions) -> None:
     print(f"{processor()}\n")
     check_candidates(CANDIDATES, options.candidates)
     if not set(options.candidates) & set(PRODUCTS):
-        raise FlagError(f"--candidates: expected one of {', '.join(PRODUCTS)} among them")
+        raise InputError(f"--candidates: expected one of {', '.join(PRODUCTS)} among them")
     module, misses = "benchmarks.pretraining.candidates", []
     for workload in options.workloads(options.preset):
         given = {"workload": dataclasses.asdict(workload)}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from benchmarks import blimp
 from benchmarks.blimp import BlimpOptions, Pair
 from tests.benchmarks.samples import cells_of, write_pretrained
@@ -69,5 +69,5 @@ def test_a_trained_folder_is_scored(tmp_path, capsys):
     assert "6 sentences in " in out
 
     (tmp_path / "pretrained" / "spiece.model").unlink()
-    with pytest.raises(FlagError, match="expected --spm_model_file or --vocab_file; there is no"):
+    with pytest.raises(InputError, match="expected --spm_model_file or --vocab_file; there is no"):
         blimp._main(BlimpOptions(init_checkpoint=checkpoint, blimp_file=(pairs,)))

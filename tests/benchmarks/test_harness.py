@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from albert_tf.errors import FlagError, InputError, StoppedError
+from albert_tf.errors import InputError, StoppedError
 from benchmarks.harness import (
     Candidate,
     Round,
@@ -103,7 +103,7 @@ def test_missing_package_and_unknown_candidate_are_named():
     check_candidates(CANDIDATES, ["polite"])
     with pytest.raises(InputError, match=r"make \.venv-all/installed"):
         check_candidates(CANDIDATES, ["absent"])
-    with pytest.raises(FlagError, match="--candidates: received 'other'; expected polite or fail"):
+    with pytest.raises(InputError, match="--candidates: received 'other'; expected polite or fail"):
         check_candidates(CANDIDATES, ["other"])
 
 
@@ -135,7 +135,7 @@ def test_runs_are_compared_within_turns():
 
 
 def test_a_folder_without_the_original_is_named(tmp_path):
-    with pytest.raises(FlagError, match=f"--original_dir: '{tmp_path}' has no create_pretraining"):
+    with pytest.raises(InputError, match=f"--original_dir: '{tmp_path}' has no create_pretraining"):
         check(str(tmp_path))
 
 

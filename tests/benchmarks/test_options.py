@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from benchmarks.ablations.__main__ import AblationOptions as Ablations
 from benchmarks.bert_against_albert import BertAgainstAlbertOptions as BertAgainstAlbert
 from benchmarks.finetuning.__main__ import FinetuningBenchmarkOptions as FineTuning
@@ -49,5 +49,5 @@ REQUIRED = {
     ],
 )
 def test_flags_that_cannot_be_meant_are_refused(options, values, message):
-    with pytest.raises(FlagError, match=message):
+    with pytest.raises(InputError, match=message):
         options(**REQUIRED.get(options, {}) | values)

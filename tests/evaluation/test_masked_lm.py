@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.conversion import save_hugging_face
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.evaluation import masked_lm
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
@@ -115,17 +115,15 @@ def test_wrong_arguments_are_named(model, call, message):
     def fill(text, **more):
         return albert_tf.fill_mask(model, Letters(), text, **more)
 
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(InputError, match=message):
         call(score, fill)
 
 
 def test_other_models_are_named(model):
-    with pytest.raises(
-        ArgumentError, match="model: expected an AlbertPretrainer; received AlbertE"
-    ):
+    with pytest.raises(InputError, match="model: expected an AlbertPretrainer; received AlbertE"):
         albert_tf.score_sentences(model.encoder, Letters(), ["a"])
     other = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1)))
-    with pytest.raises(ArgumentError, match="tokenizer: has 32 pieces; the model has 97"):
+    with pytest.raises(InputError, match="tokenizer: has 32 pieces; the model has 97"):
         albert_tf.fill_mask(other, Letters(), "[MASK]")
 
 

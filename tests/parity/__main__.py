@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from albert_tf import command_line
 from albert_tf.data.fine_tuning.task_table import find_task
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.harness import markdown_table
@@ -91,7 +91,7 @@ def _compare_raw_file(
 def _main(options: ParityOptions) -> None:
     for flag, folder in dataclasses.asdict(options).items():
         if not pathlib.Path(folder).is_dir():
-            raise FlagError(f"--{flag}={folder}: no such folder")
+            raise InputError(f"--{flag}={folder}: no such folder")
     try:
         rows = list(measure(pathlib.Path(options.golden_dir), pathlib.Path(options.data_dir)))
     except FileNotFoundError as error:

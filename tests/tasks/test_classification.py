@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_files import variables_by_path
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.fine_tuning.classification import run
 from albert_tf.training.checkpoint_manager import Checkpoints
@@ -91,7 +91,7 @@ def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
     labels = [row.split("\t")[1] for row in rows]
     assert (labels.count("animal"), labels.count("plant")) == (9, 1)
     with pytest.raises(
-        FlagError, match=r"--best_metric=f2: expected one of accuracy, f1, macro_f1"
+        InputError, match=r"--best_metric=f2: expected one of accuracy, f1, macro_f1"
     ):
         run(dataclasses.replace(options, best_metric="f2"))
     with pytest.raises(InputError, match="too few rows to evaluate on; expected --dev_file"):

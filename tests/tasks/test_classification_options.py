@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from albert_tf.data.fine_tuning.task_table import TASKS
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.kinds import OWN_KINDS, MultipleChoice
 from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.recipes import PAPER
@@ -77,7 +77,7 @@ def test_steps_replace_the_default_epochs():
 
 def test_folder_without_a_task_is_refused(tmp_path):
     options = ClassificationOptions(output_dir=str(tmp_path), do_eval=True)
-    with pytest.raises(FlagError, match="holds no classifier"):
+    with pytest.raises(InputError, match="holds no classifier"):
         options.complete()
 
 
@@ -139,7 +139,7 @@ def test_default_of_questions_leaves_room_for_the_passage(given, length):
 def test_flags_of_other_kinds_are_refused(task_name, given, message):
     source = {"train_file": "train.tsv", "data_dir": None} if task_name == "tsv" else {}
     options = make(task_name=task_name, **source, **given)
-    with pytest.raises(FlagError, match=message):
+    with pytest.raises(InputError, match=message):
         options.check_kinds(OWN_KINDS if task_name == "tsv" else [options.task.kind])
 
 

@@ -11,7 +11,7 @@ import safetensors.numpy
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensor_files import write_checkpoint
 from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
-from albert_tf.errors import FlagError, InputError, StoppedError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -113,7 +113,7 @@ def test_a_hugging_face_folder_in_half_precision(tmp_path):
         assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: fill-mask\n")
         assert f"stored in {dtype}; 97 pieces" in card
     assert sizes["float16"] < 0.6 * sizes["float32"]
-    with pytest.raises(FlagError, match=r"^--output_dtype=float16: expected --to=hugging_face$"):
+    with pytest.raises(InputError, match=r"^--output_dtype=float16: expected --to=hugging_face$"):
         make_options(tmp_path, output_dtype="float16")
 
 
@@ -477,7 +477,7 @@ def test_config_is_needed_where_the_checkpoint_has_none(tmp_path):
     run(make_options(tmp_path, albert_config_file=None, dry_run=True))
     (tmp_path / "albert_config.json").unlink()
     with pytest.raises(
-        FlagError,
+        InputError,
         match=r"expected --albert_config_file; there is no albert_config.json next to --init_.*ours$",
     ):
         run(make_options(tmp_path, albert_config_file=None))

@@ -14,7 +14,7 @@ from scipy import stats
 import albert_tf
 from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
 from albert_tf.data.fine_tuning.task_table import find_task
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import embedding
 from albert_tf.tasks.embedding import EmbeddingOptions, run
@@ -107,7 +107,7 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
         InputError, match=r"^pooling='cls': the exported model has 'weighted_layers'"
     ):
         exported.embed(TEXTS, pooling="cls")
-    with pytest.raises(FlagError, match=r"^--normalize=False: the exported model has True"):
+    with pytest.raises(InputError, match=r"^normalize=False: the exported model has True"):
         embed(LINES, model=f"{export_dir}/ids/1", normalize=False)
     with pytest.raises(
         InputError, match=r"--export_dir: --model=.* is an exported model; expected"
@@ -146,7 +146,7 @@ def test_nothing_is_written_before_everything_is_embedded(embed, tmp_path, monke
         ([], {}, r"^--input_file=.*texts\.txt: holds no text$"),
         ([b"a"], {"input_file": "gone"}, "^--input_file: no file 'gone'; - is standard input$"),
         ([b"a"], {"model": "gone"}, "^--model: 'gone' is neither a folder "),
-        ([b"a"], {"max_seq_length": 25}, "^--max_seq_length=25: expected at most 24, the model's"),
+        ([b"a"], {"max_seq_length": 25}, "^max_seq_length=25: expected at most 24, the model's"),
         ([b"a"], {"max_seq_length": 2}, "^--max_seq_length=2: expected at least 5$"),
         ([b"a"], {"ending": ".csv"}, r"\.csv: expected a name that ends in \.npy$"),
         ([b"a"], {"export_weights": "int8"}, "^--export_weights=int8: expected --export_dir$"),

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.loading import load
 from albert_tf.tokenization import train_vocabulary
@@ -140,7 +140,7 @@ def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
     [
         (
             {"exported_model": None, "export_dir": "x", "export_weights": "float16"},
-            r"^--export_weights=float16: expected export_format=tflite",
+            r"^export_weights=float16: expected export_format=tflite",
         ),
         ({"export_dir": "again"}, r"^--exported_model: expected no --export_dir"),
         (
@@ -151,7 +151,7 @@ def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
 )
 def test_contradictory_flags_are_refused(exported, tmp_path, changes, message):
     values = {"exported_model": str(exported / "ids" / "1"), "predict_file": "-", **changes}
-    with pytest.raises(FlagError, match=message):
+    with pytest.raises(InputError, match=message):
         run(ClassificationOptions(output_dir=str(tmp_path), **values))
 
 
@@ -159,7 +159,7 @@ def test_contradictory_flags_are_refused(exported, tmp_path, changes, message):
 def test_missing_runtime_is_named_before_anything_is_read(form, tmp_path, monkeypatch):
     package = {"openvino": "openvino_tokenizers", "onnx": "onnxruntime"}[form]
     monkeypatch.setitem(sys.modules, package, None)
-    message = rf"^--export_format={form}: needs .*{package}.*: pip install 'albert-tf\[{form}\]'$"
+    message = rf"^export_format={form}: needs .*{package}.*: pip install 'albert-tf\[{form}\]'$"
     with pytest.raises(InputError, match=message):
         ClassificationOptions(
             output_dir=str(tmp_path / "nowhere"), export_dir="x", export_format=form

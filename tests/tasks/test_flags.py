@@ -6,7 +6,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.tasks import flags
 from albert_tf.tasks.flags import check_addresses, load_tokenizer, name_original_files
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
@@ -42,7 +42,7 @@ def test_a_wordpiece_vocabulary(tmp_path):
 )
 def test_exactly_one_vocabulary_is_needed(spm_model_file, vocab_file, received):
     with pytest.raises(
-        FlagError, match=f"one of --spm_model_file and --vocab_file, received {received}"
+        InputError, match=f"one of --spm_model_file and --vocab_file, received {received}"
     ):
         load_tokenizer(spm_model_file, vocab_file, lower_case=True)
 

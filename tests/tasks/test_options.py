@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.tasks import recipes
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
@@ -103,7 +103,7 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             {"model": "x", "output_file": "x.npy"},
             "expected --input_file and --output_file, or neither; rec",
         ),
-        (OWN, {"task_name": "sst2"}, "--task_name: unknown task 'sst2'; did you mean sst-2"),
+        (OWN, {"task_name": "sst2"}, "task_name: unknown task 'sst2'; did you mean sst-2"),
         (OWN, {"task_name": None, **NO_FILES}, "--do_train: expected --task_name; received none"),
         (
             OWN,
@@ -207,7 +207,7 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
     ],
 )
 def test_contradictory_flags_are_refused(make, changes, message):
-    with pytest.raises(FlagError, match=f"^{message}"):
+    with pytest.raises(InputError, match=f"^{message}"):
         make(**changes)
 
 

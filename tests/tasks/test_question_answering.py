@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.tasks.fine_tuning.question_answering import run
 from albert_tf.tokenization import AlbertTokenizer
@@ -88,7 +88,7 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_seq_length": 10}, r"^--max_seq_length=10: expected at least 11, .*max_query_length"),
+        ({"max_seq_length": 10}, r"^max_seq_length=10: expected at least 11, .*max_query_length"),
         ({"max_seq_length": 41}, r"^--max_seq_length=41: .* max_position_embeddings 40"),
         ({"train_file": None}, r"^--do_train: expected --train_file; received none"),
         ({"predict_file": None}, r"^--do_eval: expected --predict_file; received none"),
@@ -190,14 +190,14 @@ def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
         assert f" {answer} " in f" {contexts[id_]} "
     exporting = make_options(data, out, export_dir=str(tmp_path / "exported"), **wordpiece)
     with pytest.raises(
-        FlagError, match=r"^--export_format=saved_model: a text model with a WordPiece"
+        InputError, match=r"^export_format=saved_model: a text model with a WordPiece"
     ):
         run(exporting)
 
 
 @pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])
 def test_beam_wider_than_a_window_is_refused(data, tmp_path, name):
-    with pytest.raises(FlagError, match=f"--{name}=1000000: expected at most 40"):
+    with pytest.raises(InputError, match=f"{name}=1000000: expected at most 40"):
         run(make_options(data, tmp_path, "v2", **{name: 10**6}))
 
 

@@ -158,5 +158,5 @@ def test_choices_need_room(data, tmp_path):
     options = make_options(
         data, tmp_path / "out", train_file=path, dev_file=None, do_eval=False, max_qa_length=21
     )
-    with pytest.raises(InputError, match="--max_seq_length=24: expected at least 25"):
+    with pytest.raises(InputError, match=r"^max_seq_length=24: expected at least 25"):
         run(options)

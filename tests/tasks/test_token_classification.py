@@ -7,7 +7,7 @@ import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
 import albert_tf
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
@@ -142,7 +142,7 @@ def test_wordpiece_vocabulary(data, tmp_path):
     assert len(albert_tf.load(out).predict(["the mean of numpy"])) == 1
     export = {"output_dir": str(out), "export_dir": str(tmp_path / "exported")}
     with pytest.raises(
-        FlagError, match="--export_format=saved_model: a text model with a WordPiece vocabulary"
+        InputError, match="export_format=saved_model: a text model with a WordPiece vocabulary"
     ):
         run(ClassificationOptions(**export))
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import save_hugging_face
-from albert_tf.errors import FlagError, InputError
+from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
@@ -82,7 +82,7 @@ def test_finished_folder_refuses_other_options(
 
 def test_empty_folder_is_refused(tmp_path):
     options = ClassificationOptions(output_dir=str(tmp_path), predict_file="-")
-    with pytest.raises(FlagError, match=rf"--output_dir={tmp_path}: holds no classifier"):
+    with pytest.raises(InputError, match=rf"--output_dir={tmp_path}: holds no classifier"):
         run(options)
 
 
@@ -445,7 +445,7 @@ def test_doubtful_data_and_a_collapsed_training_are_reported(data, tmp_path, cap
 
 @pytest.mark.parametrize("name", ["train_batch_size", "eval_batch_size"])
 def test_batch_size_is_limited(data, tmp_path, name):
-    with pytest.raises(FlagError, match=f"--{name}=1000000000: expected at most 1048576"):
+    with pytest.raises(InputError, match=f"{name}=1000000000: expected at most 1048576"):
         make_options(data, tmp_path, **{name: 10**9})
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.tokenization.in_graph import GraphTokenizer
 
 # Where the choice goes in a question with a gap.
@@ -66,7 +66,7 @@ def choice_lengths(
 def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None:
     """Checks that a sequence has room for `least` tokens, which are `what_for`."""
     if max_seq_length < least:
-        raise ArgumentError(
+        raise InputError(
             f"max_seq_length={max_seq_length}: expected at least {least}, for {what_for}"
         )
 

@@ -12,7 +12,7 @@ from keras import ops
 from albert_tf import files
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.data.fine_tuning.packing import check_max_seq_length, encode_in_graph
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 
@@ -53,13 +53,13 @@ class Preprocessor(keras.layers.Layer):
     ):
         super().__init__(name=name, **kwargs)
         if not isinstance(tokenizer, tuple(_TOKENIZERS.values())):
-            raise ArgumentError(
+            raise InputError(
                 f"tokenizer: expected an {' or a '.join(_TOKENIZERS)}; "
                 f"received {type(tokenizer).__name__}"
             )
         check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
         if padding not in get_args(Padding):
-            raise ArgumentError(f"padding={padding!r}: expected {' or '.join(get_args(Padding))}")
+            raise InputError(f"padding={padding!r}: expected {' or '.join(get_args(Padding))}")
         # Config
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.fine_tuning.task import Task, TfdsSource
 from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 
 LEVELS = ("middle", "high")
 _LABELS = ("A", "B", "C", "D")
@@ -83,7 +83,7 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
         return
     names = tf.io.gfile.glob(os.path.join(folder, "*.txt"))
     if not names:
-        raise ArgumentError(
+        raise InputError(
             f"data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "
             "RACE's folder, which holds train/middle, train/high and so on"
         )

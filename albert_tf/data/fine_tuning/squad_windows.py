@@ -25,7 +25,7 @@ from albert_tf.data.windows import (
     encode_passage,
     find_max_context,
 )
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 
@@ -61,7 +61,7 @@ class WindowConfig(TextWindowConfig):
     def __post_init__(self):
         super().__post_init__()
         if self.max_query_length < 1:
-            raise ArgumentError(f"max_query_length={self.max_query_length}: expected at least 1")
+            raise InputError(f"max_query_length={self.max_query_length}: expected at least 1")
         check_max_seq_length(
             self.max_seq_length,
             self.max_query_length + 4,

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 
 Scheme = Literal["BIO", "BIOES"]
 OUTSIDE = "O"
@@ -110,14 +110,14 @@ class TagTable:
         parts = [split_tag(tag) for tag in tags]
         for tag, part in zip(tags, parts, strict=True):
             if part is None:
-                raise ArgumentError(
+                raise InputError(
                     f"labels: received '{tag}'; expected O, or B-, I-, E- or S- before a label"
                 )
         labels = tuple(dict.fromkeys(label for _, label in parts if label))
         prefixes = _PREFIXES[scheme_of(tags)]
         expected = {OUTSIDE, *(f"{each}-{name}" for name in labels for each in prefixes.values())}
         if missing := sorted(expected.difference(tags)):
-            raise ArgumentError(f"labels: received no {', '.join(missing)}; expected all tags")
+            raise InputError(f"labels: received no {', '.join(missing)}; expected all tags")
         of_words = np.zeros((len(labels), 2, 2), np.int32)
         for number, label in enumerate(labels):
             for place, prefix in prefixes.items():

@@ -8,7 +8,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 
 
 class Source(Protocol):
@@ -34,7 +34,7 @@ class TsvFile:
         """Reads the file."""
         path = os.path.join(data_dir, self.file)
         if not tf.io.gfile.exists(path):
-            raise ArgumentError(
+            raise InputError(
                 f"data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
             )
         return read_examples(path, self.columns, split, labels)

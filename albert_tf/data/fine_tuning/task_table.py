@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from albert_tf.data.fine_tuning.glue import GLUE_TASKS
 from albert_tf.data.fine_tuning.race import RACE_TASK
 from albert_tf.data.fine_tuning.task import Task
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 
 SQUAD_TASK = Task(name="squad", metrics=(), kind="question_answering")
 # Of the user's own data, which decide the rest.
@@ -29,5 +29,5 @@ def find_task(name: str, others: Iterable[str] = ()) -> Task:
         names = (*TASKS, *others)
         nearest = difflib.get_close_matches(name.lower(), names)
         hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-        raise ArgumentError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(names)}")
+        raise InputError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(names)}")
     return task

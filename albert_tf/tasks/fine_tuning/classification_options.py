@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, TASKS, find_task
-from albert_tf.errors import FlagError, InputError, name_flags, name_place
+from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import find_kind, load_kinds, with_kind_options
 from albert_tf.options import option
@@ -98,7 +98,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
             has_dev_set=self.task_name is None or self.holds_out or "dev" in self.splits,
         )
         if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
-            raise FlagError("expected --output_dir; received none")
+            raise InputError("expected --output_dir; received none")
         if self.task_name is not None:
             self._check_task()
 
@@ -129,8 +129,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         """The row of the task."""
         if self.task_name not in TASKS and self.task_name in load_kinds():
             return Task(name=self.task_name, metrics=(), kind=self.task_name)
-        with name_flags():
-            return find_task(self.task_name, KINDS)
+        return find_task(self.task_name, KINDS)
 
     @property
     def splits(self) -> list[str]:
@@ -154,7 +153,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
         completed = options.fill(recipe, options._defaults())
         if completed.task_name is None or completed.albert_config_file is None:
-            raise FlagError(
+            raise InputError(
                 f"{options.model_flag}: holds no classifier; expected a folder that "
                 f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
             )
@@ -175,29 +174,29 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         """Checks the options that depend on the task."""
         task, name = self.task, f"--task_name={self.task_name}"
         if self.recipe and task.name not in PAPER:
-            raise FlagError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
+            raise InputError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
         if self.race_level != "all" and task.name != RACE_TASK.name:
-            raise FlagError(f"--race_level={self.race_level}: expected --task_name=race")
+            raise InputError(f"--race_level={self.race_level}: expected --task_name=race")
         if self.label_type != "string" and task.name != OWN_TASK.name:
-            raise FlagError(f"--label_type={self.label_type}: expected --task_name=tsv")
+            raise InputError(f"--label_type={self.label_type}: expected --task_name=tsv")
         for flag in dataclasses.fields(ColumnNames):
             if task.sets and getattr(self, flag.name):
-                raise FlagError(f"--{flag.name}: {name} has columns of its own")
+                raise InputError(f"--{flag.name}: {name} has columns of its own")
         for split in self.splits:
             if task.sets and split not in task.sets:
-                raise FlagError(
+                raise InputError(
                     f"{name}: has no {split} set, but {', '.join(task.sets)}; the model is that of "
                     f"--task_name={task.model_task}"
                 )
             flag = "data_dir" if task.sets else f"{split}_file"
             if self.data_source == "files" and not getattr(self, flag):
-                raise FlagError(f"{name}: expected --{flag}; received none")
+                raise InputError(f"{name}: expected --{flag}; received none")
         if self.data_source == "tfds" and not task.tfds:
-            raise FlagError(f"--data_source=tfds: TensorFlow Datasets has no {name}")
+            raise InputError(f"--data_source=tfds: TensorFlow Datasets has no {name}")
         read = ("data_dir",) if task.sets else _OWN_FILES
         for flag in ("data_dir", *_OWN_FILES):
             if flag not in read and getattr(self, flag):
-                raise FlagError(
+                raise InputError(
                     f"--{flag}: {name} does not read it; expected --{', --'.join(sorted(read))}"
                 )
 
@@ -205,7 +204,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
 def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOptions:
     """Returns the options with those that `--init_classifier` determines."""
     if options.init_checkpoint or not options.do_train:
-        raise FlagError("--init_classifier: expected --do_train, and no --init_checkpoint")
+        raise InputError("--init_classifier: expected --do_train, and no --init_checkpoint")
     folder = options.init_classifier
     with name_place("--init_classifier"):
         values = read_folder(folder, (), optional=("do_lower_case",))

@@ -16,7 +16,7 @@ from albert_tf.data.fine_tuning.task import Task
 from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
-from albert_tf.errors import FlagError, InputError, name_flags
+from albert_tf.errors import InputError
 from albert_tf.kinds import OWN_KINDS, Kind, recognise
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import find_kind, option_fields, read_kind
@@ -100,20 +100,17 @@ def make_data(
 ) -> RunData:
     """Converts the examples of a run to ids."""
     if options.export_dir:
-        with name_flags():
-            kind.check_export(options.export_format, options.export_weights, tokenizer)
+        kind.check_export(options.export_format, options.export_weights, tokenizer)
     if options.do_train:
         fault = kind.micro_batch_fault(options.train_batch_size // options.accumulate_steps)
         if fault:
-            raise FlagError(f"--train_batch_size={options.train_batch_size}: {fault}")
-    with name_flags():
-        sets = {
-            split: [
-                ExampleSet(name, rows, kind.encode(rows, tokenizer))
-                for name, rows in of_split.items()
-            ]
-            for split, of_split in examples.items()
-        }
+            raise InputError(f"--train_batch_size={options.train_batch_size}: {fault}")
+    sets = {
+        split: [
+            ExampleSet(name, rows, kind.encode(rows, tokenizer)) for name, rows in of_split.items()
+        ]
+        for split, of_split in examples.items()
+    }
     for split, (one,) in sets.items() if not row.sets else ():
         path = getattr(options, f"{split}_file", None) or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
@@ -129,28 +126,27 @@ def start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None) 
         row: row of the table of tasks.
         kind: what the training data define; by default the kind of the task.
     """
-    with name_flags():
-        there = None if options.do_train else read_model_kind(options)
-        if there:
-            expected = {"task_name": row.model_task}
-            if row != OWN_TASK:
-                expected["name"] = row.kind
-            if row.sets:
-                expected["labels"] = _names_of(row.labels)
-            _check_task(options, there, expected)
-        of_kind = type(there or kind) if there or kind else find_kind(row.kind)
-        options.check_kinds([of_kind.name])
-        values = {name: getattr(options, name, None) for name in option_fields(of_kind)}
-        given = {name: value for name, value in values.items() if value is not None}
-        if there:
-            return dataclasses.replace(there, **given)
-        return of_kind(task_name=row.model_task, labels=kind.labels if kind else (), **given)
+    there = None if options.do_train else read_model_kind(options)
+    if there:
+        expected = {"task_name": row.model_task}
+        if row != OWN_TASK:
+            expected["name"] = row.kind
+        if row.sets:
+            expected["labels"] = _names_of(row.labels)
+        _check_task(options, there, expected)
+    of_kind = type(there or kind) if there or kind else find_kind(row.kind)
+    options.check_kinds([of_kind.name])
+    values = {name: getattr(options, name, None) for name in option_fields(of_kind)}
+    given = {name: value for name, value in values.items() if value is not None}
+    if there:
+        return dataclasses.replace(there, **given)
+    return of_kind(task_name=row.model_task, labels=kind.labels if kind else (), **given)
 
 
 def _select_by(metric: str, kind: Kind) -> Kind:
     """Returns the kind with the metric that selects the best checkpoint in front."""
     if metric not in kind.reported:
-        raise FlagError(f"--best_metric={metric}: expected one of {', '.join(kind.reported)}")
+        raise InputError(f"--best_metric={metric}: expected one of {', '.join(kind.reported)}")
     return dataclasses.replace(kind, metrics=tuple(dict.fromkeys((metric, *kind.metrics))))
 
 
@@ -200,11 +196,10 @@ def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[s
     if options.data_source == "tfds":
         with name_original_files("data_dir"):
             return {name: read_tfds(row, split, name, options.data_dir) for name in row.sets[split]}
-    with name_flags():
-        return {
-            name: source.read(options.data_dir, split, row.labels)
-            for name, source in row.sets[split].items()
-        }
+    return {
+        name: source.read(options.data_dir, split, row.labels)
+        for name, source in row.sets[split].items()
+    }
 
 
 def _names_of(labels: Labels) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import tensorflow as tf
 
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.kinds.kind import KIND_FILE
@@ -166,7 +166,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         """
         for name, having in self.OF_KINDS.items():
             if getattr(self, name) is not None and not {*kinds} & {*having}:
-                raise FlagError(
+                raise InputError(
                     f"--{name}={getattr(self, name)}: {' or '.join(kinds)} has no such option; it is "
                     f"one of {' and '.join(having)}"
                 )
@@ -187,22 +187,22 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         """
         if not any(getattr(self, name) for name in self.WANTED):
             flags = ", ".join(f"--{name}" for name in self.WANTED)
-            raise FlagError(f"expected at least one of {flags}; received none")
+            raise InputError(f"expected at least one of {flags}; received none")
         for name in for_training:
             if self.do_train and not getattr(self, name):
-                raise FlagError(f"--do_train: expected --{name}; received none")
+                raise InputError(f"--do_train: expected --{name}; received none")
         if self.init_checkpoint and not self.do_train:
-            raise FlagError(
+            raise InputError(
                 "--init_checkpoint: expected --do_train; without it the best checkpoint of --output_dir "
                 "is used"
             )
         if self.reset_head and not self.init_checkpoint:
-            raise FlagError("--reset_head: expected --init_checkpoint, whose head it ignores")
+            raise InputError("--reset_head: expected --init_checkpoint, whose head it ignores")
         for names in _LENGTHS:
             if all(getattr(self, name) is not None for name in names):
-                raise FlagError(f"received --{names[0]} and --{names[1]}; expected one of them")
+                raise InputError(f"received --{names[0]} and --{names[1]}; expected one of them")
         if self.early_stopping_evaluations and self.do_train and not has_dev_set:
-            raise FlagError(
+            raise InputError(
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
                 f"--{dev_flag}; received none"
             )
@@ -212,28 +212,28 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     def _check_trials(self) -> None:
         if self.num_trials == 1:
             if self.exclude_collapsed:
-                raise FlagError(
+                raise InputError(
                     "--exclude_collapsed: expected --num_trials of at least 2; received 1"
                 )
             return
         if not (self.do_train and self.do_eval):
-            raise FlagError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
+            raise InputError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
         for name in self.NOT_WITH_TRIALS:
             if getattr(self, name):
-                raise FlagError(
+                raise InputError(
                     f"--num_trials={self.num_trials}: expected no --{name}; use it with the folder of a "
                     "trial as --output_dir"
                 )
 
     def _check_exports(self) -> None:
         if self.calibrates and not (self.do_train or self.do_eval):
-            raise FlagError(
+            raise InputError(
                 "--export_format=openvino: --export_weights=int8 needs examples to calibrate with; "
                 "expected --do_train or --do_eval"
             )
         for name in ("do_train", "export_dir"):
             if self.exported_model and getattr(self, name):
-                raise FlagError(
+                raise InputError(
                     f"--exported_model: expected no --{name}; an exported model evaluates and predicts"
                 )
         self.check_export()

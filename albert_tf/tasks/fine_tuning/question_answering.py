@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
-from albert_tf.errors import FlagError
+from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import with_kind_options
@@ -73,7 +73,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         length = QuestionAnswering.max_seq_length
         filled = self.fill(recipe, {"max_seq_length": length, "learning_rate": _LEARNING_RATE})
         if filled.albert_config_file is None:
-            raise FlagError(
+            raise InputError(
                 f"{self.model_flag}: holds no model that answers questions; expected a folder that "
                 f"--{'export_dir' if self.exported_model else 'do_train'} wrote"
             )
@@ -83,7 +83,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         if self.data_source == "tfds":
             for name in ("train_file", "predict_file"):
                 if getattr(self, name):
-                    raise FlagError(f"--{name}: expected --data_source=files; received tfds")
+                    raise InputError(f"--{name}: expected --data_source=files; received tfds")
             return
         for wanted, name in (
             ("do_train", "train_file"),
@@ -91,7 +91,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
             ("do_predict", "predict_file"),
         ):
             if getattr(self, wanted) and not getattr(self, name):
-                raise FlagError(f"--{wanted}: expected --{name}; received none")
+                raise InputError(f"--{wanted}: expected --{name}; received none")
 
 
 QuestionAnsweringOptions = with_kind_options(_QuestionAnsweringOptions, [QuestionAnswering])

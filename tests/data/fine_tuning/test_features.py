@@ -11,7 +11,7 @@ from albert_tf.data.fine_tuning.features import (
 )
 from albert_tf.data.fine_tuning.packing import join_choice, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.fine_tuning.test_glue import read_original_job
 from tests.helpers import assert_agrees, shared_path
@@ -99,9 +99,9 @@ def test_single_text_keeps_its_front(second):
 
 def test_too_small_length_is_refused():
     examples = [Example("0", "11", "21", "A", ("31", "32"))]
-    with pytest.raises(ArgumentError, match=r"^max_seq_length=4: expected at least 5"):
+    with pytest.raises(InputError, match=r"^max_seq_length=4: expected at least 5"):
         encode_examples(examples, "AB", NumberTokenizer(), 4)
-    with pytest.raises(ArgumentError, match=r"^max_seq_length=9: expected at least 10"):
+    with pytest.raises(InputError, match=r"^max_seq_length=9: expected at least 10"):
         encode_choices(examples, "AB", NumberTokenizer(), 9, max_qa_length=6)
 
 

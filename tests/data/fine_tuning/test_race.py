@@ -3,7 +3,7 @@ import json
 import pytest
 
 from albert_tf.data.fine_tuning.race import RACE_TASK, examples_of_article, select_level
-from albert_tf.errors import ArgumentError, InputError
+from albert_tf.errors import InputError
 from tests.data.race_folder import make_article, write_race
 
 
@@ -106,7 +106,7 @@ def test_folder_without_questions(tmp_path, content):
 
 def test_missing_folder_is_named(tmp_path):
     with pytest.raises(
-        ArgumentError, match=rf"^data_dir={tmp_path}: no file '{tmp_path}/dev/middle/all.txt'"
+        InputError, match=rf"^data_dir={tmp_path}: no file '{tmp_path}/dev/middle/all.txt'"
     ):
         read(tmp_path)
 

@@ -15,7 +15,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     make_windows,
 )
 from albert_tf.data.windows import cut_passage, find_max_context
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import WordTokenizer, make_examples, word_id
@@ -176,7 +176,7 @@ def test_labels_of_questions_without_an_answer():
     ],
 )
 def test_too_small_sizes_are_refused(sizes, message):
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(InputError, match=message):
         WindowConfig(*sizes)
     assert WindowConfig(68, 1, 64).max_seq_length == 68
 

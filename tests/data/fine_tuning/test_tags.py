@@ -16,7 +16,7 @@ from albert_tf.data.fine_tuning.tags import (
     make_tags,
     tag_words,
 )
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 
 
 def test_tags_of_a_scheme():
@@ -107,5 +107,5 @@ def test_a_word_belongs_to_the_last_span_in_it():
     ],
 )
 def test_classes_that_are_no_tags(tags, message):
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(InputError, match=message):
         TagTable.from_tags(tags)

@@ -2,7 +2,7 @@ import pytest
 
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.data.fine_tuning.tsv import Scores
-from albert_tf.errors import ArgumentError
+from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import METRICS
 
 
@@ -17,7 +17,7 @@ def test_task_names_are_case_insensitive(name):
 )
 def test_unknown_task_names_the_nearest_and_all(name, hint):
     message = rf"^task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, tsv"
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(InputError, match=message):
         find_task(name)
 
 
