@@ -1,6 +1,8 @@
 """Finds, opens, checks and writes TensorFlow's checkpoints: named arrays, in two files with one prefix.
 
-TensorFlow 1 and 2 write the same files and differ in the names of the arrays only.
+TensorFlow 1 and 2 write the same files and differ in the names of the arrays only. They note the
+checkpoints of a folder in a file named `checkpoint`. A power loss may leave it empty, or somebody may
+copy a folder without it. If the note is missing or damaged, the file names are used instead.
 """
 
 import abc
@@ -17,7 +19,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.folder import INDEX, latest_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.sources import BEST_DIR
 
@@ -27,6 +28,12 @@ Variables = Mapping[str, keras.Variable]
 VARIABLES = "variables"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
+CHECKPOINT_NAME = "ckpt"
+
+# Suffix of the file that makes a checkpoint complete.
+INDEX = ".index"
+
+_STEP = re.compile(rf"{CHECKPOINT_NAME}-(\d+)$")
 _DATA = ".data-00000-of-00001"
 # What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
@@ -208,6 +215,54 @@ def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
         value = np.asarray(variable)
         tensors[name] = value.T if stored.transposed else value
     return tensors
+
+
+def has_note(directory: str) -> bool:
+    """Returns whether a folder has a readable note of its checkpoints."""
+    return _read_note(directory) is not None
+
+
+def list_checkpoints(directory: str) -> list[str]:
+    """Returns the prefixes of a folder's checkpoints, the oldest first."""
+    note = _read_note(directory)
+    if note is not None:
+        # A note of TensorFlow 1 may name the newest only.
+        return list(dict.fromkeys([*note.all_model_checkpoint_paths, note.model_checkpoint_path]))
+    indices = tf.io.gfile.glob(os.path.join(directory, f"{CHECKPOINT_NAME}-*{INDEX}"))
+    prefixes = [path.removesuffix(INDEX) for path in indices]
+    return sorted(filter(_STEP.search, prefixes), key=lambda prefix: int(_STEP.search(prefix)[1]))
+
+
+def latest_checkpoint(directory: str) -> str | None:
+    """Returns the prefix of a folder's newest checkpoint; None if there is none."""
+    prefixes = reversed(list_checkpoints(directory))
+    return next((prefix for prefix in prefixes if tf.io.gfile.exists(prefix + INDEX)), None)
+
+
+def write_note(directory: str, prefixes: Sequence[str]) -> None:
+    """Writes the note of a folder that has none.
+
+    Args:
+        directory: the folder.
+        prefixes: of its checkpoints, the oldest first.
+    """
+    times = [tf.io.gfile.stat(prefix + INDEX).mtime_nsec / 1e9 for prefix in prefixes]
+    tf.compat.v1.train.update_checkpoint_state(
+        directory,
+        prefixes[-1],
+        list(prefixes),
+        all_model_checkpoint_timestamps=times,
+        # TensorFlow never removes older ones.
+        last_preserved_timestamp=times[0] - 1.0,
+    )
+
+
+def _read_note(directory: str):
+    """Returns TensorFlow's `CheckpointState`; None if it is missing or damaged."""
+    try:
+        return tf.train.get_checkpoint_state(directory)
+    except ValueError:  # empty, or not text
+        return None
 
 
 def find_checkpoint(path: str) -> str:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.tags import TagTable, go_on
 from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
-from albert_tf.tokenization.words import WordTables, begin_words
+from albert_tf.tokenization.interface import WordTables, begin_words
 
 
 def find_labelled_spans(

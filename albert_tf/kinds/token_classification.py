@@ -30,7 +30,7 @@ from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
 from albert_tf.options import option
-from albert_tf.tokenization.words import word_tables
+from albert_tf.tokenization.interface import word_tables
 
 
 class WordLogits(NamedTuple):

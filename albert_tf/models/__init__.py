@@ -1,13 +1,13 @@
 """The encoder, and the models that put heads on it."""
 
-from albert_tf.models.classifier import (
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder_with_heads import (
     AlbertClassifier,
     AlbertEmbedder,
     AlbertMultipleChoice,
+    AlbertPretrainer,
     AlbertTokenClassifier,
 )
-from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.models.span_labelers import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 
 __all__ = [

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
-from albert_tf.checkpoints.folder import latest_checkpoint
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
+from albert_tf.checkpoints.tensor_files import latest_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
@@ -22,7 +22,7 @@ from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.trained_folder import options_path, read_options, write_options
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.folders import (
+from albert_tf.tokenization.vocabulary_files import (
     VOCABULARY_SHA256,
     find_vocabulary,
     is_lower_cased,

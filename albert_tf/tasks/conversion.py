@@ -29,7 +29,7 @@ from albert_tf.tasks.conversion_targets import (
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.trained_folder import kind_of
-from albert_tf.tokenization.folders import find_vocabulary, is_lower_cased
+from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
 
 # Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5

@@ -28,7 +28,7 @@ from albert_tf.resumable import make_outputs
 from albert_tf.sources import MODEL_NAMES, find_model, folder_of
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tokenization import Tokenizer, WordStartRule, train_vocabulary, vocab_file_of
-from albert_tf.tokenization.folders import find_vocabulary, is_lower_cased
+from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1

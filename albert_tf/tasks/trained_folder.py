@@ -21,7 +21,7 @@ from albert_tf.kinds.kind import KIND_FILE, Kind
 from albert_tf.kinds.registry import read_kind
 from albert_tf.sources import folder_of
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.folders import OPTIONS_FILE, VOCABULARY_SHA256, find_vocabulary
+from albert_tf.tokenization.vocabulary_files import OPTIONS_FILE, VOCABULARY_SHA256, find_vocabulary
 
 # A key of the run options: SHA-256 of config and kind, file name -> accepted ones.
 _SHA256 = "sha256"

@@ -18,8 +18,8 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
-from albert_tf.tokenization.normalization import normalize_text
-from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
+from albert_tf.tokenization.interface import WORD_MARK
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 
 # The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
 SIGMA, LOWER_SIGMA, FINAL_SIGMA = "Σ", "σ", "ς"

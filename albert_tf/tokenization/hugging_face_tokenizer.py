@@ -24,20 +24,19 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenization.folders import (
-    SENTENCEPIECE_FILE,
-    TOKENIZER_CONFIG_FILE,
-    WORDPIECE_FILE,
-)
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
+from albert_tf.tokenization.vocabulary_files import (
+    SENTENCEPIECE_FILE,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    WORDPIECE_FILE,
+)
 from albert_tf.tokenization.wordpiece_tokenizer import (
     CONTINUATION_MARK,
     MAX_WORD_LENGTH,
     WordPieceTokenizer,
 )
-
-_TOKENIZER_FILE = "tokenizer.json"
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Lower than the score of any path of other pieces.
@@ -85,7 +84,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
     }
     return {
         vocabulary_name(tokenizer): tokenizer.vocabulary,
-        _TOKENIZER_FILE: json.dumps(content, ensure_ascii=False).encode(),
+        TOKENIZER_FILE: json.dumps(content, ensure_ascii=False).encode(),
         TOKENIZER_CONFIG_FILE: files.to_json(config).encode(),
     }
 
@@ -96,10 +95,10 @@ def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -
     Returns the result in one line.
     """
     if importlib.util.find_spec("tokenizers") is None:
-        return f"{_TOKENIZER_FILE}: not checked, as the library tokenizers is not installed"
+        return f"{TOKENIZER_FILE}: not checked, as the library tokenizers is not installed"
     import tokenizers
 
-    theirs = tokenizers.Tokenizer.from_str(contents[_TOKENIZER_FILE].decode())
+    theirs = tokenizers.Tokenizer.from_str(contents[TOKENIZER_FILE].decode())
     ids = np.random.default_rng(0).choice(
         tokenizer.ordinary_ids, (_CHECKED_LINES, _PIECES_PER_LINE)
     )
@@ -107,7 +106,7 @@ def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -
     received = [encoding.ids for encoding in theirs.encode_batch(lines, add_special_tokens=False)]
     pairs = zip(received, tokenizer.encode_batch(lines), strict=True)
     different = sum(received != expected for received, expected in pairs)
-    return f"{_TOKENIZER_FILE}: {different} of {len(lines)} lines get other ids from tokenizers"
+    return f"{TOKENIZER_FILE}: {different} of {len(lines)} lines get other ids from tokenizers"
 
 
 def _added_tokens(tokenizer: Tokenizer, names: SpecialPieces) -> list[_Json]:
@@ -187,7 +186,7 @@ def _check_model(model: sentencepiece_model_pb2.ModelProto, model_file: str) -> 
     for name, value in received.items():
         if value != expected[name]:
             raise InputError(
-                f"{model_file}: its {name} is {value}; {_TOKENIZER_FILE} supports only {expected[name]}"
+                f"{model_file}: its {name} is {value}; {TOKENIZER_FILE} supports only {expected[name]}"
             )
 
 

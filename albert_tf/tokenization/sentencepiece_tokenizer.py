@@ -1,11 +1,15 @@
-"""ALBERT's own tokenizer: a SentencePiece vocabulary, and one additional rule.
+"""ALBERT's own tokenizer: normalisation, a SentencePiece vocabulary, and one additional rule.
 
-The rule splits a piece that ends in a digit and a comma, such as `2010,`, into its digits and the comma.
+ALBERT's vocabularies were trained on text without accents, the published ones on lower-case text. Text
+that is not normalised in the same way becomes unknown pieces. The rule splits a piece that ends in a
+digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
 import hashlib
 import itertools
+import re
 import string
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, Self, TypeVar
 
@@ -15,19 +19,20 @@ from sentencepiece import sentencepiece_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
-from albert_tf.tokenization import tokenizer_json
-from albert_tf.tokenization.folders import SENTENCEPIECE_NAMES, find_preset
-from albert_tf.tokenization.interface import SENTENCEPIECE, find_special_ids
-from albert_tf.tokenization.normalization import normalize_text, original_spans
+from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, find_special_ids
+from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_NAMES, find_preset, read_unigram
 
 WordStartRule = Literal["original", "sentencepiece"]
-
-WORD_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 
 # The punctuation that the original's whole-word masking knows. It lacks ' < = >, so a piece with one of
 # these begins a word.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _ENGLISH = _PUNCTUATION.union(string.ascii_letters)
+
+# A Python string can contain half a surrogate pair (in JSON "\ud800"), which has no UTF-8 form. It is
+# replaced as malformed bytes are.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT_CHARACTER = "\ufffd"
 
 _Item = TypeVar("_Item", int, str)
 
@@ -64,7 +69,7 @@ class AlbertTokenizer:
     ):
         self.vocabulary_file = model_file
         self.lower_case = lower_case
-        self.vocabulary = tokenizer_json.read_unigram(files.read_bytes(model_file), model_file)
+        self.vocabulary = read_unigram(model_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
         self._processor = _load_processor(self.vocabulary, model_file)
         self.pieces = _read_pieces(self._processor, model_file)
@@ -244,3 +249,57 @@ def _replace(items: list[_Item], replacements: Mapping[_Item, Iterable[_Item]]) 
     if replacements.keys().isdisjoint(items):
         return items
     return [new for item in items for new in replacements.get(item, (item,))]
+
+
+def normalize_text(text: str, lower_case: bool) -> str:
+    """Normalises text as `preprocess_text` of the original ALBERT does.
+
+    White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
+    combining marks dropped, even if case is kept; then letters become lower-case.
+
+    Args:
+        text: any text.
+        lower_case: whether the vocabulary was trained on lower-case text.
+
+    Returns:
+        The normalised text. A decomposition can add spaces ("¨" is a space and a mark); SentencePiece
+        collapses those itself.
+    """
+    text = " ".join(text.split())
+    if not text.isascii():
+        text = _without_marks(_LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text))
+    return text.lower() if lower_case else text
+
+
+def original_spans(text: str) -> list[tuple[int, int]]:
+    """Finds the origin of the characters of a normalised text.
+
+    A dropped combining mark belongs to the character before it. A space comes from the whole run of white
+    space that it replaces.
+
+    Args:
+        text: any text.
+
+    Returns:
+        For each character of `normalize_text(text, ...)`, which has the same length in either case, the
+        first original character and the one after the last.
+    """
+    words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
+    # Original characters that leave something, and the number of characters that they leave.
+    kept: list[tuple[int, int]] = []
+    for number, (start, end) in enumerate(words):
+        if number:
+            kept.append((words[number - 1][1], 1))
+        counts = ((index, len(_without_marks(text[index]))) for index in range(start, end))
+        kept += ((index, count) for index, count in counts if count)
+    boundaries = [index for index, _ in kept] + [end for _, end in words[-1:]]
+    return [
+        (start, end)
+        for (start, count), end in zip(kept, boundaries[1:], strict=True)
+        for _ in range(count)
+    ]
+
+
+def _without_marks(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char))

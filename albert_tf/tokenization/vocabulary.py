@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 import sentencepiece
-import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import write_atomically, write_text
+from albert_tf.files import write_bytes, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 
 # SentencePiece silently skips sentences of more than 4192 bytes, and its time explodes with the length
 # of a word. So longer lines are split; a character has at most 4 bytes.
@@ -128,8 +127,6 @@ def _write(model: bytes, model_file: str) -> None:
         f"{processor.id_to_piece(id_)}\t{processor.get_score(id_):g}\n"
         for id_ in range(processor.vocab_size())
     )
-    # The list is written before the model is renamed: if the model exists, both are complete.
-    with write_atomically(model_file) as incomplete:
-        with tf.io.gfile.GFile(incomplete, "wb") as file:
-            file.write(model)
-        write_text(vocab_file_of(model_file), "".join(lines))
+    # The model comes last: if it exists, both are complete.
+    write_text(vocab_file_of(model_file), "".join(lines))
+    write_bytes(model_file, model)

@@ -15,11 +15,9 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import name_place
-from albert_tf.tokenization import tokenizer_json
-from albert_tf.tokenization.folders import WORDPIECE_NAMES, find_preset
-from albert_tf.tokenization.interface import WORDPIECE, find_special_ids
+from albert_tf.tokenization.interface import CONTINUATION_MARK, WORDPIECE, find_special_ids
+from albert_tf.tokenization.vocabulary_files import WORDPIECE_NAMES, find_preset, read_wordpiece
 
-CONTINUATION_MARK = "##"
 # A longer word becomes the unknown piece (the original's `max_input_chars_per_word`).
 MAX_WORD_LENGTH = 200
 
@@ -57,7 +55,7 @@ class WordPieceTokenizer:
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file
         self.lower_case = lower_case
-        self.vocabulary = tokenizer_json.read_wordpiece(files.read_bytes(vocab_file), vocab_file)
+        self.vocabulary = read_wordpiece(vocab_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
         self._ids = _number_pieces(self.vocabulary, vocab_file)
         self.pieces = list(self._ids)

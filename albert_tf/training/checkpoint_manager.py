@@ -18,23 +18,21 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.folder import (
-    CHECKPOINT_NAME,
-    has_note,
-    latest_checkpoint,
-    list_checkpoints,
-    write_note,
-)
 from albert_tf.checkpoints.tensor_files import (
+    CHECKPOINT_NAME,
     VARIABLES,
     CheckpointReader,
     UnreadableCheckpointError,
     Variables,
     assign,
+    has_note,
+    latest_checkpoint,
+    list_checkpoints,
     stored_by_path,
     tensors_of,
     variables_by_path,
     write_checkpoint,
+    write_note,
 )
 
 _METRICS = ".json"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from albert_tf.tokenization.wordpiece_tokenizer import (
     is_chinese,
     is_control,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tokenization.normalization import normalize_text, original_spans
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text, original_spans
 from tests.helpers import assert_agrees, shared_path
 from tests.parity.tokenization import CASES, compare_normalization
 

@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, sentencepiece_tokenizer
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from tests.helpers import assert_agrees, shared_path
 from tests.parity.tokenization import (
     CASES,

@@ -36,7 +36,7 @@ from albert_tf.data.windows import (
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.words import WordTables, begin_words, word_tables
+from albert_tf.tokenization.interface import WordTables, begin_words, word_tables
 
 # Between documents in the files of CoNLL-2003.
 _DOCUMENT = "-DOCSTART-"

@@ -44,7 +44,7 @@ from albert_tf.tasks.fine_tuning.trials import run_trials, trials_of
 from albert_tf.tasks.flags import check_vocab_size
 from albert_tf.tasks.trained_folder import options_asset, options_path, read_options, write_kind
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.folders import VOCABULARY_SHA256
+from albert_tf.tokenization.vocabulary_files import VOCABULARY_SHA256
 from albert_tf.training import (
     Evaluator,
     best_metrics,

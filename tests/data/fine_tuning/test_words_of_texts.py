@@ -8,7 +8,7 @@ from albert_tf.data.fine_tuning.tagged_text import TaggedText, encode_tagged, fi
 from albert_tf.data.fine_tuning.tags import Span, make_tags
 from albert_tf.data.windows import TextWindowConfig, encode_passage
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from albert_tf.tokenization.words import word_tables
+from albert_tf.tokenization.interface import word_tables
 from tests.helpers import write_wordpiece
 
 TAGS = make_tags(["X"], "BIO")

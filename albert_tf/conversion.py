@@ -1,0 +1,307 @@
+"""Makes our models from checkpoints of other formats, and saves them in these formats."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import keras
+import numpy as np
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf._version import __version__
+from albert_tf.checkpoints.formats import open_checkpoint
+from albert_tf.checkpoints.hugging_face import (
+    CONFIG_FILE,
+    PROJECTION,
+    HuggingFaceConfig,
+    ModelType,
+    ProblemType,
+    encoder_prefix,
+    generic_labels,
+    layout_of,
+    model_type_of,
+)
+from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
+from albert_tf.checkpoints.loading import LoadReport, load_reader
+from albert_tf.checkpoints.names import config_in_original, stored_as_original
+from albert_tf.checkpoints.tensor_files import (
+    Layout,
+    TensorReader,
+    tensors_of,
+    variables_by_path,
+    write_checkpoint,
+)
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertConditionalSpanLabeler,
+    AlbertEmbedder,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+    AlbertTokenClassifier,
+)
+
+WeightType = Literal["float32", "float16"]
+
+CARD_FILE = "README.md"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Architecture:
+    """A class of `transformers` for each type of model, and our model for it.
+
+    Attributes:
+        make: makes our model.
+        matches: whether a model of ours is written as this class; the first match counts.
+        has_pooler: whether theirs always has a pooler.
+        hub_task: the Hub's name for what it does.
+    """
+
+    make: Callable[[AlbertEncoder, HuggingFaceConfig], keras.Model]
+    matches: Callable[[keras.Model], bool]
+    has_pooler: bool
+    hub_task: str
+
+
+# By the names of the classes after `Albert` and `Bert`.
+_ARCHITECTURES = {
+    "Model": _Architecture(
+        lambda encoder, config: encoder,
+        lambda model: isinstance(model, AlbertEncoder),
+        has_pooler=False,
+        hub_task="feature-extraction",
+    ),
+    "ForPreTraining": _Architecture(
+        lambda encoder, config: AlbertPretrainer(encoder),
+        lambda model: isinstance(model, AlbertPretrainer) and model.sentence_head,
+        has_pooler=True,
+        hub_task="fill-mask",
+    ),
+    "ForMaskedLM": _Architecture(
+        lambda encoder, config: AlbertPretrainer(encoder, sentence_head=False),
+        lambda model: isinstance(model, AlbertPretrainer),
+        has_pooler=False,
+        hub_task="fill-mask",
+    ),
+    "ForSequenceClassification": _Architecture(
+        lambda encoder, config: AlbertClassifier(
+            encoder, len(config.labels), dropout=config.classifier_dropout
+        ),
+        lambda model: isinstance(model, AlbertClassifier),
+        has_pooler=True,
+        hub_task="text-classification",
+    ),
+    "ForTokenClassification": _Architecture(
+        lambda encoder, config: AlbertTokenClassifier(
+            encoder, len(config.labels), dropout=config.classifier_dropout
+        ),
+        lambda model: isinstance(model, AlbertTokenClassifier),
+        has_pooler=False,
+        hub_task="token-classification",
+    ),
+    "ForMultipleChoice": _Architecture(
+        lambda encoder, config: AlbertMultipleChoice(encoder, dropout=config.classifier_dropout),
+        lambda model: isinstance(model, AlbertMultipleChoice),
+        has_pooler=True,
+        hub_task="multiple-choice",
+    ),
+    "ForQuestionAnswering": _Architecture(
+        lambda encoder, config: AlbertSpanLabeler(encoder),
+        lambda model: isinstance(model, AlbertSpanLabeler),
+        has_pooler=False,
+        hub_task="question-answering",
+    ),
+}
+
+
+def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
+    """Makes the model that a checkpoint holds, with its heads, and loads it.
+
+    Args:
+        config: config of the encoder; brightmart's as it was published, with an E of its own.
+        path: as for `load_checkpoint`.
+
+    Returns:
+        One of the models of `albert_tf.models`, and the report.
+
+    Raises:
+        InputError: as for `load_checkpoint`, and if anything of the model is missing.
+    """
+    reader, found = open_checkpoint(path)
+    make = _make_hugging_face_model if isinstance(reader, FolderReader) else _make_model
+    model = make(found.config_here(config), reader, found.layout)
+    return model, load_reader(model, reader, found)
+
+
+def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
+    """Makes the model whose heads a checkpoint holds."""
+
+    def holds(path: str) -> bool:
+        return reader.holds(layout(path))
+
+    encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
+    if holds("albert_pretrainer/masked_lm_head/output_bias"):
+        sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
+        return AlbertPretrainer(encoder, sentence_head)
+    if holds(AlbertClassifier.HEAD_BIAS):
+        (num_classes,) = reader.shape(layout(AlbertClassifier.HEAD_BIAS))
+        return AlbertClassifier(encoder, num_classes)
+    if holds(AlbertTokenClassifier.HEAD_BIAS):
+        (num_classes,) = reader.shape(layout(AlbertTokenClassifier.HEAD_BIAS))
+        return AlbertTokenClassifier(encoder, num_classes)
+    if holds("albert_embedder/embedding_head/layer_weights"):
+        return AlbertEmbedder(encoder, "weighted_layers")
+    if holds("albert_multiple_choice/head/dense/bias"):
+        return AlbertMultipleChoice(encoder)
+    if holds("albert_span_labeler/span_head/dense/bias"):
+        return AlbertSpanLabeler(encoder)
+    if holds("albert_conditional_span_labeler/conditional_span_head/start_logits/bias"):
+        return AlbertConditionalSpanLabeler(encoder)
+    return encoder
+
+
+def _make_hugging_face_model(
+    config: AlbertConfig, reader: FolderReader, layout: Layout
+) -> keras.Model:
+    """Makes the model of a folder; raises an `InputError` if we have no such model."""
+    name, model_type = reader.config.architecture, reader.config.model_type
+    architectures = {_class_name(model_type, end): one for end, one in _ARCHITECTURES.items()}
+    if name not in architectures:
+        raise InputError(
+            f"{os.path.join(reader.prefix, CONFIG_FILE)}: architecture {name!r} is not one of "
+            f"{', '.join(architectures)}"
+        )
+    architecture = architectures[name]
+    pooler = layout("albert_encoder/pooler/dense/bias")
+    encoder = AlbertEncoder(config, architecture.has_pooler or reader.holds(pooler))
+    return architecture.make(encoder, reader.config)
+
+
+def architecture_of(model: keras.Model) -> str:
+    """Returns the class of `transformers` as which a model is written."""
+    end = next((end for end, one in _ARCHITECTURES.items() if one.matches(model)), None)
+    if end is None:
+        raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
+    return _class_name(model_type_of(getattr(model, "encoder", model).config), end)
+
+
+def _class_name(model_type: ModelType, end: str) -> str:
+    return f"{model_type.capitalize()}{end}"
+
+
+def save_hugging_face(
+    model: keras.Model,
+    directory: str,
+    labels: Sequence[str] = (),
+    problem_type: ProblemType | None = None,
+    more_files: Mapping[str, bytes] | None = None,
+    dtype: WeightType = "float32",
+) -> None:
+    """Writes a model as a folder that `from_pretrained` of `transformers` reads.
+
+    A model with sharing `none` and E == H is written as a BERT, any other as an ALBERT. The folder has a
+    model card, `README.md`, and can be uploaded to the Hub as it is.
+
+    Args:
+        model: an encoder, or a model with one.
+        directory: the folder; it must not exist or must be empty.
+        labels: names of the classes of an `AlbertClassifier` or an `AlbertTokenClassifier`; by default
+            `LABEL_0` and so on.
+        problem_type: meaning of the outputs of an `AlbertClassifier`, if known.
+        more_files: further files, name -> content, such as those from
+            `albert_tf.tokenization.hugging_face_tokenizer.hugging_face_files`.
+        dtype: type in which the weights are stored.
+
+    Raises:
+        InputError: they have no such model.
+        StoppedError: the file system refuses.
+        ValueError: the number of labels is not the number of classes.
+    """
+    if labels and len(labels) != model.num_classes:
+        raise ValueError(f"received {len(labels)} labels for {model.num_classes} classes")
+    config = _config_of(model, labels, problem_type).to_dict()
+    encoder = getattr(model, "encoder", model)
+    model_type = model_type_of(encoder.config)
+    tensors = tensors_of(variables_by_path(model.weights), layout_of(model_type))
+    if model_type == "albert" and encoder.embedding.projection is None:
+        size, projection = encoder.config.hidden_size, encoder_prefix(model_type) + PROJECTION
+        tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
+        tensors[projection + "bias"] = np.zeros(size, np.float32)
+    # The library writes an array's memory as it is.
+    tensors = {name: np.ascontiguousarray(tensor, dtype) for name, tensor in tensors.items()}
+    contents = {
+        CARD_FILE: _model_card(model, config, dtype).encode(),
+        WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
+        **(more_files or {}),
+    }
+    with files.write_atomically(directory) as incomplete:
+        tf.io.gfile.makedirs(incomplete)
+        files.write_json(os.path.join(incomplete, CONFIG_FILE), config)
+        for name, content in contents.items():
+            files.write_bytes(os.path.join(incomplete, name), content)
+
+
+def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType) -> str:
+    """Returns a model card, Markdown under the metadata by which the Hub files a model."""
+    (architecture,) = config["architectures"]
+    task = _ARCHITECTURES[architecture.removeprefix(config["model_type"].capitalize())].hub_task
+    sharing = "" if config["model_type"] == "bert" else ", whose weights they share"
+    return "\n".join(
+        [
+            "---",
+            "library_name: transformers",
+            f"pipeline_tag: {task}",
+            "tags:",
+            f"- {config['model_type']}",
+            "---",
+            "",
+            f"# {architecture}",
+            "",
+            f"{config['num_hidden_layers']} layers of width {config['hidden_size']}{sharing}; "
+            f"{model.count_params():,} parameters, stored in {dtype}; "
+            f"{config['vocab_size']:,} pieces; {config['max_position_embeddings']} positions.",
+            "",
+            f"Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel` read the "
+            "folder.",
+            "",
+        ]
+    )
+
+
+def _config_of(
+    model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
+) -> HuggingFaceConfig:
+    """Returns the content of a model's `config.json`."""
+    config = HuggingFaceConfig(getattr(model, "encoder", model).config, architecture_of(model))
+    if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
+        labels = tuple(labels) or generic_labels(model.num_classes)
+        config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
+    if isinstance(model, AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier):
+        config = dataclasses.replace(config, classifier_dropout=model.dropout)
+    return config
+
+
+def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
+    """Writes a model's weights as a TensorFlow 1 checkpoint of the original.
+
+    Like the published ones it has a `global_step` of 0 and no slots of an optimizer.
+
+    Args:
+        model: an encoder, or a model with one.
+        prefix: prefix of the names of the two files, such as `converted/model.ckpt-best`.
+
+    Raises:
+        InputError: the original has no such model.
+        StoppedError: the file system refuses.
+    """
+    if isinstance(model, AlbertEmbedder | AlbertTokenClassifier):
+        raise InputError(f"{type(model).__name__}: the original has no model with such heads")
+    config_in_original(getattr(model, "encoder", model).config)
+    tensors = tensors_of(variables_by_path(model.weights), stored_as_original)
+    write_checkpoint(prefix, {"global_step": np.zeros((), np.int64), **tensors})

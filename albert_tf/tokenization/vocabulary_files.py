@@ -1,0 +1,201 @@
+"""The vocabulary in a model's folder, whoever wrote it.
+
+transformers 5 saves nothing of a tokenizer but a `tokenizer.json`. A WordPiece vocabulary in it gives the
+ids of the `tokenizers` library. A unigram vocabulary becomes the SentencePiece model that it was made of,
+with the ids of that model and of our tokenizer. For them the library's own ids differ in places: it
+begins a new word after each added piece such as `(`, replaces `` by ", and does not split a comma from
+the digits before it.
+"""
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.sources import find_model, folder_of
+
+# The options of a run, which describe its folder, and a key beside them: SHA-256 of the vocabulary.
+OPTIONS_FILE = "run_options.json"
+VOCABULARY_SHA256 = "vocabulary_sha256"
+
+SENTENCEPIECE_FILE = "spiece.model"
+WORDPIECE_FILE = "vocab.txt"
+TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+
+# Ours, Hugging Face's and KerasHub's; and patterns, as each of Google's archives has a name of its own.
+SENTENCEPIECE_NAMES = (
+    "vocabulary.model",
+    SENTENCEPIECE_FILE,
+    "assets/tokenizer/vocabulary.spm",
+    "*.model",
+)
+WORDPIECE_NAMES = ("vocabulary.txt", WORDPIECE_FILE, "vocab*.txt")
+
+_PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
+# Of ALBERT's tokenizers, those of transformers and ours.
+_NORMALIZERS = {"Replace", "NFC", "NFKD", "StripAccents", "Lowercase", "Precompiled", "Strip"}
+# The models of a `tokenizer.json` that we have, and the flag that names each.
+_KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
+
+
+def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
+    """Returns the SentencePiece model or the WordPiece vocabulary of a model's folder, if it has one."""
+    for is_wordpiece, names in enumerate((SENTENCEPIECE_NAMES, WORDPIECE_NAMES)):
+        for name in names:
+            found = tf.io.gfile.glob(os.path.join(folder, name))
+            if len(found) == 1:
+                _check_sum(found[0], _read_object(os.path.join(folder, OPTIONS_FILE)))
+                return (None, found[0]) if is_wordpiece else (found[0], None)
+    if (values := _read_tokenizer_json(folder)) is None:
+        return None, None
+    path = os.path.join(folder, TOKENIZER_FILE)
+    if values["model"]["type"] == "WordPiece":
+        return None, path
+    print(
+        f"{path}: read as the SentencePiece model that it was made of; the ids of the library tokenizers "
+        f"are others around ( ) and digits, see docs/fidelity.md; {SENTENCEPIECE_FILE} beside it is "
+        "read instead",
+        file=sys.stderr,
+    )
+    return path, None
+
+
+def _read_tokenizer_json(folder: str) -> Mapping[str, Any] | None:
+    path = os.path.join(folder, TOKENIZER_FILE)
+    return _parse(files.read_bytes(path)) if tf.io.gfile.exists(path) else None
+
+
+def _check_sum(path: str, options: Mapping[str, Any]) -> None:
+    expected = options.get(VOCABULARY_SHA256)
+    if expected is not None and (received := files.sha256(path)) != expected:
+        raise InputError(
+            f"{path}: has the SHA-256 {received}; {OPTIONS_FILE} next to it says {expected}: the file "
+            "is damaged or another vocabulary; copy the vocabulary of the training there"
+        )
+
+
+def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
+    """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
+    path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
+    values = _read_object(path)
+    options = _read_object(os.path.join(folder, OPTIONS_FILE))
+    lower_case = options.get("do_lower_case", values.get("do_lower_case"))
+    if not isinstance(lower_case, bool):
+        saved = _read_tokenizer_json(folder)
+        lower_case = saved is None or any(
+            one["type"] == "Lowercase" or one.get("lowercase") for one in _normalizers(saved)
+        )
+    expected = {"strip_accents": lower_case, "tokenize_chinese_chars": True}
+    for key, value in expected.items() if is_wordpiece else ():
+        if values.get(key) not in (None, value):
+            raise InputError(
+                f"{path}: key '{key}' is {values[key]!r}; with do_lower_case {lower_case} only {value!r} "
+                "is supported; --do_lower_case=true or false converts with our tokenizer all the same"
+            )
+    return lower_case
+
+
+def _read_object(path: str) -> Mapping[str, Any]:
+    values = files.read_json(path) if tf.io.gfile.exists(path) else {}
+    return values if isinstance(values, Mapping) else {}
+
+
+def find_preset(name: str, is_wordpiece: bool, lower_case: bool | None) -> tuple[str, bool]:
+    """Returns the vocabulary of a model as for `albert_tf.load`, and whether it is lower-cased.
+
+    With `lower_case` None the model's folder says so.
+    """
+    folder = folder_of(find_model(name))
+    path = find_vocabulary(folder)[is_wordpiece]
+    if path is None:
+        kind = ("SentencePiece model", "WordPiece vocabulary")[is_wordpiece]
+        raise InputError(f"{name}: holds no {kind}")
+    if lower_case is None:
+        lower_case = is_lower_cased(folder, is_wordpiece)
+    return path, lower_case
+
+
+def read_unigram(path: str) -> bytes:
+    """Returns the SentencePiece model in a file, or that of a `tokenizer.json`."""
+    content = files.read_bytes(path)
+    if (values := _parse(content)) is None:
+        return content
+    _check_kind(values, path, "Unigram")
+    normalizers = {one["type"]: one for one in _normalizers(values)}
+    if others := normalizers.keys() - _NORMALIZERS:
+        raise InputError(
+            f"{path}: has the normalizer {min(others)}; save spiece.model of the original model beside it"
+        )
+    kinds = {
+        token["content"]: _PieceType.CONTROL if token["special"] else _PieceType.USER_DEFINED
+        for token in values["added_tokens"]
+    }
+    model = sentencepiece_model_pb2.ModelProto()
+    unk_id = values["model"]["unk_id"]
+    for id_, (piece, score) in enumerate(values["model"]["vocab"]):
+        kind = _PieceType.UNKNOWN if id_ == unk_id else kinds.get(piece, _PieceType.NORMAL)
+        model.pieces.add(piece=piece, score=score, type=kind)
+    trainer = model.trainer_spec
+    trainer.model_type = trainer.UNIGRAM
+    trainer.vocab_size, trainer.unk_id = len(model.pieces), unk_id
+    trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
+    if charsmap := normalizers.get("Precompiled", {}).get("precompiled_charsmap"):
+        model.normalizer_spec.precompiled_charsmap = base64.b64decode(charsmap)
+    return model.SerializeToString()
+
+
+def read_wordpiece(path: str) -> bytes:
+    """Returns the content of a `vocab.txt`, or of one with the vocabulary of a `tokenizer.json`."""
+    content = files.read_bytes(path)
+    if (values := _parse(content)) is None:
+        return content
+    _check_kind(values, path, "WordPiece")
+    for one in _normalizers(values):
+        accents = one.get("strip_accents")
+        if one["type"] == "BertNormalizer" and (
+            accents not in (None, one["lowercase"]) or not one["handle_chinese_chars"]
+        ):
+            raise InputError(
+                f"{path}: its normalizer treats accents or Chinese characters otherwise than BERT's; "
+                "expected strip_accents like lowercase, and handle_chinese_chars"
+            )
+    ids = values["model"]["vocab"]
+    return "".join(f"{piece}\n" for piece in sorted(ids, key=ids.get)).encode()
+
+
+def _parse(content: bytes) -> Mapping[str, Any] | None:
+    """Returns the content of a `tokenizer.json`, if it has a model of `_KINDS`; KerasHub's has not."""
+    if not content.startswith(b"{"):
+        return None
+    try:
+        values = json.loads(content)
+    except ValueError:
+        return None
+    model = values.get("model")
+    return values if isinstance(model, Mapping) and model.get("type") in _KINDS else None
+
+
+def _check_kind(values: Mapping[str, Any], path: str, expected: str) -> None:
+    if (kind := values["model"]["type"]) != expected:
+        raise InputError(
+            f"{path}: holds a {kind} vocabulary, expected {expected}; {_KINDS[kind]} names it"
+        )
+
+
+def _normalizers(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields the normalizers, which may be nested sequences."""
+    open_ones = [values.get("normalizer") or {"type": "Sequence", "normalizers": []}]
+    while open_ones:
+        one = open_ones.pop(0)
+        if one["type"] == "Sequence":
+            open_ones[:0] = one["normalizers"]
+        else:
+            yield one
