@@ -64,5 +64,5 @@ def recognise(table: Table, label_type: str) -> Kind:
     if names or label_type == "set":
         return MultiLabel(labels=names)
     label = table.columns.index(find_columns(table).label)
-    has_lists = any(isinstance(row[label], list | tuple) for row in table.rows if len(row) > label)
+    has_lists = any(isinstance(row[label], list | tuple) for row in table.rows)
     return MultiLabel() if has_lists else Classification()

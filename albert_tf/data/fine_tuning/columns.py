@@ -32,16 +32,12 @@ _LABEL = "label_"
 def find_columns(
     table: Table, may_lack_label: bool = False, choices: Sequence[str] = ()
 ) -> Columns:
-    """Returns the columns of texts and labels.
+    """Returns the columns of texts and labels, and those of the answers to choose from.
 
-    Args:
-        table: the rows. Its `names` override what is found; upper and lower case are alike.
-        may_lack_label: whether the column of labels may be missing.
-        choices: columns of the answers to choose from.
+    The table's `names` override what is found; upper and lower case are alike.
     """
-    text_a, text_b = _find_texts(table, _QUESTIONS if choices else _PAIRS)
-    label = _find_label(table, may_lack_label)
-    return Columns(text_a, text_b, label, choices=tuple(choices), may_lack_label=may_lack_label)
+    texts = _find_texts(table, _QUESTIONS if choices else _PAIRS)
+    return Columns(*texts, _find_label(table, may_lack_label), choices=tuple(choices))
 
 
 def has_label(table: Table) -> bool:
@@ -55,7 +51,7 @@ def hide_labels(table: Table) -> Table:
     texts = (names.text_column, names.text_pair_column)
 
     def is_label(column: str) -> bool:
-        name = column.strip().lower()
+        name = column.lower()
         is_usual = name in (*_LABELS, *_SPANS) or name.startswith(_LABEL)
         return column not in texts and (is_usual or column == names.label_column)
 
@@ -108,8 +104,7 @@ def join_label_columns(table: Table, names: Sequence[str]) -> Table:
     joined = []
     for number, fields in zip(table.numbers, table.rows, strict=True):
         chosen = []
-        # Too few fields are an error when examples are made.
-        for name, place in places.items() if len(fields) == len(table.columns) else ():
+        for name, place in places.items():
             if fields[place] not in ("0", "1", 0, 1):
                 raise InputError(
                     f"{table.place(number)}: {_LABEL}{name} is '{fields[place]}'; expected 0 or 1"
@@ -175,10 +170,10 @@ def _named(table: Table, flag: str) -> str:
 
 
 def _by_usual_name(table: Table) -> dict[str, str]:
-    """Returns the columns by their names in lower case, without spaces around them."""
+    """Returns the columns by their names in lower case."""
     columns = {}
     for column in table.columns:
-        name = column.strip().lower()
+        name = column.lower()
         if name in columns and name in (*_TEXTS, *_LABELS):
             raise InputError(f"{table.name}: has the column '{name}' twice; expected it once")
         columns[name] = column

@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -46,11 +47,10 @@ class Table:
     Attributes:
         name: file or argument, for messages.
         columns: names of the columns; empty for a file without a header row.
-        rows: values of each row: text or, of typed sources, anything else, `None` for none.
+        rows: as many values in each: text or, of typed sources, anything else, `None` for none.
         numbers: number of each row, as messages and ids have it.
         unit: what the numbers count: `line`, `row`, or nothing for places in a list.
         names: the columns that the user names.
-        quoted: whether quotes have a meaning.
     """
 
     name: str
@@ -59,16 +59,12 @@ class Table:
     numbers: Sequence[int]
     unit: str = "line"
     names: ColumnNames = ColumnNames()
-    quoted: bool = True
 
     @classmethod
     def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> Self:
-        """Reads any source.
+        """Reads a path, a pandas DataFrame, a `datasets.Dataset`, or a sequence of mappings.
 
-        Args:
-            source: a path, a pandas DataFrame, a `datasets.Dataset`, a sequence of mappings, or a table.
-            name: what messages call a source in memory.
-            names: the columns that the user names.
+        `name` is what messages call a source in memory. A table is returned as it is.
         """
         if isinstance(source, Table):
             return source
@@ -109,28 +105,44 @@ def as_text(value: Any) -> str:
     return str(int(value)) if is_whole and not isinstance(value, bool) else str(value)
 
 
-def read_unquoted(path: str, has_header: bool) -> Table:
-    """Reads a file whose rows are split at tabs, as in the GLUE files: quotes have no meaning."""
-    numbered = [(number, line.split("\t")) for number, line in files.read_lines(path) if line]
-    if numbered and any("\r" in field for field in numbered[0][1]):
-        raise InputError(_wrong_line_ends(f"{path}, line {numbered[0][0]}"))
-    return _delimited(path, numbered, has_header, quoted=False)
+def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Table:
+    """Reads a file whose rows are split at tabs, as in the GLUE files: quotes have no meaning.
+
+    With `skip_short`, rows with fewer columns than the first are left out.
+    """
+    rows = [(number, line.split("\t")) for number, line in files.read_lines(path) if line]
+    if rows and any("\r" in field for field in rows[0][1]):
+        raise InputError(_wrong_line_ends(f"{path}, line {rows[0][0]}"))
+    if skip_short:
+        whole = [(number, fields) for number, fields in rows if len(fields) >= len(rows[0][1])]
+        if len(whole) < len(rows):
+            print(f"{path}: skipped {len(rows) - len(whole)} incomplete rows", file=sys.stderr)
+        rows = whole
+    return _of_fields(path, rows, "cannot be in a text", has_header)
 
 
-def _delimited(path: str, numbered: list, has_header: bool = True, quoted: bool = True) -> Table:
-    """Makes a table of (number of line, fields)."""
-    if not numbered:
+def _of_fields(
+    path: str, rows: list[tuple[int, list[str]]], separators: str, has_header: bool = True
+) -> Table:
+    """Makes a table of the numbers of lines and their fields; `separators` is a rule for texts."""
+    if not rows:
         raise InputError(f"{path}: holds no rows")
-    header = tuple(numbered.pop(0)[1]) if has_header else ()
-    if not numbered:
+    width = len(rows[0][1])
+    header = rows.pop(0)[1] if has_header else []
+    if not rows:
         raise InputError(f"{path}: holds no rows after the header row")
-    for number, fields in numbered:
-        if tuple(fields) == header:
+    for number, fields in rows:
+        if fields == header:
             raise InputError(
                 f"{path}, line {number}: repeats the header row; expected it once, at the start"
             )
-    numbers, rows = zip(*numbered, strict=True)
-    return Table(path, header, rows, numbers, quoted=quoted)
+        if len(fields) != width:
+            raise InputError(
+                f"{path}, line {number}: columns: received {len(fields)}, expected {width} as in the "
+                f"first line; a separator {separators}"
+            )
+    numbers, values = zip(*rows, strict=True)
+    return Table(path, tuple(name.strip() for name in header), values, numbers)
 
 
 def _wrong_line_ends(place: str) -> str:
@@ -145,28 +157,26 @@ def _suffix(path: str) -> str:
 def _read_path(path: str) -> Table:
     if tf.io.gfile.isdir(path):
         return _read_folder(path)
-    suffix = _suffix(path)
+    suffix, content = _suffix(path), decompress(files.read_chunks(path), path)
     if suffix == _PARQUET:
-        return _read_parquet(path)
-    lines = files.decode_lines(decompress(files.read_chunks(path), path), path, _decode)
+        with _arrow(path) as arrow:
+            table = arrow.parquet.read_table(arrow.BufferReader(b"".join(content)))
+        return _of_arrow(path, table, "row")
+    lines = files.decode_lines(content, path, files.decode_strictly)
     if suffix in _JSON_LINES:
-        return _read_json_lines(path, lines)
-    return _read_delimited(path, lines, "," if suffix == ".csv" else "\t")
+        filled = [(number, line) for number, line in lines if line.strip()]
+        values = [files.parse_json(line, path, number) for number, line in filled]
+        return _of_mappings(path, values, [number for number, _ in filled], "line")
+    return _read_quoted(path, lines, "," if suffix == ".csv" else "\t")
 
 
-def _decode(line: bytes, place: str) -> str:
-    if place.endswith(", line 1") and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{place}: the file is UTF-16; expected UTF-8")
-    return files.decode_strictly(line, place)
-
-
-def _read_delimited(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
+def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
     reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
-    numbered, start = [], 1
+    rows, start = [], 1
     try:
         for fields in reader:
             if fields:
-                numbered.append((start, fields))
+                rows.append((start, fields))
             start = reader.line_num + 1
     except csv.Error as error:
         place = f"{path}, line {start}"
@@ -177,16 +187,7 @@ def _read_delimited(path: str, lines: Iterator[tuple[int, str]], delimiter: str)
             f"{place}: {reason}; expected quotes around a text that begins with a quote, and each quote "
             'in it twice: ""'
         ) from error
-    return _delimited(path, numbered)
-
-
-def _read_json_lines(path: str, lines: Iterator[tuple[int, str]]) -> Table:
-    values, numbers = [], []
-    for number, line in lines:
-        if line.strip():
-            values.append(files.parse_json(line, path, number))
-            numbers.append(number)
-    return _of_mappings(path, values, numbers, "line")
+    return _of_fields(path, rows, "needs quotes around it")
 
 
 def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
@@ -196,9 +197,12 @@ def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit:
         if not isinstance(value, Mapping):
             expected = "an object in braces" if unit else "a mapping from columns to values"
             raise InputError(f"{table.place(number)}: expected {expected}")
-    columns = tuple(dict.fromkeys(itertools.chain.from_iterable(values)))
-    rows = [[value.get(column) for column in columns] for value in values]
-    return dataclasses.replace(table, columns=columns, rows=rows)
+    keys = dict.fromkeys(itertools.chain.from_iterable(values))
+    return dataclasses.replace(
+        table,
+        columns=tuple(str(key).strip() for key in keys),
+        rows=[[value.get(key) for key in keys] for value in values],
+    )
 
 
 def _read_memory(source: Any, name: str) -> Table:
@@ -206,41 +210,16 @@ def _read_memory(source: Any, name: str) -> Table:
         raise InputError(
             f"{name}: holds the parts {', '.join(map(str, source))}; expected one of them"
         )
-    if hasattr(source, "features") and hasattr(source, "column_names"):  # a datasets.Dataset
-        labels = {
-            column: getattr(getattr(feature, "feature", feature), "names", None)
-            for column, feature in source.features.items()
-        }
-        return _of_columns(name, source.with_format(None)[:], labels, "")
+    if hasattr(source, "with_format"):  # a datasets.Dataset
+        return _of_arrow(name, source.with_format("arrow")[:], "")
     if hasattr(source, "columns") and hasattr(source, "to_dict"):  # a pandas DataFrame
-        return _of_columns(name, source.to_dict("list"), {}, "")
+        source = source.to_dict("records")
     if isinstance(source, bytes) or not isinstance(source, Sequence):
         raise InputError(
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
     return _of_mappings(name, source, range(len(source)), "")
-
-
-def _of_columns(
-    name: str, columns: Mapping[str, list], labels: Mapping[str, list[str] | None], unit: str
-) -> Table:
-    """Makes a table of columns; those with names of labels hold their numbers, -1 for none."""
-    named = [
-        column if labels.get(key) is None else [_label(value, labels[key]) for value in column]
-        for key, column in columns.items()
-    ]
-    rows = list(zip(*named, strict=True))
-    first = 1 if unit else 0
-    return Table(name, tuple(map(str, columns)), rows, range(first, first + len(rows)), unit)
-
-
-def _label(value: Any, names: Sequence[str]) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_label(part, names) for part in value]
-    if isinstance(value, int):
-        return names[value] if value >= 0 else None
-    return value
 
 
 def _read_folder(path: str) -> Table:
@@ -252,55 +231,56 @@ def _read_folder(path: str) -> Table:
         raise InputError(
             f"{path}: a folder; expected a file, or what save_to_disk of datasets wrote"
         )
-    arrow = _import_arrow(path)
     parts = []
     for entry in files.read_json(state)["_data_files"]:
         part = os.path.join(path, entry["filename"])
-        with _explain_arrow(part, arrow):
+        with _arrow(part) as arrow:
             parts.append(arrow.ipc.open_stream(files.read_bytes(part)).read_all())
-    return _of_arrow(path, arrow.concat_tables(parts))
+    return _of_arrow(path, arrow.concat_tables(parts), "row")
 
 
-def _read_parquet(path: str) -> Table:
-    arrow = _import_arrow(path)
-    import pyarrow.parquet
-
-    content = b"".join(decompress(files.read_chunks(path), path))
-    with _explain_arrow(path, arrow):
-        return _of_arrow(path, pyarrow.parquet.read_table(arrow.BufferReader(content)))
-
-
-def _import_arrow(path: str) -> Any:
+@contextlib.contextmanager
+def _arrow(path: str) -> Iterator[Any]:
+    """Yields pyarrow, whose errors name the file."""
     try:
         import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise InputError(
             f"{path}: reading it needs the package pyarrow: pip install pyarrow"
         ) from error
-    return pyarrow
-
-
-@contextlib.contextmanager
-def _explain_arrow(path: str, arrow: Any) -> Iterator[None]:
     try:
-        yield
-    except (arrow.ArrowException, OSError) as error:
+        yield pyarrow
+    except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read: {files.reason(error)}") from error
 
 
-def _of_arrow(path: str, table: Any) -> Table:
+def _of_arrow(name: str, table: Any, unit: str) -> Table:
     """Makes a table of Arrow's; `datasets` keeps the names of labels in the metadata of the schema."""
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    features = about.get("info", {}).get("features", {})
-    labels = {name: _label_names(feature) for name, feature in features.items()}
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return _of_columns(path, columns, labels, "row")
+    rows = table.to_pylist()
+    for column, feature in about.get("info", {}).get("features", {}).items():
+        names = _label_names(feature)
+        for row in rows if names and column in table.column_names else ():
+            row[column] = _label(row[column], names)
+    first = 1 if unit else 0
+    return _of_mappings(name, rows, range(first, first + len(rows)), unit)
 
 
 def _label_names(feature: Any) -> list[str] | None:
     """Returns the names of the labels of a column, or of its lists; None if it has none."""
-    while isinstance(feature, Mapping) and "feature" in feature:
-        feature = feature["feature"]
     if isinstance(feature, list):  # how earlier versions wrote lists
-        feature = feature[0] if feature else None
-    return feature.get("names") if isinstance(feature, Mapping) else None
+        return _label_names(*feature)
+    if not isinstance(feature, dict):
+        return None
+    is_label = feature.get("_type") == "ClassLabel"
+    return feature["names"] if is_label else _label_names(feature.get("feature"))
+
+
+def _label(value: Any, names: Sequence[str]) -> Any:
+    """Returns the name of a label's number, None for -1; of a list, the names."""
+    if isinstance(value, list):
+        return [_label(part, names) for part in value]
+    if not isinstance(value, int):
+        return value
+    return names[value] if value >= 0 else None

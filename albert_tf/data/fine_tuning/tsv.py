@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import math
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -51,7 +50,6 @@ class Columns:
         label: column of the label.
         guid: column of the row's id.
         choices: columns of the answers to choose from.
-        may_lack_label: whether a row may have no label.
         broken_rows: accept empty texts, and skip incomplete rows of files with labels. The original does
             this for QQP, whose published files have some. In a test set no row is skipped, since the
             leaderboard expects all of them.
@@ -62,7 +60,6 @@ class Columns:
     label: str | int | None = None
     guid: str | int | None = None
     choices: tuple[str, ...] = ()
-    may_lack_label: bool = False
     broken_rows: bool = False
 
     @property
@@ -79,12 +76,7 @@ class Columns:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The range of a regression's scores.
-
-    Attributes:
-        least: least score.
-        greatest: greatest score.
-    """
+    """The range of a regression's scores."""
 
     # The square of an error between these is finite in float32.
     least: float = -1e18
@@ -97,11 +89,7 @@ class Scores:
 
 @dataclasses.dataclass(frozen=True)
 class LabelSets:
-    """The labels of which a row may have any number.
-
-    Attributes:
-        names: names of the labels; None if they are not known yet.
-    """
+    """The labels of which a row may have any number; their names are None if not known yet."""
 
     names: tuple[str, ...] | None = None
 
@@ -115,7 +103,8 @@ Labels = Sequence[str] | Scores | LabelSets | None
 
 def read_examples(path: str, columns: Columns, split: str, labels: Labels = None) -> list[Example]:
     """Reads a tab-separated file without quotes, as GLUE's are; see `make_examples`."""
-    return make_examples(read_unquoted(path, columns.in_header), columns, split, labels)
+    skip_short = columns.broken_rows and columns.label is not None
+    return make_examples(read_unquoted(path, columns.in_header, skip_short), columns, split, labels)
 
 
 def make_examples(
@@ -123,36 +112,24 @@ def make_examples(
 ) -> list[Example]:
     """Makes an example of each row.
 
-    Args:
-        table: the rows.
-        columns: their columns.
-        split: `train`, `dev` or `test`: the prefix of the ids of rows without one.
-        labels: the labels that exist; None accepts all.
+    The split, `train`, `dev` or `test`, is the prefix of the ids of rows without one. In a test set rows
+    may lack labels. `labels` are those that exist; None accepts all.
     """
-    rows = list(zip(table.numbers, table.rows, strict=True))
-    width = len(table.columns or table.rows[0])
-    positions = _find_in_header(table, columns) if columns.in_header else columns.present()
-    if columns.broken_rows and columns.label is not None:
-        rows = _without_short_rows(table.name, rows, width)
+    positions = _find_positions(table, columns)
     # Lines count from 0 in the ids, as in the original.
     first = 1 if table.unit else 0
     examples = []
-    for number, fields in rows:
+    for number, row in zip(table.numbers, table.rows, strict=True):
+        cells = {name: row[position] for name, position in positions.items()}
         place = table.place(number)
-        if len(fields) != width:
-            hint = "needs quotes around it" if table.quoted else "cannot be in a text"
-            raise InputError(
-                f"{place}: columns: received {len(fields)}, expected {width} as in the first line; a "
-                f"separator {hint}"
-            )
-        if width <= max(positions.values()):
-            raise InputError(f"{place}: columns: received {width}, expected {_expected(columns)}")
-        cells = {name: fields[position] for name, position in positions.items()}
-        values = _read_values(place, cells, columns, labels)
+        label = cells.pop("label", None)
+        values = {name: _read_text(place, name, cell, columns) for name, cell in cells.items()}
+        if columns.label is not None and not (label is None and split == "test"):
+            values["label"] = _read_label(place, label, labels)
         choices = tuple(values.pop(name) for name in columns.choices)
         guid = f"{split}-{number - first}"
         examples.append(Example(**{"guid": guid, "choices": choices} | values))
-    for (number, _), example in zip(rows, examples, strict=True):
+    for number, example in zip(table.numbers, examples, strict=True):
         if (example.label is None) != (examples[0].label is None):
             raise InputError(
                 f"{table.place(number)}: expected a label in all rows, or in none, as in the first one"
@@ -165,11 +142,7 @@ def hold_out(
 ) -> tuple[list[Any], list[Any]]:
     """Splits a training set into one for training and a dev set, both in the order of the rows.
 
-    Args:
-        examples: the training set.
-        fraction: fraction of the rows that becomes the dev set.
-        seed: seed of the choice.
-        by_label: whether the dev set gets the fraction of the rows of each label.
+    The dev set is a fraction of the rows, chosen by the seed, with `by_label` of those of each label.
     """
     groups = collections.defaultdict(list)
     for row, example in enumerate(examples):
@@ -184,53 +157,40 @@ def hold_out(
     return parts
 
 
-def _without_short_rows(path: str, rows: list, width: int) -> list:
-    whole = [(number, fields) for number, fields in rows if len(fields) >= width]
-    if len(whole) < len(rows):
-        print(f"{path}: skipped {len(rows) - len(whole)} incomplete rows", file=sys.stderr)
-    return whole
-
-
-def _find_in_header(table: Table, columns: Columns) -> dict[str, int]:
-    positions, header = {}, [name.strip() for name in table.columns]
-    for field, name in columns.present().items():
-        count = header.count(name.strip())
+def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
+    """Returns the positions of the columns in a row, by field of `Example` or name of a choice."""
+    found = columns.present()
+    if not columns.in_header:
+        width, expected = len(table.rows[0]), max(found.values()) + 1
+        if width < expected:
+            place = table.place(table.numbers[0])
+            raise InputError(f"{place}: columns: received {width}, expected {expected} or more")
+        return found
+    for name in found.values():
+        count = table.columns.count(name)
         if count > 1:
             raise InputError(f"{table.name}: received {count} columns '{name}', expected one")
-        if count:
-            positions[field] = header.index(name.strip())
-        else:
+        if not count:
             raise InputError(
-                f"{table.name}: no column '{name}', but {quote_names(table.columns)}; expected "
-                f"{_expected(columns)}"
+                f"{table.name}: no column '{name}', but {quote_names(table.columns)}; expected a header "
+                f"row with {quote_names(list(found.values()))}"
             )
-    return positions
+    return {field: table.columns.index(name) for field, name in found.items()}
 
 
-def _read_values(
-    place: str, cells: dict[str, Any], columns: Columns, labels: Labels
-) -> dict[str, str | None]:
-    """Returns the cells of a row as text."""
+def _read_text(place: str, name: str, cell: Any, columns: Columns) -> str:
+    if isinstance(cell, list | dict | tuple):
+        raise InputError(f"{place}: received {type(cell).__name__} in place of a text")
+    text = "" if is_missing(cell) else as_text(cell)
     required = () if columns.broken_rows else ("text_a", *columns.choices)
-    values = {}
-    for name, cell in cells.items():
-        if name == "label":
-            values[name] = _read_label(place, cell, labels, columns.may_lack_label)
-            continue
-        if isinstance(cell, list | dict | tuple):
-            raise InputError(f"{place}: received {type(cell).__name__} in place of a text")
-        values[name] = "" if is_missing(cell) else as_text(cell)
-        if name in required and not values[name].strip():
-            what = "text" if name == "text_a" else name
-            raise InputError(f"{place}: the {what} is empty")
-    return values
+    if name in required and not text.strip():
+        raise InputError(f"{place}: the {'text' if name == 'text_a' else name} is empty")
+    return text
 
 
-def _read_label(place: str, cell: Any, labels: Labels, is_optional: bool) -> str | None:
+def _read_label(place: str, cell: Any, labels: Labels) -> str:
     """Returns a label without spaces around it, or around the names in a set of labels."""
     if is_missing(cell):
-        if cell is None and is_optional:
-            return None
         raise InputError(f"{place}: the label is missing ({cell})")
     if isinstance(cell, list | tuple):
         names = [as_text(name).strip() for name in cell]
@@ -246,13 +206,7 @@ def _read_label(place: str, cell: Any, labels: Labels, is_optional: bool) -> str
 
 
 def check_label(place: str, label: str, labels: Labels) -> None:
-    """Checks a label.
-
-    Args:
-        place: file and line, for the message.
-        label: the label, without surrounding spaces.
-        labels: the labels that exist; None accepts all.
-    """
+    """Checks that a label, without surrounding spaces, is one of `labels`; `place` is file and line."""
     if isinstance(labels, LabelSets):
         _check_label_set(place, label, labels.names)
     elif not label:
@@ -291,13 +245,6 @@ def _check_score(place: str, label: str, scores: Scores) -> None:
         raise InputError(
             f"{place}: label {label}; expected a number from {scores.least:g} to {scores.greatest:g}"
         )
-
-
-def _expected(columns: Columns) -> str:
-    names = columns.present().values()
-    if not columns.in_header:
-        return f"{max(names) + 1} or more"
-    return f"a header row with {quote_names(list(names))}"
 
 
 def quote_names(names: Sequence[str]) -> str:
