@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from albert_tf import command_line
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.glue import GLUE_TASKS
+from albert_tf.data.fine_tuning.task_table import GLUE_TASKS
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.tokenization import AlbertTokenizer

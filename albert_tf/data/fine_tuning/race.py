@@ -9,12 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.task import Task, TfdsSource
 from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
 from albert_tf.errors import InputError
 
 LEVELS = ("middle", "high")
-_LABELS = ("A", "B", "C", "D")
+_NUM_CHOICES = 4
 _FOLDER = "RACE"  # in the published archive
 
 
@@ -22,8 +21,7 @@ _FOLDER = "RACE"  # in the published archive
 class RaceFolders:
     """The articles of a split: `<split>/<level>/all.txt`, one a line, or one in each `*.txt`.
 
-    Attributes:
-        levels: names of the levels' folders, in the order in which they are read.
+    The levels are read in the given order.
     """
 
     levels: tuple[str, ...] = LEVELS
@@ -49,28 +47,6 @@ class RaceFolders:
                 "expected them in all or in none"
             )
         return examples
-
-
-RACE_TASK = Task(
-    name="race",
-    kind="multiple_choice",
-    metrics=("accuracy",),
-    labels=_LABELS,
-    sets={split: {"": RaceFolders()} for split in ("train", "dev", "test")},
-    tfds=TfdsSource(builders=tuple(f"race/{level}" for level in LEVELS), dev="dev"),
-    submissions={"": "race_answers.json"},
-)
-
-
-def select_level(task: Task, level: str) -> Task:
-    """Returns the task restricted to a level; `all` keeps all levels."""
-    if level == "all":
-        return task
-    return dataclasses.replace(
-        task,
-        sets={split: {"": RaceFolders((level,))} for split in task.sets},
-        tfds=dataclasses.replace(task.tfds, builders=(f"race/{level}",)),
-    )
 
 
 def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
@@ -101,15 +77,9 @@ def examples_of_article(
 ) -> list[Example]:
     """Makes an example of each question.
 
-    Its id is the article's and the question's number from 0: `high1.txt-0`.
-
-    Args:
-        place: where the article is from, for messages.
-        article: `id`, `article`, and for each question an entry in `questions`, in `options`, four texts,
-            and in `answers`, a letter; a test set may lack `answers`.
-        labels: the labels that exist.
-        split: `train`, `dev` or `test`.
-        level: `middle` or `high`, or empty.
+    Its id is the article's and the question's number from 0: `high1.txt-0`. An article has `id`,
+    `article`, and for each question an entry in `questions`, in `options`, four texts, and in `answers`,
+    a letter; one of a test set may lack `answers`. `place` is where it is from, for messages.
     """
     _check_form(place, article, split)
     questions, options = article["questions"], article["options"]
@@ -120,44 +90,38 @@ def examples_of_article(
             f"{len(answers)} answers; expected as many of each"
         )
     examples = []
-    for number, (question, choices, answer) in enumerate(
-        zip(questions, options, answers, strict=True)
-    ):
+    rows = zip(questions, options, answers, strict=True)
+    for number, (question, choices, answer) in enumerate(rows):
         of_question = f"{place}, question {number + 1}"
-        if not _is_texts(choices) or len(choices) != len(_LABELS):
+        if not _is_texts(choices) or len(choices) != _NUM_CHOICES:
             raise InputError(f"{of_question}: received the options {choices!r}; expected 4 texts")
         if answer is not None:
             check_label(of_question, answer, labels)
-        examples.append(
-            Example(
-                guid=f"{article['id']}-{number}",
-                text_a=article["article"],
-                text_b=question,
-                label=answer,
-                choices=tuple(choices),
-                subset=level,
-            )
-        )
+        guid, texts = f"{article['id']}-{number}", (article["article"], question)
+        examples.append(Example(guid, *texts, answer, choices=tuple(choices), subset=level))
     return examples
+
+
+def _is_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+# Members of an article: what they are, and the check.
+_FORMS = {
+    "id": ("a text", lambda value: isinstance(value, str)),
+    "article": ("a text", lambda value: isinstance(value, str)),
+    "questions": ("a list of texts", _is_texts),
+    "options": ("a list of lists", lambda value: isinstance(value, list)),
+    "answers": ("a list of texts", _is_texts),
+}
 
 
 def _check_form(place: str, article: Any, split: str) -> None:
     if not isinstance(article, Mapping):
         raise InputError(f"{place}: not an article of RACE: expected an object in braces")
-    for name in ("id", "article"):
-        if not isinstance(article.get(name), str):
-            raise InputError(f"{place}: not an article of RACE: expected '{name}', a text")
-    answers = ("answers",) if split != "test" or "answers" in article else ()
-    for name in ("questions", "options", *answers):
-        of_article = article.get(name)
-        if not isinstance(of_article, list) or (name != "options" and not _is_texts(of_article)):
-            kind = "lists" if name == "options" else "texts"
-            raise InputError(
-                f"{place}: not an article of RACE: expected '{name}', a list of {kind}"
-            )
+    for name, (form, is_as_expected) in _FORMS.items():
+        may_lack = name == "answers" and split == "test" and name not in article
+        if not may_lack and not is_as_expected(article.get(name)):
+            raise InputError(f"{place}: not an article of RACE: expected '{name}', {form}")
     if not article["article"].strip():
         raise InputError(f"{place}: the article is empty")
-
-
-def _is_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)

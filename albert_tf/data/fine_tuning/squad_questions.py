@@ -6,11 +6,11 @@ official scores count it, and left out of training.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.tfds import decode, load_dataset
+from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.errors import InputError
 
 # Number of ids that a message names.
@@ -25,7 +25,9 @@ _TYPE_NAMES = {
     float: "a number with a point",
     bool: "true or false",
     type(None): "null",
+    object: "missing",
 }
+_MISSING = object()
 
 
 class Answer(NamedTuple):
@@ -80,25 +82,52 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
 
     With `labelled` every question must have answers.
     """
-    root = _Node(path, "", files.read_json(path))
-    root.expect(dict)
+    # A member with "?" may be missing.
+    answers = {"answers" if labelled else "answers?": [{"text": str, "answer_start": int}]}
+    question = {"id": str, "question": str, **answers, "is_impossible?": bool}
+    content = files.read_json(path)
+    _check_layout(content, {"data": [{"paragraphs": [{"context": str, "qas": [question]}]}]}, path)
     examples = []
     places: dict[str, str] = {}
-    for article in root.items("data"):
-        for paragraph in article.items("paragraphs"):
-            context = paragraph.member("context", str).value
-            for question in paragraph.items("qas"):
-                example = _read_question(question, context, labelled)
-                examples.append(example)
-                first = places.setdefault(example.id, question.place)
-                if first != question.place:
+    for article_number, article in enumerate(content["data"]):
+        for paragraph_number, paragraph in enumerate(article["paragraphs"]):
+            for number, question in enumerate(paragraph["qas"]):
+                place = f"data[{article_number}].paragraphs[{paragraph_number}].qas[{number}]"
+                first = places.setdefault(question["id"], place)
+                if first != place:
                     raise InputError(
-                        f"{path}: {question.place}.id: '{example.id}' is also the id of {first}; "
-                        "expected unique ids"
+                        f"{path}: {place}.id: '{question['id']}' is also the id of {first}; expected "
+                        "unique ids"
                     )
+                texts = question["id"], question["question"], paragraph["context"]
+                answers = [
+                    Answer(answer["text"], answer["answer_start"])
+                    for answer in question.get("answers", ())
+                ]
+                is_impossible = question.get("is_impossible", False)
+                examples.append(SquadExample(*texts, tuple(answers), is_impossible))
     if not examples:
         raise InputError(f"{path}: holds no question")
     return examples
+
+
+def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
+    """Checks the type of a value of JSON, and its parts by those of `layout`."""
+    expected = layout if isinstance(layout, type) else type(layout)
+    if type(value) is not expected:  # in Python `True` is an `int`
+        raise InputError(
+            f"{path}: not SQuAD: {place or 'the file'} is {_TYPE_NAMES[type(value)]}, "
+            f"expected {_TYPE_NAMES[expected]}"
+        )
+    if isinstance(layout, list):
+        for number, item in enumerate(value):
+            _check_layout(item, layout[0], path, f"{place}[{number}]")
+    if isinstance(layout, dict):
+        for key, of_member in layout.items():
+            name = key.removesuffix("?")
+            if name in value or name == key:
+                of_place = f"{place}.{name}".removeprefix(".")
+                _check_layout(value.get(name, _MISSING), of_member, path, of_place)
 
 
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:
@@ -110,19 +139,12 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
     contexts: dict[str, str] = {}  # so that questions about one passage share the string
     examples = []
     for record in dataset:
-        context = decode(record["context"])
-        answers = record["answers"]
+        context = contexts.setdefault(record["context"], record["context"])
+        answers = zip(*(record["answers"][name] for name in ("text", "answer_start")), strict=True)
+        is_impossible = bool(record.get("is_impossible", False))
+        answers = tuple(Answer(text, int(start)) for text, start in answers)
         examples.append(
-            SquadExample(
-                id=decode(record["id"]),
-                question=decode(record["question"]),
-                context=contexts.setdefault(context, context),
-                answers=tuple(
-                    Answer(decode(text), int(start))
-                    for text, start in zip(answers["text"], answers["answer_start"], strict=True)
-                ),
-                is_impossible=bool(record.get("is_impossible", False)),
-            )
+            SquadExample(record["id"], record["question"], context, answers, is_impossible)
         )
     return examples
 
@@ -186,61 +208,3 @@ def describe_faults(examples: Sequence[SquadExample], source: str, training: boo
 def show_ids(ids: Sequence[str]) -> str:
     """Returns the first few ids, for a message."""
     return ", ".join(ids[:_IDS_SHOWN]) + (", ..." if len(ids) > _IDS_SHOWN else "")
-
-
-class _Node(NamedTuple):
-    """A value of a JSON file.
-
-    Attributes:
-        path: the file.
-        place: place in the file, e.g. `data[3].paragraphs[0]`; empty for the root.
-        value: the value.
-    """
-
-    path: str
-    place: str
-    value: Any
-
-    def member(self, key: str, expected: type) -> "_Node":
-        """Returns a member of an object; raises an error if it is missing or not of the expected type."""
-        place = f"{self.place}.{key}".removeprefix(".")
-        if key not in self.value:
-            raise InputError(
-                f"{self.path}: not SQuAD: {place} is missing, expected {_TYPE_NAMES[expected]}"
-            )
-        member = _Node(self.path, place, self.value[key])
-        member.expect(expected)
-        return member
-
-    def items(self, key: str) -> Iterator["_Node"]:
-        """Yields the objects of a member that is a list."""
-        member = self.member(key, list)
-        for index, value in enumerate(member.value):
-            item = _Node(self.path, f"{member.place}[{index}]", value)
-            item.expect(dict)
-            yield item
-
-    def expect(self, expected: type) -> None:
-        """Raises an error if the value has another type."""
-        # In Python `True` is an `int`.
-        if type(self.value) is not expected:
-            raise InputError(
-                f"{self.path}: not SQuAD: {self.place or 'the file'} is {_TYPE_NAMES[type(self.value)]}, "
-                f"expected {_TYPE_NAMES[expected]}"
-            )
-
-
-def _read_question(question: _Node, context: str, labelled: bool) -> SquadExample:
-    has_answers = labelled or "answers" in question.value
-    answers = question.items("answers") if has_answers else ()
-    has_mark = "is_impossible" in question.value
-    return SquadExample(
-        id=question.member("id", str).value,
-        question=question.member("question", str).value,
-        context=context,
-        answers=tuple(
-            Answer(answer.member("text", str).value, answer.member("answer_start", int).value)
-            for answer in answers
-        ),
-        is_impossible=has_mark and question.member("is_impossible", bool).value,
-    )

@@ -1,13 +1,207 @@
-"""The table of all fine-tuning tasks."""
+"""The table of all fine-tuning tasks: those of GLUE, RACE, SQuAD, and the user's own.
 
+The GLUE tasks differ only in file names, columns and labels, in their original files and in TensorFlow
+Datasets.
+"""
+
+import dataclasses
 import difflib
+import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from albert_tf.data.fine_tuning.glue import GLUE_TASKS
-from albert_tf.data.fine_tuning.race import RACE_TASK
-from albert_tf.data.fine_tuning.task import Task
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders
+from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import InputError
 
+
+@dataclasses.dataclass(frozen=True)
+class TsvFile:
+    """A set in one tab-separated file, with its name below the data folder."""
+
+    file: str
+    columns: Columns
+
+    def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
+        """Reads the file."""
+        path = os.path.join(data_dir, self.file)
+        if not tf.io.gfile.exists(path):
+            raise InputError(
+                f"data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
+            )
+        return read_examples(path, self.columns, split, labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class TfdsSource:
+    """A task in TensorFlow Datasets.
+
+    Attributes:
+        builders: names of the data sets, e.g. `glue/cola`.
+        dev: name of the `dev` split.
+        columns: names of the features; None if a record is an article of RACE.
+    """
+
+    builders: tuple[str, ...]
+    dev: str = "validation"
+    columns: Columns | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A row of the table of tasks.
+
+    A split may have several sets that are evaluated and predicted separately, like MNLI's matched and
+    mismatched. The first set selects the best checkpoint. The only set of a split has an empty name.
+
+    Attributes:
+        name: name of the task.
+        metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.metrics.METRICS`. The first one
+            selects the best checkpoint.
+        kind: name of the kind in `albert_tf.kinds.KINDS`.
+        more_metrics: metrics that are reported in addition.
+        labels: names in the order of the class ids, as in the original; or the range of a regression's
+            scores; None if the training file decides.
+        sets: split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the
+            files.
+        tfds: the task in TensorFlow Datasets.
+        submissions: name of the test set -> name of its file on the leaderboard.
+        trained_as: the task whose model predicts this one, if it is another.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    kind: str = "classification"
+    more_metrics: tuple[str, ...] = ()
+    labels: tuple[str, ...] | Scores | None = None
+    sets: Mapping[str, Mapping[str, TsvFile | RaceFolders]] = dataclasses.field(
+        default_factory=dict
+    )
+    tfds: TfdsSource | None = None
+    submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    trained_as: str | None = None
+
+    @property
+    def model_task(self) -> str:
+        """Name of the task that the model is trained on."""
+        return self.trained_as or self.name
+
+
+def _glue_task(
+    folder: str, tfds: tuple[str, ...], columns: Mapping[str, Columns], **differing: Any
+) -> Task:
+    """Returns a row for a task with one file per split, and classes 0 and 1.
+
+    Args:
+        folder: name of its folder, and of its submission.
+        tfds: its name in TensorFlow Datasets, and those of the features with the texts.
+        columns: those of each split.
+        **differing: columns of the table in which it differs.
+    """
+    name, *texts = tfds
+    row: dict[str, Any] = {
+        "name": folder.lower(),
+        "metrics": ("accuracy",),
+        "labels": ("0", "1"),
+        "sets": {
+            split: {"": TsvFile(f"{folder}/{split}.tsv", of_split)}
+            for split, of_split in columns.items()
+        },
+        "tfds": TfdsSource((f"glue/{name}",), columns=Columns(*texts, guid="idx", label="label")),
+        "submissions": {"": f"{folder}.tsv"},
+    }
+    return Task(**row | differing)
+
+
+def _columns(
+    *texts: str, label: str = "label", guid: str = "index", has_ids: bool = True
+) -> dict[str, Columns]:
+    """Returns the columns of a task whose test file has no label, but ids even without `has_ids`."""
+    labelled = Columns(*texts, label=label, guid=guid if has_ids else None)
+    return {"train": labelled, "dev": labelled, "test": Columns(*texts, guid=guid)}
+
+
+_COLA = Columns(text_a=3, label=1)
+_PAIR = _columns("sentence1", "sentence2")
+_QQP = _columns("question1", "question2", label="is_duplicate", guid="id")
+_MNLI = _columns("sentence1", "sentence2", label="gold_label")
+_MNLI_SETS = {"train": ("",), "dev": ("matched", "mismatched"), "test": ("matched", "mismatched")}
+_ENTAILMENT = ("entailment", "not_entailment")
+_INFERENCE = ("contradiction", "entailment", "neutral")
+
+GLUE_TASKS = (
+    _glue_task(
+        "CoLA",
+        ("cola", "sentence"),
+        _columns("sentence") | {"train": _COLA, "dev": _COLA},
+        metrics=("matthews_corrcoef",),
+        more_metrics=("accuracy",),
+    ),
+    _glue_task("SST-2", ("sst2", "sentence"), _columns("sentence", has_ids=False)),
+    _glue_task(
+        "MRPC",
+        ("mrpc", "sentence1", "sentence2"),
+        _columns("#1 String", "#2 String", label="Quality", has_ids=False),
+        metrics=("accuracy", "f1"),
+    ),
+    _glue_task(
+        "STS-B",
+        ("stsb", "sentence1", "sentence2"),
+        _columns("sentence1", "sentence2", label="score"),
+        kind="regression",
+        metrics=("pearson", "spearman"),
+        labels=Scores(0, 5),
+    ),
+    _glue_task(
+        "QQP",
+        ("qqp", "question1", "question2"),
+        {split: dataclasses.replace(each, broken_rows=True) for split, each in _QQP.items()},
+        metrics=("accuracy", "f1"),
+    ),
+    _glue_task(
+        "MNLI",
+        ("mnli", "premise", "hypothesis"),
+        {},
+        labels=_INFERENCE,
+        sets={
+            split: {
+                name: TsvFile(f"MNLI/{split}{name and f'_{name}'}.tsv", _MNLI[split])
+                for name in names
+            }
+            for split, names in _MNLI_SETS.items()
+        },
+        submissions={"matched": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"},
+    ),
+    _glue_task(
+        "QNLI",
+        ("qnli", "question", "sentence"),
+        _columns("question", "sentence"),
+        labels=_ENTAILMENT,
+    ),
+    _glue_task("RTE", ("rte", "sentence1", "sentence2"), _PAIR, labels=_ENTAILMENT),
+    _glue_task("WNLI", ("wnli", "sentence1", "sentence2"), _PAIR),
+    _glue_task(
+        "AX",
+        ("ax", "premise", "hypothesis"),
+        {},
+        metrics=(),
+        labels=_INFERENCE,
+        sets={"test": {"": TsvFile("diagnostic/diagnostic.tsv", _PAIR["test"])}},
+        trained_as="mnli",
+    ),
+)
+
+RACE_TASK = Task(
+    name="race",
+    kind="multiple_choice",
+    metrics=("accuracy",),
+    labels=("A", "B", "C", "D"),
+    sets={split: {"": RaceFolders()} for split in ("train", "dev", "test")},
+    tfds=TfdsSource(tuple(f"race/{level}" for level in LEVELS), dev="dev"),
+    submissions={"": "race_answers.json"},
+)
 SQUAD_TASK = Task(name="squad", metrics=(), kind="question_answering")
 # Of the user's own data, which decide the rest.
 OWN_TASK = Task(name="tsv", metrics=("accuracy",))
@@ -18,12 +212,7 @@ TASKS: Mapping[str, Task] = {
 
 
 def find_task(name: str, others: Iterable[str] = ()) -> Task:
-    """Returns the task with a name, in any case.
-
-    Args:
-        name: the name.
-        others: names of tasks that are no rows of the table, for the message.
-    """
+    """Returns the task with a name, in any case; `others` are names that a message adds."""
     task = TASKS.get(name.lower())
     if task is None:
         names = (*TASKS, *others)
@@ -31,3 +220,14 @@ def find_task(name: str, others: Iterable[str] = ()) -> Task:
         hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
         raise InputError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(names)}")
     return task
+
+
+def select_level(task: Task, level: str) -> Task:
+    """Returns the task restricted to a level of RACE; `all` keeps all levels."""
+    if level == "all":
+        return task
+    return dataclasses.replace(
+        task,
+        sets={split: {"": RaceFolders((level,))} for split in task.sets},
+        tfds=dataclasses.replace(task.tfds, builders=(f"race/{level}",)),
+    )

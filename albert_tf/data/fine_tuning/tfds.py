@@ -18,8 +18,8 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
-from albert_tf.data.fine_tuning.task import Task
-from albert_tf.data.fine_tuning.tsv import Columns, Example, check_label
+from albert_tf.data.fine_tuning.task_table import Task
+from albert_tf.data.fine_tuning.tsv import Example, check_label
 from albert_tf.errors import InputError
 
 # With pauses of 0, 0.4, 0.8 and 1.6 seconds.
@@ -37,7 +37,7 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
         for number, record in enumerate(dataset):
             place = f"{builder}, {name}, record {number}"
             if task.tfds.columns is None:
-                article = {"id": decode(record["example_id"]), **_texts(record)}
+                article = {"id": record.pop("example_id"), **record}
                 level = builder.partition("/")[2]
                 of_builder += examples_of_article(place, article, task.labels, split, level)
             else:
@@ -47,7 +47,7 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
 
 
 def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
-    """Returns the records of a split, and the description of their features.
+    """Returns the records of a split, decoded, and the description of their features.
 
     Without `data_dir` they are in `~/tensorflow_datasets`.
     """
@@ -74,7 +74,7 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
 
     def records() -> Iterator[Mapping]:
         with _explain(builder):
-            yield from tfds.as_numpy(dataset)
+            yield from map(_decode, tfds.as_numpy(dataset))
 
     return records(), info.features
 
@@ -121,37 +121,27 @@ def _explain(builder: str) -> Iterator[None]:
         raise InputError(f"'{builder}' can be neither read nor downloaded: {reason}") from error
 
 
+def _decode(value: Any) -> Any:
+    """Returns a record, or a part of it, with texts and lists in place of bytes and arrays."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, Mapping):
+        return {name: _decode(part) for name, part in value.items()}
+    if hasattr(value, "to_list"):  # ragged
+        return _decode(value.to_list())
+    if isinstance(value, np.ndarray | list):
+        return [_decode(part) for part in value]
+    return value
+
+
 def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:
-    columns: Columns = task.tfds.columns
+    columns = task.tfds.columns
     label = None
     if split != "test":
-        label = _label(record[columns.label], features[columns.label], task)
+        label = str(record[columns.label])
+        names = getattr(features[columns.label], "names", ())
+        if task.kind != "regression" and set(names) == set(task.labels):
+            label = names[record[columns.label]]
         check_label(place, label, task.labels)
-    return Example(
-        guid=str(record[columns.guid]),
-        text_a=decode(record[columns.text_a]),
-        text_b=None if columns.text_b is None else decode(record[columns.text_b]),
-        label=label,
-    )
-
-
-def _label(value: np.generic, feature: Any, task: Task) -> str:
-    if task.kind == "regression":
-        return str(value)
-    names = feature.names
-    return names[value] if set(names) == set(task.labels) else str(value)
-
-
-def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Decodes an article of RACE."""
-    return {
-        "article": decode(record["article"]),
-        "questions": [decode(question) for question in record["questions"]],
-        "options": [[decode(option) for option in row] for row in record["options"].to_list()],
-        "answers": [decode(answer) for answer in record["answers"]],
-    }
-
-
-def decode(value: bytes) -> str:
-    """Decodes a text of a record."""
-    return value.decode("utf-8")
+    texts = record[columns.text_a], columns.text_b and record[columns.text_b]
+    return Example(str(record[columns.guid]), *texts, label)

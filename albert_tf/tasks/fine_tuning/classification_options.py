@@ -6,10 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import read_config
-from albert_tf.data.fine_tuning.race import LEVELS, RACE_TASK
+from albert_tf.data.fine_tuning.race import LEVELS
 from albert_tf.data.fine_tuning.tables import ColumnNames
-from albert_tf.data.fine_tuning.task import Task
-from albert_tf.data.fine_tuning.task_table import OWN_TASK, TASKS, find_task
+from albert_tf.data.fine_tuning.task_table import OWN_TASK, RACE_TASK, TASKS, Task, find_task
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import find_kind, load_kinds, with_kind_options

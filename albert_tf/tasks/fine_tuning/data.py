@@ -9,11 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
-from albert_tf.data.fine_tuning import race
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
-from albert_tf.data.fine_tuning.task import Task
-from albert_tf.data.fine_tuning.task_table import OWN_TASK
+from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task, select_level
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
 from albert_tf.errors import InputError
@@ -79,7 +77,7 @@ def read_data(
         sources: split -> data in memory, instead of the files that the options name.
     """
     check_lines(options.predict_file)
-    row = race.select_level(options.task, options.race_level)
+    row = select_level(options.task, options.race_level)
     if row.sets:
         examples = {split: _read_split(options, row, split) for split in options.splits}
         kind = start_kind(options, row)

@@ -17,7 +17,7 @@ from albert_tf.data.batches import evaluation_batches, make_batch
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
-from albert_tf.data.fine_tuning.task import Task
+from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind

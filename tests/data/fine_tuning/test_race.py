@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from albert_tf.data.fine_tuning.race import RACE_TASK, examples_of_article, select_level
+from albert_tf.data.fine_tuning.race import examples_of_article
+from albert_tf.data.fine_tuning.task_table import RACE_TASK, select_level
 from albert_tf.errors import InputError
 from tests.data.race_folder import make_article, write_race
 

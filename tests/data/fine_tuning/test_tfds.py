@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from albert_tf.data.fine_tuning.race import examples_of_article, select_level
-from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.data.fine_tuning.race import examples_of_article
+from albert_tf.data.fine_tuning.task_table import find_task, select_level
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
