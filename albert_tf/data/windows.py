@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.packing import check_max_seq_length
-from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
 
 # Among the windows of a text, a token is scored in the one that shows most context around it: the lesser
@@ -30,11 +28,6 @@ class TextWindowConfig:
 
     max_seq_length: int = 384
     doc_stride: int = 128
-
-    def __post_init__(self):
-        if self.doc_stride < 1:
-            raise InputError(f"doc_stride={self.doc_stride}: expected at least 1")
-        check_max_seq_length(self.max_seq_length, 3, "[CLS] a token [SEP]")
 
 
 class Passage(NamedTuple):
@@ -72,13 +65,9 @@ def encode_passage(text: str, tokenizer: Tokenizer) -> Passage:
 def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first tokens of the windows of a passage and the tokens after the last, int (windows,).
 
-    Neighbouring windows start `stride` tokens apart, but skip no token. The first window that reaches
-    the end of the passage is the last one.
-
-    Args:
-        length: number of tokens of the passage.
-        size: maximum number of its tokens in a window.
-        stride: at least 1.
+    Neighbouring windows start `stride` tokens apart, at least 1, but skip no token. The first window
+    that reaches the end of the passage is the last one. `length` and `size` are numbers of tokens: of
+    the passage, and at most of its part in a window.
     """
     step = min(size, stride)
     count = min(length, 1) + max(0, -(-(length - size) // step))
@@ -87,16 +76,10 @@ def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.nda
 
 
 def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Finds for each token of a passage the window with most context around it.
+    """Finds for each token of a passage the window with most context around it, int (tokens,).
 
-    See `WINDOW_LENGTH_WEIGHT` for the measure.
-
-    Args:
-        starts: int (windows,), first token of each window.
-        ends: int (windows,), the token after the last; ascending.
-
-    Returns:
-        int (tokens,), index of a window.
+    See `WINDOW_LENGTH_WEIGHT` for the measure. The windows begin at the tokens `starts` and end before
+    the tokens `ends`, int (windows,), ascending.
     """
     tokens = ends.max(initial=0)
     best = np.zeros(tokens, np.int64)

@@ -1,10 +1,14 @@
-"""SQuAD's layout in small, and a tokenizer of words that needs no vocabulary."""
+"""SQuAD's layout in small, its windows, and a tokenizer of words that needs no vocabulary."""
 
 import json
 import re
 import zlib
+from typing import NamedTuple
+
+import numpy as np
 
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
+from albert_tf.data.fine_tuning.squad_windows import encode_windows
 
 
 class WordTokenizer:
@@ -58,3 +62,28 @@ def make_examples(count):
             )
         )
     return examples
+
+
+class Window(NamedTuple):
+    """One of `SquadWindows`, without padding."""
+
+    example_index: int
+    question_length: int
+    input_ids: np.ndarray
+    token_starts: np.ndarray
+    token_ends: np.ndarray
+    token_is_max_context: np.ndarray
+    start_position: int
+    end_position: int
+    is_impossible: int
+
+
+def make_windows(examples, tokenizer, config):
+    """Returns the windows of examples one by one."""
+    features = encode_windows(examples, tokenizer, config)
+    ends = np.cumsum(features.lengths)[:-1]
+    columns = [features.example_indices.tolist(), features.first_lengths.tolist()]
+    columns += [np.split(getattr(features, name), ends) for name in Window._fields[2:6]]
+    columns += [values.tolist() for values in features.labels.values()]
+    # Without windows `np.split` still returns a part.
+    return [Window(*row) for row in zip(*columns, strict=False)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.data.fine_tuning.squad_questions import read_squad
-from albert_tf.data.fine_tuning.squad_windows import WindowConfig, make_windows
+from albert_tf.data.fine_tuning.squad_windows import WindowConfig
 from albert_tf.evaluation.squad_answers import (
     PassageWindows,
     concatenate_spans,
@@ -17,6 +17,7 @@ from albert_tf.evaluation.squad_answers import (
 from albert_tf.evaluation.squad_metrics import score_answers_v1
 from albert_tf.kinds.question_answering import gold_answers
 from albert_tf.tokenization import AlbertTokenizer
+from tests.data.squad_file import make_windows
 from tests.helpers import shared_path, slow_except
 
 LENGTH, BATCH = 384, 512
@@ -90,7 +91,7 @@ def test_oracle(name, head):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     model = shared_path("data/sentencepiece/30k-clean.model")
     tokenizer = AlbertTokenizer(str(model), lower_case=True)
-    windows = list(make_windows(examples, tokenizer, WindowConfig(LENGTH)))
+    windows = make_windows(examples, tokenizer, WindowConfig(LENGTH))
     answers = rank_answers(
         [example.id for example in examples],
         [example.context for example in examples],

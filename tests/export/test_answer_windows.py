@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
-from albert_tf.data.fine_tuning.squad_windows import WindowConfig, make_windows
+from albert_tf.data.fine_tuning.squad_windows import WindowConfig
 from albert_tf.export.graph_windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
-from tests.data.squad_file import WordTokenizer
+from tests.data.squad_file import WordTokenizer, make_windows
 
 CLS, SEP = WordTokenizer.cls_id, WordTokenizer.sep_id
 
@@ -48,7 +48,7 @@ def test_same_windows_as_in_training(config):
         )
         for index, length in enumerate([1, 2, 7, 8, 9, 13, 14, 15, 40, *rng.integers(1, 70, 12)])
     ]
-    expected = list(make_windows(examples, WordTokenizer(), config))
+    expected = make_windows(examples, WordTokenizer(), config)
     windows = in_graph(examples, config)
     assert windows.examples.numpy().tolist() == [window.example_index for window in expected]
     for row, window in enumerate(expected):

@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import read_squad
-from albert_tf.data.fine_tuning.squad_windows import Window, WindowConfig, make_windows
+from albert_tf.data.fine_tuning.squad_windows import WindowConfig
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
+from tests.data.squad_file import Window, make_windows
 from tests.parity.difference import Difference, count_unequal
 
 _RULE = WindowConfig(max_seq_length=96, doc_stride=32, max_query_length=16)
@@ -117,7 +118,7 @@ def our_windows(
 ) -> list[Window]:
     """Returns our windows of a set's file, which is in `folder`."""
     examples = read_squad(str(folder / f"{golden_set.questions}.json"))
-    return list(make_windows(examples, tokenizer, golden_set.rule))
+    return make_windows(examples, tokenizer, golden_set.rule)
 
 
 def _columns(windows: Sequence[Window], length: int) -> dict[str, np.ndarray]:

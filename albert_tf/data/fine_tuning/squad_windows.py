@@ -9,9 +9,7 @@ answers that were evaluated.
 
 import array
 import dataclasses
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,7 +23,6 @@ from albert_tf.data.windows import (
     encode_passage,
     find_max_context,
 )
-from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 
@@ -59,45 +56,11 @@ class WindowConfig(TextWindowConfig):
     max_query_length: int = 64
 
     def __post_init__(self):
-        super().__post_init__()
-        if self.max_query_length < 1:
-            raise InputError(f"max_query_length={self.max_query_length}: expected at least 1")
         check_max_seq_length(
             self.max_seq_length,
             self.max_query_length + 4,
             f"[CLS] max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
         )
-
-
-class Window(NamedTuple):
-    """A question and a part of its passage, n tokens without padding.
-
-    Tokens outside the passage have the offsets 0 and 0 and are not of maximum context.
-
-    Attributes:
-        example_index: index of the example.
-        input_ids: int32 (n,).
-        question_length: number of tokens of segment 0, `[CLS] question [SEP]`.
-        token_starts: int32 (n,), first character of each token in the passage. With SentencePiece,
-            white space before a word belongs to the word's first token.
-        token_ends: int32 (n,), the character after the last.
-        token_is_max_context: int32 (n,), 1 if no other window of the example shows more of the passage
-            around the token, otherwise 0.
-        start_position: first token of the answer; 0, the position of [CLS], if the window does not hold
-            the answer; -1 if the data hold none.
-        end_position: last token of the answer, or the same values.
-        is_impossible: 1 if the window does not hold the answer or there is none, otherwise 0.
-    """
-
-    example_index: int
-    input_ids: np.ndarray
-    question_length: int
-    token_starts: np.ndarray
-    token_ends: np.ndarray
-    token_is_max_context: np.ndarray
-    start_position: int
-    end_position: int
-    is_impossible: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +71,7 @@ class PassageWindows:
         unique_ids: int (W,), ascending with the examples and within a passage. Of equally good answers,
             that of the lower id is chosen, whatever the order of the windows.
         example_indices: int (W,), index of each window's example.
-        token_starts: int (W, S); this and the others are as in `Window`.
+        token_starts: int (W, S), see `SquadWindows`.
         token_ends: int (W, S).
         token_is_max_context: int or bool (W, S).
     """
@@ -122,13 +85,19 @@ class PassageWindows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadWindows(Features):
-    """All windows of some examples, in the order of the examples: 13 bytes per token.
+    """All n windows of some examples, in the order of the examples: 13 bytes per token.
 
-    The labels are `start_positions`, `end_positions` and `is_impossible`, as in `Window`. What each token
-    has there is along `input_ids` here, int32 or bool.
+    The labels are `start_positions` and `end_positions`, the first and the last token of the answer, and
+    `is_impossible`. In a window without the answer they are 0, the position of [CLS], and 1; if the data
+    hold none, -1 and 0.
 
     Attributes:
         example_indices: int32 (n,), index of each window's example.
+        token_starts: int32 along `input_ids`, first character of each token in the passage; 0 outside
+            the passage. With SentencePiece, white space before a word belongs to its first token.
+        token_ends: int32 along `input_ids`, the character after the last; 0 outside the passage.
+        token_is_max_context: bool along `input_ids`, whether a token is of the passage and no other
+            window of the example shows more of the passage around it.
     """
 
     example_indices: np.ndarray
@@ -155,19 +124,38 @@ class SquadWindows(Features):
 def encode_windows(
     examples: Sequence[SquadExample], tokenizer: Tokenizer, config: WindowConfig
 ) -> SquadWindows:
-    """Returns the windows of examples as arrays; see `make_windows`."""
-    along_tokens = {
-        name: array.array("i")
-        for name in ("input_ids", "token_starts", "token_ends", "token_is_max_context")
-    }
+    """Cuts examples into windows; a passage without tokens has none.
+
+    The passage of consecutive examples is tokenised once.
+    """
+    names = ("input_ids", "token_starts", "token_ends", "token_is_max_context")
+    along_tokens = {name: array.array("i") for name in names}
     rows = []
+    context = passage = None
+    questions = tokenizer.encode_batch([example.question for example in examples])
     with Progress("making windows", "windows", delay=SECONDS_WITHOUT_PROGRESS) as progress:
-        for window in make_windows(examples, tokenizer, config):
-            for name, values in along_tokens.items():
-                values.frombytes(getattr(window, name).tobytes())
-            length, answer = len(window.input_ids), window[-3:]
-            rows.append((window.example_index, length, window.question_length, *answer))
-            progress.update()
+        for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
+            if example.context != context:
+                context, passage = example.context, encode_passage(example.context, tokenizer)
+            head = [tokenizer.cls_id, *question[: config.max_query_length], tokenizer.sep_id]
+            size = config.max_seq_length - len(head) - 1
+            starts, ends = cut_passage(len(passage.ids), size, config.doc_stride)
+            best = find_max_context(starts, ends)
+            answer = _find_answer(example, passage)
+            outside = [0] * len(head)
+            for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+                part = slice(start, end)
+                columns = (
+                    (head, passage.ids[part], head[-1:]),
+                    (outside, passage.starts[part], [0]),
+                    (outside, passage.ends[part], [0]),
+                    (outside, best[part] == number, [0]),
+                )
+                for values, column in zip(along_tokens.values(), columns, strict=True):
+                    values.frombytes(np.concatenate(column, dtype=np.int32).tobytes())
+                label = _label(example, answer, start, end, len(head))
+                rows.append((index, len(head) + end - start + 1, len(head), *label))
+                progress.update()
     columns = np.array(rows, np.int32).reshape(-1, 6).T.copy()
     indices, lengths, first_lengths, starts, ends, is_impossible = columns
     arrays = {name: np.array(values, np.int32) for name, values in along_tokens.items()}
@@ -179,51 +167,6 @@ def encode_windows(
         example_indices=indices,
         **arrays,
     )
-
-
-def make_windows(
-    examples: Sequence[SquadExample], tokenizer: Tokenizer, config: WindowConfig
-) -> Iterator[Window]:
-    """Yields the windows of each example; none for a passage without tokens.
-
-    The passage of consecutive examples is tokenised once.
-    """
-    questions = tokenizer.encode_batch([example.question for example in examples])
-    numbered = enumerate(zip(examples, questions, strict=True))
-    for context, group in itertools.groupby(numbered, lambda item: item[1][0].context):
-        passage = encode_passage(context, tokenizer)
-        for index, (example, question) in group:
-            query = question[: config.max_query_length]
-            head = np.array([tokenizer.cls_id, *query, tokenizer.sep_id], np.int32)
-            yield from _cut_passage(index, example, head, passage, config)
-
-
-def _cut_passage(
-    index: int, example: SquadExample, head: np.ndarray, passage: Passage, config: WindowConfig
-) -> Iterator[Window]:
-    """Yields the windows of an example, each with `head`, which is `[CLS] question [SEP]`."""
-    size = config.max_seq_length - len(head) - 1
-    starts, ends = cut_passage(len(passage.ids), size, config.doc_stride)
-    best = find_max_context(starts, ends)
-    answer = _find_answer(example, passage)
-    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        part = slice(start, end)
-        yield Window(
-            index,
-            np.concatenate([head, passage.ids[part], head[-1:]]),
-            len(head),
-            _beside_question(passage.starts[part], len(head)),
-            _beside_question(passage.ends[part], len(head)),
-            _beside_question(best[part] == number, len(head)),
-            *_label(example, answer, start, end, len(head)),
-        )
-
-
-def _beside_question(values: np.ndarray, question_length: int) -> np.ndarray:
-    """Adds zeros at the positions of the question and of the last [SEP]."""
-    padded = np.zeros(question_length + len(values) + 1, np.int32)
-    padded[question_length:-1] = values
-    return padded
 
 
 def _find_answer(example: SquadExample, passage: Passage) -> tuple[int, int] | None:
@@ -238,25 +181,17 @@ def _label(
     example: SquadExample, answer: tuple[int, int] | None, start: int, end: int, offset: int
 ) -> tuple[int, int, int]:
     """Returns start, end and `is_impossible` of the window of the tokens `start` to `end - 1`."""
-    if example.is_impossible:
-        return 0, 0, 1
-    if answer is None:
+    if answer is None and not example.is_impossible:
         return UNKNOWN_POSITION, UNKNOWN_POSITION, 0
-    first, last = answer
-    if start <= first and last < end:
-        return first - start + offset, last - start + offset, 0
+    if answer and start <= answer[0] and answer[1] < end:
+        return answer[0] - start + offset, answer[1] - start + offset, 0
     return 0, 0, 1
 
 
 def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows) -> np.ndarray:
-    """Returns the number of tokens of the shortest answer to each question.
+    """Returns the number of tokens of the shortest answer to each of n questions, int (n,).
 
-    Args:
-        examples: n questions.
-        windows: windows of the questions.
-
-    Returns:
-        int (n,), 0 if no window holds a whole answer, or there is none.
+    It is 0 if no window holds a whole answer, or there is none.
     """
     counts = np.zeros(len(examples), np.int64)
     firsts = windows.starts + windows.first_lengths
