@@ -21,7 +21,7 @@ def training_batches(
     start_step: int = 0,
     fixed_length: int | None = None,
 ) -> tf.data.Dataset:
-    """Returns full batches, shuffled, without end.
+    """Returns full batches, shuffled, without end, as `make_batch` makes them.
 
     Args:
         features: the examples, n > 0.
@@ -30,9 +30,6 @@ def training_batches(
         start_step: number of the first batch to return, from 0.
         fixed_length: length S of every batch, for devices that compile each shape separately. None: S is
             little more than the longest text of the batch.
-
-    Returns:
-        Batches as `make_batch` makes them.
     """
     _check_not_empty(features, "train")
     count = len(features)
@@ -55,10 +52,7 @@ def evaluation_batches(
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Returns each example once, the longest first, so that too large a batch fails at once.
 
-    Args:
-        features: the examples, n > 0.
-        batch_size: B; the last batch may be smaller.
-        fixed_length: as for `training_batches`; then the last batch is filled up with the last example.
+    The last batch may be smaller; with `fixed_length` it is filled up with the last example.
 
     Returns:
         Batches as `make_batch` makes them, and the example of each of their rows, int64 (n,).
@@ -75,12 +69,7 @@ def evaluation_batches(
 def make_batch(
     features: Features, examples: np.ndarray, fixed_length: int | None = None
 ) -> dict[str, np.ndarray]:
-    """Pads some examples to the length of the longest, rounded up, and puts them together.
-
-    Args:
-        features: all examples.
-        examples: int (B,), which of them.
-        fixed_length: pads to this length instead.
+    """Pads some examples, int (B,), to the length of the longest, rounded up, or to `fixed_length`.
 
     Returns:
         `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
@@ -119,22 +108,17 @@ def padded_length(length: int) -> int:
 
 
 def plan_epoch(count: int, batch_size: int, seed: int, epoch: int) -> np.ndarray:
-    """Decides which examples make the batches of an epoch.
+    """Decides which examples make the batches of an epoch, int64 (batches, B).
 
     The examples are shuffled; those that fill no batch at the end of an epoch open the next one, so
     that none is dropped.
-
-    Returns:
-        int64 (batches, B).
     """
     begin = epoch * count // batch_size * batch_size
     end = (epoch + 1) * count // batch_size * batch_size
     first_epoch = begin // count
+    epochs = range(first_epoch, end // count + 1)
     shuffled = np.concatenate(
-        [
-            np.random.default_rng((seed, each)).permutation(count)
-            for each in range(first_epoch, end // count + 1)
-        ]
+        [np.random.default_rng((seed, each)).permutation(count) for each in epochs]
     )
     examples = shuffled[begin - first_epoch * count : end - first_epoch * count]
     return examples.reshape(-1, batch_size)

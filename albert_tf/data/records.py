@@ -57,11 +57,7 @@ class Feature:
 
 @dataclasses.dataclass(frozen=True)
 class RecordSpec:
-    """The features of a record.
-
-    Attributes:
-        features: the features, with distinct names.
-    """
+    """The features of a record, with distinct names."""
 
     features: tuple[Feature, ...]
 
@@ -71,21 +67,13 @@ class RecordSpec:
         return _OTHER_BYTES + _NUMBER_BYTES * sum(feature.size for feature in self.features)
 
     def serialize(self, values: Mapping[str, np.ndarray]) -> bytes:
-        """Returns one record; equal values give equal bytes.
-
-        Args:
-            values: array of the declared shape for each feature.
-        """
+        """Returns one record; see `serialize_batch`."""
         columns = {name: np.asarray(array)[np.newaxis] for name, array in values.items()}
         (record,) = self.serialize_batch(columns)
         return record
 
     def serialize_batch(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
-        """Returns N records; equal values give equal bytes.
-
-        Args:
-            columns: array (N, *shape) for each feature.
-        """
+        """Returns N records, given an array (N, *shape) for each feature; equal values, equal bytes."""
         example = tf.train.Example()
         fields, lists = [], []
         for feature in self.features:
@@ -105,10 +93,7 @@ class RecordSpec:
         return records
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Parses a record or a batch; for use in `tf.data.Dataset.map`, faster after `batch`.
-
-        Args:
-            serialized: string, () or (B,).
+        """Parses a record () or a batch (B,); for use in `tf.data.Dataset.map`, faster after `batch`.
 
         Returns:
             A tensor for each feature, of the declared dtype, of shape `shape` or (B, *shape).
@@ -121,17 +106,14 @@ class RecordSpec:
         }
         parsed = tf.io.parse_example(serialized, columns)
         # An id out of range is an error on CPU, but silent on GPU and TPU.
-        checks = [
-            check
-            for feature in self.features
-            if feature.vocab_size is not None
-            for check in (
-                tf.debugging.assert_non_negative(parsed[feature.name]),
-                tf.debugging.assert_less(
-                    parsed[feature.name], tf.cast(feature.vocab_size, tf.int64)
-                ),
-            )
-        ]
+        checks = []
+        for feature in self.features:
+            if feature.vocab_size is not None:
+                ids, limit = parsed[feature.name], tf.cast(feature.vocab_size, tf.int64)
+                checks += [
+                    tf.debugging.assert_non_negative(ids),
+                    tf.debugging.assert_less(ids, limit),
+                ]
         with tf.control_dependencies(checks):
             return {
                 feature.name: tf.cast(parsed[feature.name], feature.dtype)

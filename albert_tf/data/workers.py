@@ -29,11 +29,9 @@ def run_tasks(
 ) -> Iterator[_Result]:
     """Yields the results of tasks, in the order in which they complete.
 
-    Args:
-        work: function for the tasks. It has to be picklable, as well as tasks and results.
-        tasks: drawn shortly before they are done, so that they need not fit in memory together.
-        num_workers: maximum number of processes. With 1, or a single task, this process does the work.
-            A process takes seconds to start, as it imports TensorFlow.
+    The function, tasks and results have to be picklable. Tasks are drawn shortly before they are done, so
+    that they need not fit in memory together. With one worker, or a single task, this process does the
+    work: another one takes seconds to start, as it imports TensorFlow.
     """
     tasks = iter(tasks)
     first = list(itertools.islice(tasks, 2))

@@ -82,12 +82,10 @@ class Features:
         return (batch_size,) if self.num_choices is None else (batch_size, self.num_choices)
 
     def tokens_of(self, texts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where the tokens of some texts, int (...), are.
+        """Returns where the tokens of some texts, int (...), are when padded to the length S.
 
-        The texts are padded to the length S.
-
-        Returns:
-            bool (..., S), which positions hold a token; int64 (tokens,), their indices in `input_ids`.
+        These are bool (..., S), which positions hold a token, and int64 (tokens,), their indices in
+        `input_ids`.
         """
         positions = np.arange(length)
         mask = positions < self.lengths[texts][..., None]
@@ -105,11 +103,6 @@ class PairFeatures(Features):
         """Returns the shape of `texts_of` B pairs."""
         return (None if batch_size is None else 2 * batch_size,)
 
-    @property
-    def texts(self) -> Features:
-        """The texts as examples of their own."""
-        return Features(self.input_ids, self.lengths, self.first_lengths)
-
 
 def encode_examples(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
@@ -117,20 +110,14 @@ def encode_examples(
     """Converts examples of one or two texts to ids.
 
     A single text keeps its front. In a pair the longer text is truncated, or the second if both are
-    equally long. An empty second text makes no pair.
-
-    Args:
-        examples: all of them have a label, or none.
-        labels: label names in the order of the class ids, or the range of scores, or sets of labels.
-        tokenizer: maps text to ids.
-        max_seq_length: maximum number of tokens of an example, including the special ones.
+    equally long. An empty second text makes no pair. All examples have a label, or none. A sequence has
+    at most `max_seq_length` tokens, at least 5, including the special ones.
     """
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
         special_tokens = 3 if length_b else 2
         return pair_lengths(length_a, length_b, max_seq_length - special_tokens)
 
-    check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
     pairs = ((example.text_a, example.text_b or "") for example in examples)
     return _features(_encode_segments(pairs, tokenizer, cut), _named_labels(examples, labels))
 
@@ -175,13 +162,8 @@ def encode_pairs(
     """
     texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
     features = encode_examples(texts, (), tokenizer, max_seq_length)
-    return PairFeatures(
-        input_ids=features.input_ids,
-        lengths=features.lengths,
-        first_lengths=features.first_lengths,
-        labels=_named_labels(examples, labels),
-        num_choices=2,
-    )
+    texts = features.input_ids, features.lengths, features.first_lengths
+    return PairFeatures(*texts, labels=_named_labels(examples, labels), num_choices=2)
 
 
 def _encode_segments(
@@ -196,39 +178,25 @@ def _encode_segments(
     `keep_end_of_b`, the end.
     """
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
-    for part in _batches(pairs):
+    pairs = iter(pairs)
+    while part := list(itertools.islice(pairs, _EXAMPLES_AT_ONCE)):
         texts_a, texts_b = zip(*part, strict=True)
-        encoded = zip(
-            tokenizer.encode_batch(list(texts_a)),
-            tokenizer.encode_batch(list(texts_b)),
-            strict=True,
-        )
-        for ids_a, ids_b in encoded:
+        encoded = map(tokenizer.encode_batch, (list(texts_a), list(texts_b)))
+        for ids_a, ids_b in zip(*encoded, strict=True):
             length_a, length_b = cut(len(ids_a), len(ids_b))
             ids_b = ids_b[len(ids_b) - length_b :] if keep_end_of_b else ids_b[:length_b]
             yield [cls_id, *ids_a[:length_a], sep_id], [*ids_b, sep_id] if ids_b else []
 
 
-def _batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    iterator = iter(pairs)
-    while part := list(itertools.islice(iterator, _EXAMPLES_AT_ONCE)):
-        yield part
-
-
 def _features(
     segments: Iterable[tuple[list[int], list[int]]], labels: Mapping[str, np.ndarray]
 ) -> Features:
-    input_ids, lengths, first_lengths = array.array("i"), array.array("i"), array.array("i")
+    arrays = input_ids, lengths, first_lengths = [array.array("i") for _ in range(3)]
     for first, second in segments:
         input_ids.extend(first + second)
         lengths.append(len(first) + len(second))
         first_lengths.append(len(first))
-    return Features(
-        input_ids=np.array(input_ids, np.int32),
-        lengths=np.array(lengths, np.int32),
-        first_lengths=np.array(first_lengths, np.int32),
-        labels=labels,
-    )
+    return Features(*(np.array(values, np.int32) for values in arrays), labels)
 
 
 def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:

@@ -34,14 +34,7 @@ def pair_lengths(
     """Returns how many tokens of each of two texts remain when both have to fit.
 
     The closed form of the original's rule: drop the last token of the longer text, of the second text if
-    they are equal, until both fit.
-
-    Args:
-        length_a: tokens of the first text.
-        length_b: tokens of the second text.
-        budget: maximum number of tokens of both together.
-        minimum: returns the lesser of two lengths.
-        maximum: returns the greater of two lengths.
+    they are equal, until both together have at most `budget` tokens.
     """
     kept_b = minimum(length_b, maximum(budget // 2, budget - length_a))
     return minimum(length_a, budget - kept_b), kept_b
@@ -98,14 +91,7 @@ def pack_inputs(
     """Makes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, padded with 0 to the longest of the batch.
 
     A single text keeps its front; of a pair the longer text is truncated, the second if they are equal.
-    An empty second text makes no pair.
-
-    Args:
-        ids_a: int32 (B, None).
-        ids_b: int32 (B, None); None if there are no pairs.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-        max_seq_length: maximum number of tokens, special tokens included.
+    An empty second text makes no pair. `ids_a` and `ids_b` are int32 (B, None).
 
     Returns:
         `input_ids`, `input_mask`, `segment_ids`, int32 (B, S).

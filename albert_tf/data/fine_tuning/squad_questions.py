@@ -31,12 +31,7 @@ _MISSING = object()
 
 
 class Answer(NamedTuple):
-    """An answer to a question.
-
-    Attributes:
-        text: the answer.
-        start: index of its first character in the passage, according to the data.
-    """
+    """An answer to a question, and its first character in the passage, according to the data."""
 
     text: str
     start: int
@@ -150,14 +145,7 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
 
 
 class _Fault(NamedTuple):
-    """A mistake in the data.
-
-    Attributes:
-        count: returns the number of such mistakes in an example.
-        what: description, in the plural.
-        in_training: consequence in training.
-        in_evaluation: consequence in evaluation.
-    """
+    """A mistake in the data: how many an example has, what they are, and the consequences."""
 
     count: Callable[[SquadExample], int]
     what: str

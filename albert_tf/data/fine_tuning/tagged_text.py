@@ -47,12 +47,9 @@ _TAGS = ("ner_tags", "tags", "labels")
 
 @dataclasses.dataclass(frozen=True)
 class TaggedText(Example):
-    """A text with spans.
+    """A text with spans, in their order; None in a test set without labels.
 
-    Attributes:
-        spans: the spans in their order; None in a test set without labels.
-        words: start and end of each word, if the file separates words. The text has them with a space
-            between two.
+    If the file separates words, `words` are the start and end of each; the text has a space between two.
     """
 
     spans: tuple[Span, ...] | None = None
@@ -68,7 +65,7 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
     text. A test set may lack the tags, or `spans`.
 
     The source is a CoNLL file, whose name may be any that `is_table` does not know, or what `Table.read`
-    takes. All labels are accepted if `labels` is None.
+    takes. `labels` are those that exist; None accepts all.
     """
     if isinstance(source, str | os.PathLike) and not is_table(os.fspath(source)):
         name = os.fspath(source)
@@ -96,7 +93,7 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 
 
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
-    rows = [dict(zip(table.columns, row, strict=False)) for row in table.rows]
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     if "text" not in table.columns and any(name in table.columns for name in _WORDS):
         yield from _read_words(table, rows, split, labels)
         return
@@ -261,12 +258,10 @@ def _shown(value: Any) -> str:
 
 
 class Words(NamedTuple):
-    """The w words of some texts, in order.
+    """The w words of some texts, in order: int64 (w,) each.
 
-    Attributes:
-        tokens: int64 (w,), index of the first token of each word.
-        starts: int64 (w,), its first character in the text, which is not white space.
-        ends: int64 (w,), the character after its last one.
+    `tokens` are the indices of their first tokens, `starts` their first characters in the text, which are
+    not white space, and `ends` the characters after their last ones.
     """
 
     tokens: np.ndarray

@@ -30,13 +30,7 @@ _Array = TypeVar("_Array")
 
 
 class Span(NamedTuple):
-    """A part of a text with a label.
-
-    Attributes:
-        start: its first character.
-        end: the character after its last one.
-        label: the label.
-    """
+    """A part of a text with a label: its first character, and the one after its last."""
 
     start: int
     end: int
@@ -63,12 +57,9 @@ def scheme_of(tags: Iterable[str]) -> Scheme:
 
 
 def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
-    """Returns which tags may follow another one, if `tag` may not; otherwise None.
+    """Returns which tags may follow the tag `before`, if `tag` may not; otherwise None.
 
-    Args:
-        scheme: the scheme.
-        before: the tag of the word before, or `O` at the beginning of a text.
-        tag: the next tag, or `O` at the end of a text.
+    Before and after a text the tag is `O`.
     """
     prefix, label = split_tag(tag)
     before_prefix, before_label = split_tag(before)
@@ -136,25 +127,16 @@ def go_on(
 ) -> _Array:
     """Returns which words continue the span of the word before, bool (n,).
 
-    Args:
-        label_ids: int (n,), `TagTable.label_ids` of each word's tag.
-        opens: bool (n,), `TagTable.opens` of it.
-        label_ids_before: int (n,), label of the word before; -1 at the beginning of a text.
-        closes_before: bool (n,), `TagTable.closes` of its tag.
+    The arguments are those of `TagTable` for each word's tag and for that of the word before, whose label
+    is -1 at the beginning of a text.
     """
     return (label_ids >= 0) & (label_ids == label_ids_before) & ~opens & ~closes_before
 
 
 def find_spans(tags: np.ndarray, is_first: np.ndarray, table: TagTable) -> np.ndarray:
-    """Returns the number of the span that each word belongs to, counted over all texts.
+    """Returns the number of the span of each word, counted over all texts: int64 (n,), -1 for none.
 
-    Args:
-        tags: int (n,), the tag of each word.
-        is_first: bool (n,), whether it is the first word of a text.
-        table: what the tags mean.
-
-    Returns:
-        int64 (n,), -1 for a word outside of spans.
+    `tags`, int (n,), are those of the words; `is_first`, bool (n,), are the first words of texts.
     """
     label_ids, closes = table.label_ids[tags], table.closes[tags]
     before = np.where(is_first, -1, np.roll(label_ids, 1))
@@ -168,13 +150,8 @@ def tag_words(
 ) -> np.ndarray:
     """Returns the tags of words, int32 (n,).
 
-    A word belongs to the last span that shares a character with it.
-
-    Args:
-        starts: int (n,), first character of each word; ascending.
-        ends: int (n,), the character after its last.
-        spans: ascending, without crossings.
-        table: ids of the tags.
+    A word belongs to the last span that shares a character with it. The words, from the characters
+    `starts` to before `ends`, int (n,), are ascending, and so are the spans, which do not cross.
     """
     tags = np.full(len(starts), table.label_ids.argmin(), np.int32)
     if not spans or not len(starts):

@@ -97,10 +97,8 @@ def test_single_text_keeps_its_front(second):
     assert features.first_lengths.tolist() == [7]
 
 
-def test_too_small_length_is_refused():
+def test_choices_without_room_for_the_passage_are_refused():
     examples = [Example("0", "11", "21", "A", ("31", "32"))]
-    with pytest.raises(InputError, match=r"^max_seq_length=4: expected at least 5"):
-        encode_examples(examples, "AB", NumberTokenizer(), 4)
     with pytest.raises(InputError, match=r"^max_seq_length=9: expected at least 10"):
         encode_choices(examples, "AB", NumberTokenizer(), 9, max_qa_length=6)
 
@@ -185,6 +183,3 @@ def test_both_texts_of_a_pair_are_rows_of_a_batch():
         assert first == [2, *range(10, 10 + count), 3]
         if count < 5:
             assert second == [2, *range(50, 50 + min(8 - count, 5)), 3]
-    texts = features.texts
-    assert len(texts) == 14
-    assert make_batch(texts, np.array([0]))["input_ids"].tolist() == [[2, 10, 3]]
