@@ -51,12 +51,8 @@ def predict_spans(
 ) -> list[list[ScoredSpan]]:
     """Returns the spans of each text, in order.
 
-    Args:
-        probabilities: float (w, k), of the tags of each word.
-        words: the words of all texts.
-        word_texts: int (w,), the text of each word, ascending.
-        num_texts: number of texts.
-        table: what the tags mean.
+    `probabilities`, float (w, k), are those of the tags of each of the words of all texts, and
+    `word_texts`, int (w,), ascending, the text of each.
     """
     tags = probabilities.argmax(axis=-1)
     numbers = find_spans(tags, np.diff(word_texts, prepend=-1) > 0, table)

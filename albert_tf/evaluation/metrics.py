@@ -1,7 +1,10 @@
-"""The metrics of classes, scores and sets of labels, from scikit-learn and SciPy; higher is better."""
+"""The metrics of classes, scores and sets of labels, from scikit-learn and SciPy, and tables of them.
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+Higher is better.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -54,12 +57,8 @@ def is_collapsed(probabilities: np.ndarray, labels: np.ndarray, loss: float) -> 
 
     Either it predicts a single class, or the probabilities hardly differ between rows, as with multiple
     choice, where chance picks the class. In both cases its loss is about that of always predicting the
-    label frequencies.
-
-    Args:
-        probabilities: float (n, k), probability of each class.
-        labels: int (n,), true classes.
-        loss: mean cross-entropy of the probabilities.
+    label frequencies. Probabilities are float (n, k), true labels int (n,); the loss is their mean
+    cross-entropy.
     """
     shares = np.bincount(labels) / len(labels)
     shares = shares[shares > 0]
@@ -74,13 +73,7 @@ def is_collapsed(probabilities: np.ndarray, labels: np.ndarray, loss: float) -> 
 def compute_metrics(
     names: Sequence[str], labels: np.ndarray, predictions: np.ndarray
 ) -> dict[str, float]:
-    """Returns the metrics by name.
-
-    Args:
-        names: keys of `METRICS`.
-        labels: int (n,), true classes, or float (n,), true scores; n > 0.
-        predictions: (n,), predicted classes or scores.
-    """
+    """Returns some of `METRICS` of n > 0 true and predicted classes, int (n,), or scores, float (n,)."""
     return {name: float(METRICS[name](labels, predictions)) for name in names}
 
 
@@ -105,13 +98,9 @@ class LabelScores(NamedTuple):
 
 
 def choose_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
-    """Returns for each label the threshold with the highest F1.
+    """Returns for each label the threshold with the highest F1; arrays are (n, k), labels 0 or 1.
 
     It is halfway between two probabilities, so that rounding does not change a prediction.
-
-    Args:
-        labels: 0 or 1 (n, k).
-        probabilities: float (n, k).
     """
     return [_choose(*columns) for columns in zip(labels.T, probabilities.T, strict=True)]
 
@@ -134,11 +123,7 @@ def compute_label_metrics(
     """Returns `micro_f1`, over all labels of all examples, `macro_f1` and `mean_average_precision`.
 
     The last two are means over the labels; that of average precisions is over those that an example has.
-
-    Args:
-        labels: 0 or 1 (n, k).
-        probabilities: float (n, k).
-        thresholds: k probabilities from which on a label is predicted.
+    Arrays are (n, k), labels 0 or 1; from the thresholds on a label is predicted.
     """
     predictions = probabilities >= np.array(thresholds, np.float32)
     f1 = {
@@ -170,3 +155,39 @@ def _average_precisions(labels: np.ndarray, probabilities: np.ndarray) -> list[f
         metrics.average_precision_score(*columns)
         for columns in zip(labels.T, probabilities.T, strict=True)
     ]
+
+
+def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns a table with a header row. All rows have the columns of the first one."""
+    lines = []
+    for row in rows:
+        if not lines:
+            lines.append("\t".join(row))
+        # Nine digits give the same float32 back.
+        lines.append(
+            "\t".join(f"{x:.9g}" if isinstance(x, float) else str(x) for x in row.values())
+        )
+    return "\n".join(lines) + "\n"
+
+
+def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np.ndarray) -> str:
+    """Returns how often each true label (row) was predicted as each label (column)."""
+    counts = metrics.confusion_matrix(label_ids, predicted, labels=range(len(labels)))
+    return to_tsv(
+        {"label": label, **dict(zip(labels, row, strict=True))}
+        for label, row in zip(labels, counts, strict=True)
+    )
+
+
+def label_scores(scores: Mapping[str, NamedTuple]) -> str:
+    """Returns the scores of each label, and the number of its true examples."""
+    return to_tsv(
+        {
+            "label": label,
+            **{
+                name: f"{value:.6f}" if isinstance(value, float) else value
+                for name, value in of_label._asdict().items()
+            },
+        }
+        for label, of_label in scores.items()
+    )

@@ -4,7 +4,7 @@ Each head has a function that reads scored spans from its outputs. Both return t
 steps need not know the head. All windows of a batch are searched at once.
 
 The text of an answer is cut from the passage by character offsets, so it has the original spelling. Ties
-between spans are broken by a fixed order (`_rank_spans`), so answers depend on the scores alone.
+between spans are broken by a fixed order (`rank_answers`), so answers depend on the scores alone.
 
 A question is unanswered if its null odds are above the threshold, both in the search for the threshold
 and in the files.
@@ -28,8 +28,7 @@ from albert_tf.evaluation import squad_metrics
 _CLS_POSITION = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoredSpans:
+class ScoredSpans(NamedTuple):
     """K spans that may be answers, and the null scores of W windows.
 
     Attributes:
@@ -66,23 +65,17 @@ def simple_spans(
     n_best_size: int,
     max_answer_length: int,
 ) -> ScoredSpans:
-    """Finds the spans between the best starts and the best ends (simple head).
+    """Finds the spans between the `n_best_size` best starts and ends of W windows (simple head).
 
-    The null score is the score of `[CLS]` as start and end: Devlin et al. 2019,
-    https://arxiv.org/abs/1810.04805, section 4.3.
-
-    Args:
-        windows: W windows.
-        outputs: `start_logits` and `end_logits`, float (W, S).
-        n_best_size: number of starts and of ends to try.
-        max_answer_length: maximum number of tokens.
+    `outputs` are `start_logits` and `end_logits`, float (W, S). The null score is the score of `[CLS]` as
+    start and end: Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 4.3.
     """
     start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
     starts, ends = (  # (W, n); of equal logits the first comes first
         np.argsort(-logits, axis=1, kind="stable")[:, :n_best_size]
         for logits in (start_logits, end_logits)
     )
-    null_logits = (logits[:, _CLS_POSITION] for logits in (start_logits, end_logits))
+    null_logits = [logits[:, _CLS_POSITION] for logits in (start_logits, end_logits)]
     return _valid_spans(
         windows,
         starts[:, :, None],  # (W, n, 1)
@@ -90,7 +83,7 @@ def simple_spans(
         np.take_along_axis(start_logits, starts, axis=1)[:, :, None],
         np.take_along_axis(end_logits, ends, axis=1)[:, None, :],
         max_answer_length,
-        null_scores=np.sum([*null_logits], axis=0, dtype=np.float64),
+        null_scores=np.sum(null_logits, axis=0, dtype=np.float64),
         null_is_span=True,
     )
 
@@ -100,11 +93,8 @@ def conditional_spans(
 ) -> ScoredSpans:
     """Reads the spans of the beam of a head whose ends are conditioned on starts (conditional head).
 
-    Args:
-        windows: W windows.
-        outputs: `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and
-            `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
-        max_answer_length: maximum number of tokens.
+    `outputs` are `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and
+    `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
     """
     starts = outputs["start_top_index"][:, :, None]  # (W, i, 1)
     beam = (*starts.shape[:2], -1)  # (W, i, j)
@@ -122,13 +112,8 @@ def conditional_spans(
 
 def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
     """Joins the spans of one or more batches of windows."""
-    return ScoredSpans(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
-        null_is_span=parts[0].null_is_span,
-    )
-
-
-_ARRAYS = [field.name for field in dataclasses.fields(ScoredSpans) if field.type is np.ndarray]
+    *columns, (null_is_span, *_) = zip(*parts, strict=True)
+    return ScoredSpans(*map(np.concatenate, columns), null_is_span)
 
 
 def _valid_spans(
@@ -225,61 +210,46 @@ def rank_answers(
     n_best_size: int,
     version_2_with_negative: bool,
 ) -> RankedAnswers:
-    """Finds the best answers to Q questions.
+    """Finds the `n_best_size` best answers to each question, one of each passage in `contexts`.
 
-    Args:
-        question_ids: Q ids.
-        contexts: Q passages, one for each question.
-        spans: scored spans of all windows of the questions.
-        n_best_size: maximum number of answers per question.
-        version_2_with_negative: whether a question may have no answer, which decides the answer if no
-            span is valid.
+    `version_2_with_negative` decides the answer if no span is valid.
     """
-    order = _rank_spans(spans)
+    # By question and descending score. As in the original's loops, ties are broken by the earlier
+    # window, the better start, the earlier start and the earlier end.
+    totals = spans.start_scores + spans.end_scores
+    order = np.lexsort(
+        (spans.ends, spans.starts, -spans.start_scores, spans.windows, -totals, spans.examples)
+    )
     bounds = np.searchsorted(spans.examples[order], np.arange(len(question_ids) + 1)).tolist()
     no_span = _NO_SPAN_V2 if version_2_with_negative else _NO_SPAN_V1
     nbest = {}
     for index, (name, context) in enumerate(zip(question_ids, contexts, strict=True)):
-        best = _best_texts(context, spans, order[bounds[index] : bounds[index + 1]], n_best_size)
-        nbest[name] = _with_probabilities(best) if best else [no_span]
+        of_question = order[bounds[index] : bounds[index + 1]]
+        nbest[name] = _best_answers(context, spans, of_question, n_best_size) or [no_span]
     return RankedAnswers(nbest, _null_odds(nbest, spans))
 
 
-def _rank_spans(spans: ScoredSpans) -> np.ndarray:
-    """Sorts by question and descending score.
-
-    Ties are broken by the earlier window, the better start, the earlier start and the earlier end, as
-    in the original's loops.
-    """
-    totals = spans.start_scores + spans.end_scores
-    return np.lexsort(
-        (spans.ends, spans.starts, -spans.start_scores, spans.windows, -totals, spans.examples)
-    )
-
-
-def _best_texts(
+def _best_answers(
     context: str, spans: ScoredSpans, ranked: np.ndarray, count: int
-) -> list[tuple[str, float, float, int]]:
-    """Returns text, start score, end score and start of a question's best spans with different texts."""
-    best: dict[str, tuple[str, float, float, int]] = {}
+) -> list[ScoredAnswer]:
+    """Returns a question's best answers with different texts.
+
+    Their probabilities are the softmax of the sums of start and end scores, the first being the highest.
+    """
+    best: dict[str, tuple[float, float, int]] = {}
     columns = (spans.start_offsets, spans.end_offsets, spans.start_scores, spans.end_scores)
     for start, end, *scores in zip(*(column[ranked].tolist() for column in columns), strict=True):
         text = context[start:end].strip()
         if text not in best:
-            best[text] = (text, *scores, context.find(text, start))
+            best[text] = (*scores, context.find(text, start))
             if len(best) == count:
                 break
-    return list(best.values())
-
-
-def _with_probabilities(best: Sequence[tuple[str, float, float, int]]) -> list[ScoredAnswer]:
-    """Adds the softmax of the sums of start and end scores, of which the first is the highest."""
-    totals = [start + end for _, start, end, _ in best]
+    totals = [start + end for start, end, _ in best.values()]
     weights = [math.exp(total - totals[0]) for total in totals]
     whole = sum(weights)
     return [
         ScoredAnswer(text, weight / whole, *others)
-        for (text, *others), weight in zip(best, weights, strict=True)
+        for (text, others), weight in zip(best.items(), weights, strict=True)
     ]
 
 
@@ -296,47 +266,33 @@ def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict
 
 
 def find_null_threshold(golds: squad_metrics.GoldAnswers, answers: RankedAnswers) -> float:
-    """Returns the threshold on the null odds that gives the highest F1.
-
-    Args:
-        golds: right answers to the same questions.
-        answers: answers to n > 0 questions.
-    """
-    scores = squad_metrics.score_answers_v2(golds, answers.predictions())
-    has_answer = squad_metrics.which_have_answers(golds)
-    return squad_metrics.search_threshold(scores.f1, answers.null_odds, has_answer)
+    """Returns the threshold on the null odds of n > 0 questions that gives the highest F1."""
+    scores = squad_metrics.score_answers(golds, answers.predictions(), version_2=True)
+    return squad_metrics.search_threshold(scores.f1, answers.null_odds, golds)
 
 
 def evaluate_answers(
     golds: squad_metrics.GoldAnswers, answers: RankedAnswers, null_threshold: float | None
 ) -> dict[str, float]:
-    """Returns the metrics of the predictions that `answer_files` returns.
+    """Returns the metrics of the predictions that `answer_files` returns, for n > 0 questions.
 
-    Args:
-        golds: right answers to the same questions.
-        answers: answers to n > 0 questions.
-        null_threshold: threshold on the null odds; None for SQuAD 1.1.
-
-    Returns:
-        The metrics of `evaluate_v1` or `evaluate_v2`. Best thresholds are those of the answers before
-        the threshold is applied.
+    They are those of `evaluate_v1` if there is no threshold on the null odds, otherwise those of
+    `evaluate_v2` and `find_best_scores`. The best thresholds are those of the answers before the
+    threshold is applied.
     """
     if null_threshold is None:
         return squad_metrics.evaluate_v1(golds, answers.predictions())
-    before = squad_metrics.evaluate_v2(golds, answers.predictions(), answers.null_odds)
-    written = squad_metrics.evaluate_v2(golds, answers.predictions(null_threshold))
-    return before | written | {"null_score_diff_threshold": null_threshold}
+    return {
+        **squad_metrics.evaluate_v2(golds, answers.predictions(null_threshold)),
+        **squad_metrics.find_best_scores(golds, answers.predictions(), answers.null_odds),
+        "null_score_diff_threshold": null_threshold,
+    }
 
 
 def answer_files(answers: RankedAnswers, null_threshold: float | None) -> dict[str, str]:
     """Returns `predictions.json`, `nbest_predictions.json` and, for SQuAD 2.0, `null_odds.json`.
 
-    Args:
-        answers: the answers.
-        null_threshold: predictions with null odds above it are empty; None for SQuAD 1.1.
-
-    Returns:
-        File name -> content.
+    Predictions with null odds above the threshold, which is None for SQuAD 1.1, are empty.
     """
     limit = math.inf if null_threshold is None else null_threshold
     contents: dict[str, Any] = {

@@ -11,8 +11,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tsv import Example, quote_names
 from albert_tf.errors import InputError
-from albert_tf.evaluation.metrics import compute_metrics, is_collapsed
-from albert_tf.evaluation.tables import confusion_matrix
+from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind
 from albert_tf.losses import ClassificationLoss, batch_loss

@@ -16,7 +16,7 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
-from albert_tf.evaluation.tables import to_tsv
+from albert_tf.evaluation.metrics import to_tsv
 from albert_tf.export.runtimes import check_form
 from albert_tf.kinds.arguments import check_field
 from albert_tf.models import AlbertEncoder

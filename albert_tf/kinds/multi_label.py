@@ -12,8 +12,12 @@ from albert_tf.data.fine_tuning.columns import join_label_columns, label_names
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example
-from albert_tf.evaluation.metrics import choose_thresholds, compute_label_metrics, score_labels
-from albert_tf.evaluation.tables import label_scores
+from albert_tf.evaluation.metrics import (
+    choose_thresholds,
+    compute_label_metrics,
+    label_scores,
+    score_labels,
+)
 from albert_tf.kinds.classification import name_probabilities
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.texts import TextKind

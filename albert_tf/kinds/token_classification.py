@@ -19,8 +19,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
 from albert_tf.data.fine_tuning.tags import Scheme, Span, TagTable, make_tags, tag_words
 from albert_tf.data.windows import TextWindowConfig
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
-from albert_tf.evaluation.metrics import is_collapsed
-from albert_tf.evaluation.tables import label_scores
+from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.arguments import check_field, rows_of

@@ -14,7 +14,7 @@ from albert_tf.evaluation.squad_answers import (
     rank_answers,
     simple_spans,
 )
-from albert_tf.evaluation.squad_metrics import score_answers_v1
+from albert_tf.evaluation.squad_metrics import score_answers
 from albert_tf.kinds.question_answering import gold_answers
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_windows
@@ -101,7 +101,9 @@ def test_oracle(name, head):
     )
     golds = gold_answers(examples)
     predictions = answers.predictions(find_null_threshold(golds, answers))
-    scores = score_answers_v1({key: texts or [""] for key, texts in golds.items()}, predictions)
+    scores = score_answers(
+        {key: texts or [""] for key, texts in golds.items()}, predictions, version_2=False
+    )
     wrong = {key for key, score in scores.exact.items() if score < 1}
 
     found = {window.example_index: window for window in windows if window.start_position > 0}

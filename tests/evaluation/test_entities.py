@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from seqeval.metrics import classification_report, f1_score
+from seqeval.metrics import classification_report
 
 from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
@@ -45,17 +45,6 @@ def test_scores_count_equal_spans():
     assert scores[ALL].recall == pytest.approx(right / true)
     assert scores[ALL].f1 == pytest.approx(2 * right / (made + true))
     assert scores[ALL].support == true
-
-
-def test_scores_of_given_words_are_those_of_their_tags():
-    # A span of a part of a word is one of the word.
-    words = ((0, 4), (5, 8), (9, 12))
-    text = TaggedText("", "U.N. man ran", spans=(Span(0, 4, "X"), Span(9, 12, "Y")), words=words)
-    predicted = [ScoredSpan(0, 2, "X", 0.9), ScoredSpan(5, 12, "Y", 0.9)]
-    scores = score_entities([text], [predicted], ["X", "Y"])
-    expected = f1_score([["B-X", "O", "B-Y"]], [["B-X", "B-Y", "I-Y"]])
-    assert scores[ALL].f1 == expected
-    assert (scores["X"].f1, scores["Y"].f1) == (1.0, 0.0)
 
 
 def test_scores_of_words_are_those_of_seqeval():

@@ -1,6 +1,7 @@
 """Compares answers with those that the original wrote, from the features that it made."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from albert_tf.evaluation.squad_answers import (
     rank_answers,
     simple_spans,
 )
-from albert_tf.evaluation.squad_metrics import evaluate_v1, evaluate_v2, score_answers_v2
+from albert_tf.evaluation.squad_metrics import evaluate_v1, score_answers
 from tests.helpers import shared_path
 
 SETTINGS = ("n20_len30", "n3_len6")
@@ -121,13 +122,13 @@ def test_conditional_head(conditional):
 
 def test_evaluation_before_the_threshold(conditional):
     _, golden, answers, golds = conditional
-    results = evaluate_v2(golds, answers.predictions(), answers.null_odds)
+    results = evaluate_answers(golds, answers, math.inf)
     expected = golden["evaluation_first_pass"]
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-9)
     for kind, values in golden["evaluation_by_kind"].items():
         received = {name: results[f"{kind}_{name}"] for name in values}
         assert received == pytest.approx(values, rel=1e-9)
-    scores = score_answers_v2(golds, answers.predictions())
+    scores = score_answers(golds, answers.predictions(), version_2=True)
     assert scores.exact == golden["exact_raw"]
     assert scores.f1 == pytest.approx(golden["f1_raw"], rel=1e-9)
 

@@ -10,8 +10,10 @@ from albert_tf.evaluation.metrics import (
     choose_thresholds,
     compute_label_metrics,
     compute_metrics,
+    confusion_matrix,
     is_collapsed,
     score_labels,
+    to_tsv,
 )
 
 # 5 true positives, 3 false positives, 2 false negatives, 7 true negatives
@@ -147,3 +149,12 @@ def test_no_label_at_all():
     nothing = np.zeros((3, 2), np.float32)
     received = compute_label_metrics(nothing, nothing, choose_thresholds(nothing, nothing))
     assert received == {"micro_f1": 0.0, "macro_f1": 0.0, "mean_average_precision": 0.0}
+
+
+def test_confusion_matrix_has_a_row_for_each_true_label():
+    matrix = confusion_matrix(("a", "b", "c"), [0, 0, 1, 1, 1], [0, 2, 1, 1, 0])
+    assert matrix == "label\ta\tb\tc\na\t1\t0\t1\nb\t1\t2\t0\nc\t0\t0\t0\n"
+
+
+def test_nine_digits_give_the_same_float32_back():
+    assert to_tsv([{"x": 1 / 3, "y": 2, "z": "a"}]) == "x\ty\tz\n0.333333333\t2\ta\n"

@@ -128,14 +128,9 @@ def test_reported_scores_match_the_files(seed):
     threshold = find_null_threshold(golds, answers)
     files = answer_files(answers, threshold)
     predictions = json.loads(files["predictions.json"])
-    null_odds = json.loads(files["null_odds.json"])
-    assert null_odds == answers.null_odds
+    assert json.loads(files["null_odds.json"]) == answers.null_odds
     reported = evaluate_answers(golds, answers, threshold)
-    # Once with the threshold applied to the file, once without: it changes nothing.
-    for limit in (threshold, math.inf):
-        of_files = evaluate_v2(golds, predictions, null_odds, limit)
-        for name in ("exact", "f1", "total", "HasAns_f1", "NoAns_exact"):
-            assert of_files[name] == reported[name]
+    assert evaluate_v2(golds, predictions).items() <= reported.items()
     # No other threshold gives a better file.
     for other in range(-6, 6):
         assert evaluate_answers(golds, answers, other)["f1"] <= reported["f1"] + 1e-9
@@ -143,7 +138,7 @@ def test_reported_scores_match_the_files(seed):
 
 def test_best_threshold_is_of_the_unfiltered_answers():
     golds, answers = random_answers(0)
-    before = evaluate_v2(golds, answers.predictions(), answers.null_odds)
+    before = evaluate_answers(golds, answers, math.inf)
     reported = evaluate_answers(golds, answers, -100.0)
     for name in ("best_exact", "best_f1_thresh"):
         assert reported[name] == before[name]
@@ -190,28 +185,41 @@ def windows():
     )
 
 
-def simple_outputs(seed=0):
-    rng = np.random.default_rng(seed)
+def simple_head(rng, n_best_size, max_answer_length):
+    """Outputs, scored pairs of window, start and end, null scores, and what finds the spans."""
     # Few different values, so that there are ties.
-    return {
-        name: rng.integers(-3, 4, (WINDOWS, LENGTH)).astype(np.float32)
-        for name in ("start_logits", "end_logits")
-    }
+    starts, ends = rng.integers(-3, 4, (2, WINDOWS, LENGTH)).astype(np.float32)
+    pairs = []
+    for window in range(WINDOWS):
+        ranked = [
+            sorted(range(LENGTH), key=lambda position, row=row: (-row[position], position))
+            for row in (starts[window], ends[window])
+        ]
+        for start, end in itertools.product(*(positions[:n_best_size] for positions in ranked)):
+            pairs.append((window, start, end, starts[window, start], ends[window, end]))
+    outputs = {"start_logits": starts, "end_logits": ends}
+    return outputs, pairs, starts[:, 0] + ends[:, 0], simple_spans, (n_best_size, max_answer_length)
 
 
-def conditional_outputs(seed=0, starts=4, ends=3):
-    rng = np.random.default_rng(seed)
-
-    def positions(count):
-        return np.stack([rng.permutation(LENGTH)[:count] for _ in range(WINDOWS)])
-
-    return {
-        "start_top_log_probs": -rng.random((WINDOWS, starts), np.float32),
-        "start_top_index": positions(starts),
-        "end_top_log_probs": -rng.random((WINDOWS, starts * ends), np.float32),
-        "end_top_index": np.hstack([positions(ends) for _ in range(starts)]),
+def conditional_head(rng, n_best_size, max_answer_length, beam=(4, 3)):
+    starts = np.array([rng.permutation(LENGTH)[: beam[0]] for _ in range(WINDOWS)])
+    ends = [rng.permutation(LENGTH)[: beam[1]] for _ in range(WINDOWS * beam[0])]
+    ends = np.array(ends).reshape(WINDOWS, -1)
+    outputs = {
+        **{"start_top_index": starts, "end_top_index": ends},
+        "start_top_log_probs": -rng.random(starts.shape, np.float32),
+        "end_top_log_probs": -rng.random(ends.shape, np.float32),
         "cls_logits": rng.normal(size=WINDOWS).astype(np.float32),
     }
+    pairs = [
+        (
+            *(window, starts[window, i], ends[window, beam[1] * i + j]),
+            outputs["start_top_log_probs"][window, i],
+            outputs["end_top_log_probs"][window, beam[1] * i + j],
+        )
+        for window, i, j in itertools.product(range(WINDOWS), *map(range, beam))
+    ]
+    return outputs, pairs, outputs["cls_logits"], conditional_spans, (max_answer_length,)
 
 
 def as_set(spans):
@@ -238,77 +246,29 @@ def expected_spans(windows, pairs, max_answer_length):
     return kept
 
 
-@pytest.mark.parametrize(("n_best_size", "max_answer_length"), [(13, 13), (4, 5), (5, 1), (50, 3)])
-def test_simple_head_pairs_its_best_starts_and_ends(windows, n_best_size, max_answer_length):
-    outputs = simple_outputs()
-    pairs = []
-    for window in range(WINDOWS):
-        ranked = [
-            sorted(range(LENGTH), key=lambda position, row=row: (-row[position], position))
-            for row in (outputs["start_logits"][window], outputs["end_logits"][window])
-        ]
-        for start, end in itertools.product(*(positions[:n_best_size] for positions in ranked)):
-            scores = outputs["start_logits"][window, start], outputs["end_logits"][window, end]
-            pairs.append((window, start, end, *scores))
-    spans = simple_spans(windows, outputs, n_best_size, max_answer_length)
-    expected = expected_spans(windows, pairs, max_answer_length)
-    assert expected
-    assert as_set(spans) == expected
-    assert len(spans.starts) == len(expected)
-
-
-@pytest.mark.parametrize("max_answer_length", [1, 4, 13])
-def test_conditional_head_pairs_each_start_with_its_ends(windows, max_answer_length):
-    outputs = conditional_outputs()
-    pairs = [
-        (
-            *(window, outputs["start_top_index"][window, i]),
-            outputs["end_top_index"][window, 3 * i + j],
-            outputs["start_top_log_probs"][window, i],
-            outputs["end_top_log_probs"][window, 3 * i + j],
-        )
-        for window, i, j in itertools.product(range(WINDOWS), range(4), range(3))
-    ]
-    spans = conditional_spans(windows, outputs, max_answer_length)
-    expected = expected_spans(windows, pairs, max_answer_length)
-    assert expected
-    assert as_set(spans) == expected
-
-
-def test_null_scores(windows):
-    simple, conditional = simple_outputs(), conditional_outputs()
-    spans = simple_spans(windows, simple, 3, 5)
-    np.testing.assert_array_equal(
-        spans.null_scores, simple["start_logits"][:, 0] + simple["end_logits"][:, 0]
-    )
-    assert spans.null_is_span
-    spans = conditional_spans(windows, conditional, 5)
-    np.testing.assert_array_equal(spans.null_scores, conditional["cls_logits"])
-    np.testing.assert_array_equal(spans.null_examples, windows.example_indices)
-    assert not spans.null_is_span
-
-
 def select(windows, which):
     return PassageWindows(*(values[which] for values in vars(windows).values()))
 
 
-def test_batches_give_the_spans_of_all(windows):
-    outputs = simple_outputs()
+@pytest.mark.parametrize("head", [simple_head, conditional_head])
+@pytest.mark.parametrize(("n_best_size", "max_answer_length"), [(13, 13), (4, 5), (5, 1), (50, 3)])
+def test_a_head_pairs_starts_and_ends(windows, head, n_best_size, max_answer_length):
+    rng = np.random.default_rng(0)
+    outputs, pairs, null_scores, find, limits = head(rng, n_best_size, max_answer_length)
+    spans = find(windows, outputs, *limits)
+    expected = expected_spans(windows, pairs, max_answer_length)
+    assert expected
+    assert as_set(spans) == expected
+    assert len(spans.starts) == len(expected)
+    np.testing.assert_array_equal(spans.null_scores, null_scores)
+    np.testing.assert_array_equal(spans.null_examples, windows.example_indices)
+    assert spans.null_is_span == (head is simple_head)
     parts = [
-        simple_spans(
-            select(windows, which), {name: values[which] for name, values in outputs.items()}, 4, 5
-        )
-        for which in (slice(0, 2), slice(2, 5))
+        find(select(windows, part), {name: x[part] for name, x in outputs.items()}, *limits)
+        for part in (slice(0, 2), slice(2, 5))
     ]
-    joined, whole = concatenate_spans(parts), simple_spans(windows, outputs, 4, 5)
-    for name, values in vars(whole).items():
-        np.testing.assert_array_equal(getattr(joined, name), values)
-
-
-def test_no_valid_span_gives_none(windows):
-    hidden = PassageWindows(
-        **{**vars(windows), "token_is_max_context": np.zeros((WINDOWS, LENGTH))}
-    )
-    spans = simple_spans(hidden, simple_outputs(), 6, 5)
-    assert len(spans.starts) == 0
-    assert len(spans.null_scores) == WINDOWS
+    for joined, whole in zip(concatenate_spans(parts), spans, strict=True):
+        np.testing.assert_array_equal(joined, whole)
+    hidden = {**vars(windows), "token_is_max_context": np.zeros((WINDOWS, LENGTH))}
+    none = find(PassageWindows(**hidden), outputs, *limits)
+    assert (len(none.starts), len(none.null_scores)) == (0, WINDOWS)

@@ -1,18 +1,15 @@
 import json
-import re
-import string
 
 import numpy as np
 import pytest
 
+from albert_tf.evaluation.squad_answers import RankedAnswers, ScoredAnswer, evaluate_answers
 from albert_tf.evaluation.squad_metrics import (
-    apply_threshold,
     evaluate_v1,
     evaluate_v2,
     normalize_answer,
     official_best_threshold,
-    score_answers_v1,
-    score_answers_v2,
+    score_answers,
     search_threshold,
     with_margin,
 )
@@ -27,8 +24,8 @@ def test_golden_pairs():
         prediction, gold = pair["prediction"], pair["gold"]
         assert normalize_answer(prediction) == pair["normalized_prediction"]
         assert normalize_answer(gold) == pair["normalized_gold"]
-        for version, score in (("v1", score_answers_v1), ("v2", score_answers_v2)):
-            scores = score({"q": [gold]}, {"q": prediction})
+        for version in ("v1", "v2"):
+            scores = score_answers({"q": [gold]}, {"q": prediction}, version_2=version == "v2")
             assert scores.exact == {"q": pair[f"{version}_em"]}, pair
             assert scores.f1 == {"q": pair[f"{version}_f1"]}, pair
 
@@ -51,7 +48,10 @@ def many():
 @pytest.mark.parametrize("threshold", ["1.0", "0.0", "-0.5"])
 def test_golden_predictions_of_v2(many, threshold):
     reference, golds = many
-    results = evaluate_v2(golds, reference["predictions"], reference["null_odds"], float(threshold))
+    nbest = {name: [ScoredAnswer(text, 1, 0, 0)] for name, text in reference["predictions"].items()}
+    results = evaluate_answers(
+        golds, RankedAnswers(nbest, reference["null_odds"]), float(threshold)
+    )
     expected = reference["na_prob_thresh_to_result"][threshold]
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-9)
 
@@ -68,101 +68,29 @@ def test_punctuation_of_other_languages_is_kept(text):
     assert normalize_answer(text) == text.lower()
 
 
-WORDS = [
-    "a",
-    "the",
-    "The",
-    "cat",
-    "dog.",
-    "New York",
-    "3,000",
-    "",
-    "!",
-    "“so”",
-    "Zürich",
-    "one two",
-]
-
-
-def random_files(seed, with_missing):
-    """Right answers, predictions and null odds of up to 40 questions, with many equal odds."""
-    rng = np.random.default_rng(seed)
-
-    def text():
-        return " ".join(rng.choice(WORDS, rng.integers(0, 5)))
-
-    names = [f"q{index}" for index in range(rng.integers(3, 40))]
+def test_means_by_definition():
     golds = {
-        name: [text() for _ in range(rng.integers(0, 4) * rng.integers(0, 2))] for name in names
+        "a": ["The red dog", "cat"],
+        "b": [],
+        "c": ["the", "blue"],
+        "d": [],
+        "e": ["the"],
+        "f": ["x"],
     }
-    predictions = {
-        name: golds[name][0] if golds[name] and rng.random() < 0.4 else text()
-        for name in names
-        if not with_missing or rng.random() < 0.8
-    } or {names[0]: "x"}
-    null_odds = {name: float(rng.integers(-3, 9)) / 4 for name in rng.permutation(names)}
-    return golds, predictions, null_odds
-
-
-def plain(text):
-    """Normalises by definition, one character and one word after the other."""
-    kept = "".join(character for character in text.lower() if character not in string.punctuation)
-    words = re.split(r"(\W+)", kept)
-    return "".join(" " if word in ("a", "an", "the") else word for word in words).split()
-
-
-def plain_f1(prediction, gold, both_empty):
-    left = list(gold)
-    same = sum(word in left and not left.remove(word) for word in prediction)
-    if not prediction and not gold:
-        return both_empty
-    return 2 * same / (len(prediction) + len(gold))
-
-
-def plain_scores(golds, predictions, version):
-    scores = {}
-    for name, texts in golds.items():
-        rights = [plain(text) for text in texts]
-        if version == 2:
-            rights = [right for right in rights if right] or [[]]
-        if name in predictions:
-            words = plain(predictions[name])
-            scores[name] = (
-                float(any(" ".join(words) == " ".join(right) for right in rights)),
-                max((plain_f1(words, right, version - 1) for right in rights), default=0),
-            )
-        elif version == 1:
-            scores[name] = (0.0, 0.0)
-    return scores
-
-
-def mean(values):
-    return pytest.approx(100 * sum(values) / len(values), abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_metrics_agree_with_their_definitions(seed):
-    golds, predictions, null_odds = random_files(seed, with_missing=seed % 2)
-    v1 = plain_scores(golds, predictions, version=1)
-    assert evaluate_v1(golds, predictions) == {
-        "exact_match": mean([exact for exact, _ in v1.values()]),
-        "f1": mean([f1 for _, f1 in v1.values()]),
+    predictions = {"a": "red cat", "b": "", "c": "a blue!", "d": "x", "e": "an", "g": "x"}
+    f1 = 2 / 3  # of "a": one token of two, and the only one of "cat"
+    assert evaluate_v1(golds, predictions) == pytest.approx(
+        {"exact_match": 100 * 2 / 6, "f1": 100 * (f1 + 1) / 6}
+    )
+    expected = {
+        **{"exact": 60, "f1": 20 * (f1 + 3), "total": 5},
+        **{"HasAns_exact": 200 / 3, "HasAns_f1": 100 / 3 * (f1 + 2), "HasAns_total": 3},
+        **{"NoAns_exact": 50, "NoAns_f1": 50, "NoAns_total": 2},
     }
-    results = evaluate_v2(golds, predictions, null_odds, na_prob_thresh=0.5)
-    v2 = plain_scores(golds, predictions, version=2)
-    final = {
-        name: (not golds[name],) * 2 if null_odds[name] > 0.5 else pair for name, pair in v2.items()
+    assert evaluate_v2(golds, predictions) == pytest.approx(expected)
+    assert set(evaluate_v2({"a": ["x"]}, {"a": ""})) == {
+        *("exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total")
     }
-    for prefix, of_kind in (
-        ("", list(final)),
-        ("HasAns_", [name for name in final if golds[name]]),
-        ("NoAns_", [name for name in final if not golds[name]]),
-    ):
-        assert (prefix + "total" in results) == bool(of_kind)
-        if of_kind:
-            assert results[prefix + "total"] == len(of_kind)
-            for index, kind in enumerate(("exact", "f1")):
-                assert results[prefix + kind] == mean([final[name][index] for name in of_kind])
 
 
 # Thresholds
@@ -183,7 +111,11 @@ def random_questions(seed):
 
 
 def total(scores, null_odds, has_answer, threshold):
-    return sum(apply_threshold(scores, null_odds, has_answer, threshold).values())
+    """The sum of the scores if answers with null odds above the threshold are discarded."""
+    return sum(
+        not has_answer[name] if null_odds[name] > threshold else score
+        for name, score in scores.items()
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))
