@@ -149,12 +149,10 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
     if holds("albert_pretrainer/masked_lm_head/output_bias"):
         sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
         return AlbertPretrainer(encoder, sentence_head)
-    if holds(AlbertClassifier.HEAD_BIAS):
-        (num_classes,) = reader.shape(layout(AlbertClassifier.HEAD_BIAS))
-        return AlbertClassifier(encoder, num_classes)
-    if holds(AlbertTokenClassifier.HEAD_BIAS):
-        (num_classes,) = reader.shape(layout(AlbertTokenClassifier.HEAD_BIAS))
-        return AlbertTokenClassifier(encoder, num_classes)
+    for classifier in (AlbertClassifier, AlbertTokenClassifier):
+        if holds(classifier.HEAD_BIAS):
+            (num_classes,) = reader.shape(layout(classifier.HEAD_BIAS))
+            return classifier(encoder, num_classes)
     if holds("albert_embedder/embedding_head/layer_weights"):
         return AlbertEmbedder(encoder, "weighted_layers")
     if holds("albert_multiple_choice/head/dense/bias"):

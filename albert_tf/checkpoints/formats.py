@@ -153,9 +153,6 @@ class KerasReader(TensorReader):
     """Reads a `.keras` file, under the names that our checkpoints give its variables.
 
     Keras needs the classes in the file: import `albert_tf.models` first.
-
-    Args:
-        path: the file.
     """
 
     def __init__(self, path: str):

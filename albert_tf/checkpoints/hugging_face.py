@@ -10,14 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
-from albert_tf.checkpoints.names import (
-    ATTENTION,
-    FEED_FORWARD,
-    MODEL,
-    in_groups,
-    make_layout,
-    row,
-)
+from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
 from albert_tf.checkpoints.tensor_files import Layout
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError, name_place
@@ -96,12 +89,7 @@ _TOKENS: Mapping[ModelType, Mapping[str, int]] = {
 class HuggingFaceConfig:
     """The content of a `config.json`.
 
-    Attributes:
-        encoder: config of the encoder, in our terms.
-        architecture: class of the model, such as `AlbertForMaskedLM`; None if not given.
-        classifier_dropout: dropout rate before the head.
-        labels: names of the head's classes.
-        problem_type: meaning of the head's outputs; None if not given.
+    `classifier_dropout` is the rate before the head, `labels` are the names of its classes.
     """
 
     encoder: AlbertConfig
@@ -127,8 +115,13 @@ class HuggingFaceConfig:
         """Makes the config from the content of a `config.json`."""
         if not is_hugging_face(values):
             raise InputError("expected a Hugging Face config with model_type 'albert' or 'bert'")
-        _check_fixed(values)
-        _check_of_heads(values)
+        for key, expected in _FIXED.items():
+            if values.get(key, expected) != expected:
+                raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
+        for key, (is_valid, expected) in _OF_HEADS.items():
+            value = values.get(key)
+            if value is not None and not is_valid(value):
+                raise InputError(f"key '{key}' is {value!r}; expected {expected}")
         config = _encoder_of(values)
         check_groups(config)
         dropout = values.get(_DROPOUT_KEYS[model_type_of(config)])
@@ -213,115 +206,84 @@ def _encoder_of(values: Mapping[str, Any]) -> AlbertConfig:
     if is_bert:
         width = {"embedding_size": values["hidden_size"]} if "hidden_size" in values else {}
         encoder = {**_BERT_DEFAULTS, **encoder, **_BERT, **width}
-    default = "gelu" if is_bert else "gelu_new"
-    encoder["hidden_act"] = _activation(values.get("hidden_act", default))
-    return AlbertConfig.from_dict(encoder)
-
-
-def _check_fixed(values: Mapping[str, Any]) -> None:
-    for key, expected in _FIXED.items():
-        if values.get(key, expected) != expected:
-            raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
-
-
-def _check_of_heads(values: Mapping[str, Any]) -> None:
-    for key, (is_valid, expected) in _OF_HEADS.items():
-        value = values.get(key)
-        if value is not None and not is_valid(value):
-            raise InputError(f"key '{key}' is {value!r}; expected {expected}")
-
-
-def _activation(theirs: Any) -> str:
-    if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
-        raise InputError(f"hidden_act {theirs!r} is not one of {', '.join(_ACTIVATIONS)}")
-    return _ACTIVATIONS[theirs]
+    activation = values.get("hidden_act", "gelu" if is_bert else "gelu_new")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise InputError(f"hidden_act {activation!r} is not one of {', '.join(_ACTIVATIONS)}")
+    return AlbertConfig.from_dict({**encoder, "hidden_act": _ACTIVATIONS[activation]})
 
 
 # Prefix of an ALBERT's projection E -> H, which they also have for E == H.
 PROJECTION = "encoder.embedding_hidden_mapping_in."
 
-# What a row of the table stands for: ends of our patterns and of their names, and whether to transpose.
-_TENSOR = (("", "", False),)
-_DENSE = (("/kernel", ".weight", True), ("/bias", ".bias", False))
-_LAYER_NORM = (("/gamma", ".weight", False), ("/beta", ".bias", False))
-
-_GROUP = r"encoder.albert_layer_groups.\1.albert_layers.\2."
-_LAYER = r"encoder.layer.\1."
-# Our pattern and their names, an ALBERT's and a BERT's, or one name for both. The encoder's have a prefix
-# in models with heads.
-_ENCODER = (
-    (_TENSOR, MODEL + "embedding/word_embeddings", "embeddings.word_embeddings.weight"),
-    (_TENSOR, MODEL + "embedding/position_embeddings", "embeddings.position_embeddings.weight"),
-    (_TENSOR, MODEL + "embedding/segment_embeddings", "embeddings.token_type_embeddings.weight"),
-    (_LAYER_NORM, MODEL + "embedding/layer_norm", "embeddings.LayerNorm"),
-    (_DENSE, MODEL + "embedding/projection", PROJECTION.rstrip(".")),
-    (
-        _DENSE,
-        ATTENTION + "(query|key|value)",
-        _GROUP + r"attention.\3",
-        _LAYER + r"attention.self.\3",
-    ),
-    (_DENSE, ATTENTION + "output", _GROUP + "attention.dense", _LAYER + "attention.output.dense"),
-    (
-        _LAYER_NORM,
-        ATTENTION + "layer_norm",
-        _GROUP + "attention.LayerNorm",
-        _LAYER + "attention.output.LayerNorm",
-    ),
-    (_DENSE, FEED_FORWARD + "intermediate", _GROUP + "ffn", _LAYER + "intermediate.dense"),
-    (_DENSE, FEED_FORWARD + "output", _GROUP + "ffn_output", _LAYER + "output.dense"),
-    (
-        _LAYER_NORM,
-        FEED_FORWARD + "layer_norm",
-        _GROUP + "full_layer_layer_norm",
-        _LAYER + "output.LayerNorm",
-    ),
-    (_DENSE, MODEL + "pooler/dense", "pooler", "pooler.dense"),
-)
-_HEADS = (
-    (_TENSOR, MODEL + "masked_lm_head/output_bias", "predictions.bias", "cls.predictions.bias"),
-    (
-        _DENSE,
-        MODEL + "masked_lm_head/transform",
-        "predictions.dense",
-        "cls.predictions.transform.dense",
-    ),
-    (
-        _LAYER_NORM,
-        MODEL + "masked_lm_head/layer_norm",
-        "predictions.LayerNorm",
-        "cls.predictions.transform.LayerNorm",
-    ),
-    (
-        _DENSE,
-        MODEL + "sentence_order_head/dense",
-        "sop_classifier.classifier",
-        "cls.seq_relationship",
-    ),
-    (_DENSE, MODEL + "(?:token_)?head/dense", "classifier"),
-    (_DENSE, MODEL + "span_head/dense", "qa_outputs"),
-    # Hugging Face has no such heads; these names serve the report of missing keys.
-    (_TENSOR, MODEL + r"((?:conditional_span_head|embedding_head)/.+)", r"\1"),
-)
+_ENDS = {
+    "kernel": (".weight", True),
+    "bias": (".bias", False),
+    "gamma": (".weight", False),
+    "beta": (".bias", False),
+}
+# The encoder's names have a prefix in models with heads.
+_EMBEDDING = """
+embedding/word_embeddings        embeddings.word_embeddings.weight
+embedding/position_embeddings    embeddings.position_embeddings.weight
+embedding/segment_embeddings     embeddings.token_type_embeddings.weight
+embedding/layer_norm             embeddings.LayerNorm
+embedding/projection             encoder.embedding_hidden_mapping_in
+"""
+_ENCODER: Mapping[ModelType, str] = {
+    "albert": r"""
+attention/(query|key|value)      {block}attention.\3
+attention/output                 {block}attention.dense
+attention/layer_norm             {block}attention.LayerNorm
+ffn/intermediate                 {block}ffn
+ffn/output                       {block}ffn_output
+ffn/layer_norm                   {block}full_layer_layer_norm
+pooler/dense                     pooler
+""".replace("{block}", r"encoder.albert_layer_groups.\1.albert_layers.\2."),
+    "bert": r"""
+attention/(query|key|value)      {block}attention.self.\3
+attention/output                 {block}attention.output.dense
+attention/layer_norm             {block}attention.output.LayerNorm
+ffn/intermediate                 {block}intermediate.dense
+ffn/output                       {block}output.dense
+ffn/layer_norm                   {block}output.LayerNorm
+pooler/dense                     pooler.dense
+""".replace("{block}", r"encoder.layer.\1."),
+}
+_HEADS: Mapping[ModelType, str] = {
+    "albert": """
+masked_lm_head/output_bias       predictions.bias
+masked_lm_head/transform         predictions.dense
+masked_lm_head/layer_norm        predictions.LayerNorm
+sentence_order_head/dense        sop_classifier.classifier
+""",
+    "bert": """
+masked_lm_head/output_bias       cls.predictions.bias
+masked_lm_head/transform         cls.predictions.transform.dense
+masked_lm_head/layer_norm        cls.predictions.transform.LayerNorm
+sentence_order_head/dense        cls.seq_relationship
+""",
+}
+# Hugging Face has no heads as in the last line; these names serve the report of missing keys.
+_HEADS_OF_BOTH = r"""
+(?:token_)?head/dense            classifier
+span_head/dense                  qa_outputs
+((?:conditional_span_head|embedding_head)/.+)  \1
+"""
 
 
 def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
     """Returns how the folders of a model store our variables.
 
-    Args:
-        model_type: which of their models.
-        bare: whether it is an `AlbertModel` or a `BertModel`, whose names have no prefix. We also write
-            bare encoders with the prefix: `transformers` reads both forms, KerasHub only this one.
+    The names of a bare `AlbertModel` or `BertModel` have no prefix. We also write bare encoders with the
+    prefix: `transformers` reads both forms, KerasHub only this one.
     """
-    column = {"albert": 0, "bert": -1}[model_type]
     prefix = "" if bare else encoder_prefix(model_type)
+    encoder = read_rows(_EMBEDDING + _ENCODER[model_type])
     rows = [
-        row(ours + our_end, start + theirs[column] + their_end, transposed=transposed)
-        for start, table in ((prefix, _ENCODER), ("", _HEADS))
-        for parts, ours, *theirs in table
-        for our_end, their_end, transposed in parts
+        *((path, dataclasses.replace(to, names=(prefix + to.names[0],))) for path, to in encoder),
+        *read_rows(_HEADS[model_type] + _HEADS_OF_BOTH),
     ]
-    return make_layout(rows, "Hugging Face's")
+    return make_layout(rows, _ENDS, "Hugging Face's")
 
 
 def is_pooler(path: str) -> bool:

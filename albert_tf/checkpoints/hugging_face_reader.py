@@ -87,12 +87,7 @@ def check_folder(directory: str) -> None:
 class FolderReader(TensorReader):
     """Reads a Hugging Face folder.
 
-    Args:
-        directory: the folder.
-
-    Attributes:
-        config: content of its `config.json`.
-        sha256: SHA-256 of each file with tensors, by name; safetensors have no checksum inside.
+    `sha256` are the sums of its files with tensors, by name: safetensors have no checksum inside.
     """
 
     def __init__(self, directory: str):

@@ -54,59 +54,52 @@ _CONFIG_KEYS = {
 # In the names of our table, as in the files of models with a head.
 BACKBONE = "albert_backbone/"
 _BLOCK = "transformer_encoder"
-_DENSE = (("/kernel", "/0"), ("/bias", "/1"))
-_LAYER_NORM = (("/gamma", "/0"), ("/beta", "/1"))
-_AROUND_THE_BLOCKS = (
-    ((("", "/0"),), "embedding/word_embeddings", BACKBONE + "reversible_embedding"),
-    ((("", "/0"),), "embedding/position_embeddings", BACKBONE + "position_embedding"),
-    ((("", "/0"),), "embedding/segment_embeddings", BACKBONE + "embedding"),
-    (_LAYER_NORM, "embedding/layer_norm", BACKBONE + "layer_normalization"),
-    (_DENSE, "embedding/projection", BACKBONE + "dense"),
-    (_DENSE, "pooler/dense", BACKBONE + "dense_1"),
-    ((("", "/0"),), "masked_lm_head/output_bias", "masked_lm_head"),
-    (_DENSE, "masked_lm_head/transform", "masked_lm_head/_intermediate_dense"),
-    (_LAYER_NORM, "masked_lm_head/layer_norm", "masked_lm_head/_intermediate_layer_norm"),
-    (_DENSE, "head/dense", "dense"),
-    # KerasHub has no such heads; these names serve the report of missing keys.
-    (_DENSE, r"(sentence_order_head|span_head|token_head)/dense", r"\1"),
-    ((("", ""),), "((?:conditional_span_head|embedding_head)/.+)", r"\1"),
-)
-_BLOCKS = (
-    (_LAYER_NORM, r"attention_\d+_\d+/layer_norm", "_self_attention_layer_norm"),
-    (_DENSE, r"ffn_\d+_\d+/intermediate", "_feedforward_intermediate_dense"),
-    (_DENSE, r"ffn_\d+_\d+/output", "_feedforward_output_dense"),
-    (_LAYER_NORM, r"ffn_\d+_\d+/layer_norm", "_feedforward_layer_norm"),
-)
-# Our kernels and biases, theirs, and the first of the two axes that are one of ours.
-_ATTENTION = (
-    *((name, f"{name}_dense", 1, 0) for name in ("query", "key", "value")),
-    ("output", "output_dense", 0, None),
-)
+_ENDS = {
+    "kernel": ("/0", False),
+    "bias": ("/1", False),
+    "gamma": ("/0", False),
+    "beta": ("/1", False),
+}
+# KerasHub has no heads as in the last lines; these names serve the report of missing keys.
+_AROUND_THE_BLOCKS = r"""
+embedding/word_embeddings        {backbone}reversible_embedding/0
+embedding/position_embeddings    {backbone}position_embedding/0
+embedding/segment_embeddings     {backbone}embedding/0
+embedding/layer_norm             {backbone}layer_normalization
+embedding/projection             {backbone}dense
+pooler/dense                     {backbone}dense_1
+masked_lm_head/output_bias       masked_lm_head/0
+masked_lm_head/transform         masked_lm_head/_intermediate_dense
+masked_lm_head/layer_norm        masked_lm_head/_intermediate_layer_norm
+head/dense                       dense
+(sentence_order_head|span_head|token_head)/dense  \1
+((?:conditional_span_head|embedding_head)/.+)     \1
+""".replace("{backbone}", BACKBONE)
+_BLOCKS = r"""
+{ours}/attention_\d+_\d+/layer_norm  {theirs}/_self_attention_layer_norm
+{ours}/ffn_\d+_\d+/intermediate      {theirs}/_feedforward_intermediate_dense
+{ours}/ffn_\d+_\d+/output            {theirs}/_feedforward_output_dense
+{ours}/ffn_\d+_\d+/layer_norm        {theirs}/_feedforward_layer_norm
+"""
 
 
 def _rows() -> Iterator[names.Row]:
-    for parts, ours, theirs in _AROUND_THE_BLOCKS:
-        for our_end, their_end in parts:
-            yield names.row(names.MODEL + ours + our_end, theirs + their_end)
+    yield from names.read_rows(_AROUND_THE_BLOCKS)
     # The first layer of a class has no number.
     for number, block in (("0", _BLOCK), (r"(\d+)", _BLOCK + r"_\1")):
-        ours, theirs = f"{names.MODEL}block_{number}/", f"{BACKBONE}{block}/"
-        for parts, layer, their_layer in _BLOCKS:
-            for our_end, their_end in parts:
-                yield names.row(ours + layer + our_end, theirs + their_layer + their_end)
-        for layer, their_layer, kernel_axis, bias_axis in _ATTENTION:
-            for our_end, their_end, axis in (
-                ("/kernel", "/0", kernel_axis),
-                ("/bias", "/1", bias_axis),
-            ):
+        ours, theirs = f"block_{number}", BACKBONE + block
+        yield from names.read_rows(_BLOCKS.replace("{ours}", ours).replace("{theirs}", theirs))
+        # The first of the two axes of theirs that are one of ours, of kernels and of biases.
+        for layer, *axes in (("query", 1, 0), ("key", 1, 0), ("value", 1, 0), ("output", 0, None)):
+            for index, (end, axis) in enumerate(zip(("kernel", "bias"), axes, strict=True)):
                 yield names.row(
-                    ours + rf"attention_\d+_\d+/{layer}" + our_end,
-                    f"{theirs}_self_attention_layer/{their_layer}" + their_end,
+                    rf"{ours}/attention_\d+_\d+/{layer}/{end}",
+                    f"{theirs}/_self_attention_layer/{layer}_dense/{index}",
                     merged_axis=axis,
                 )
 
 
-stored_in_keras_hub = names.make_layout(list(_rows()), "KerasHub's")
+stored_in_keras_hub = names.make_layout(list(_rows()), _ENDS, "KerasHub's")
 
 
 def is_no_weight(name: str) -> bool:
@@ -167,13 +160,9 @@ _DAMAGES = (OSError, KeyError, RuntimeError, ValueError, EOFError, zipfile.BadZi
 
 
 def open_keras_hub(path: str) -> "KerasHubReader | None":
-    """Opens a model of KerasHub.
+    """Opens the folder of a preset, a `.keras` or a `.weights.h5` file.
 
-    Args:
-        path: folder of a preset, a `.keras` or a `.weights.h5` file.
-
-    Returns:
-        A reader; None if the path is not KerasHub's, or an archive that is too damaged to tell.
+    Returns None if the path is not KerasHub's, or an archive that is too damaged to tell.
     """
     if is_preset(path):
         return _open_preset(path)
@@ -221,16 +210,9 @@ def _open_preset(folder: str) -> "KerasHubReader":
 
 
 class KerasHubReader(TensorReader):
-    """Reads the weights of a KerasHub model, as float32.
+    """Reads the weights of a KerasHub model, as float32, from HDF5 files, `contents` by path.
 
-    Args:
-        path: folder or file of the model.
-        values: its config; None if its files have none.
-        config_file: where the config is, for messages.
-        contents: the HDF5 files with its weights, by path.
-
-    Attributes:
-        config: config of the encoder, in our terms; None if unknown.
+    `values` is the model's config, if its files have one.
     """
 
     def __init__(

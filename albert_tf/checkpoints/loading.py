@@ -85,11 +85,7 @@ class LoadReport:
 
 
 def find_config(path: str) -> str | None:
-    """Returns the config file beside a checkpoint, for `read_config`; None if there is none.
-
-    Args:
-        path: folder of the checkpoint, or prefix of its files.
-    """
+    """Returns the config file beside a checkpoint (a folder or a prefix), for `read_config`."""
     folder = folder_of(path)
     paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE)]
     return next(filter(tf.io.gfile.exists, paths), None)
@@ -144,11 +140,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
 def stored_labels(path: str) -> tuple[str, ...]:
     """Returns the names that a Hugging Face folder gives to a classifier's classes.
 
-    Args:
-        path: as for `load_checkpoint`.
-
-    Returns:
-        Nothing if it is no such folder, or has no names but `LABEL_0` and so on.
+    There are none for other paths, and if they are no names but `LABEL_0` and so on.
     """
     if not is_folder(path):
         return ()
@@ -160,12 +152,7 @@ def _labels_in(config: HuggingFaceConfig) -> tuple[str, ...]:
 
 
 def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
-    """Returns the shape of a variable in a checkpoint; None if it is not there.
-
-    Args:
-        path: as for `load_checkpoint`.
-        variable_path: the variable's path in our models.
-    """
+    """Returns the shape of one of our variables in a checkpoint; None if it is not there."""
     reader, found = open_checkpoint(path)
     stored = found.layout(variable_path)
     return tuple(reader.shape(stored)) if reader.holds(stored) else None
@@ -190,13 +177,9 @@ def _find_missing(model: keras.Model, reader: TensorReader, found: CheckpointFor
 def load_reader(
     model: keras.Model, reader: TensorReader, found: CheckpointFormat, missing: Sequence[str] = ()
 ) -> LoadReport:
-    """Loads the weights of a model from an open checkpoint.
+    """Loads the weights of a model from an open checkpoint of a known format.
 
-    Args:
-        model: an encoder, or a model with one.
-        reader: the checkpoint.
-        found: its format.
-        missing: paths of the weights that it lacks.
+    `missing` are the paths of the weights that it lacks.
     """
     encoder = getattr(model, "encoder", model)
     with name_place(f"{reader.prefix} ({found.description})"):

@@ -1,8 +1,8 @@
 """Tables from our names to those of others, and the tables of TensorFlow 1 checkpoints.
 
 A row of a table has a pattern of our variable paths, the names that others give to the same weights, and
-how their tensor's axes differ. Reading and writing use the first row that matches. The first component of
-our paths is the name of the model, which its user chooses.
+how their tensor's axes differ. Reading and writing use the first row that matches. Tables are without the
+first component of our paths, the name of the model, which its user chooses.
 
 The checkpoints are those of the original, https://github.com/google-research/albert, and of
 https://github.com/brightmart/albert_zh, which trained Chinese models with other code before the original
@@ -14,36 +14,56 @@ for the masked-LM head, whose logits are t (W P)^T = (t P^T) W^T.
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from albert_tf.checkpoints.tensor_files import Layout, Stored, TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-MODEL = r"[^/]+/"
-ATTENTION = rf"{MODEL}block_\d+/attention_(\d+)_(\d+)/"
-FEED_FORWARD = rf"{MODEL}block_\d+/ffn_(\d+)_(\d+)/"
-
 # A pattern of our paths, and how matching variables are stored; names may refer to the pattern's groups.
 Row = tuple[str, Stored]
+# The ends of our paths -> those of others, and whether their tensor is the transpose.
+Ends = Mapping[str, tuple[str, bool]]
+
+_BLOCK_PART = re.compile("^(attention|ffn)/")
 
 
-def row(pattern: str, *names: str, transposed: bool = False, merged_axis: int | None = None) -> Row:
-    """Returns a row; for the arguments see `Stored`."""
-    return pattern, Stored(names, transposed, merged_axis)
+def row(path: str, *names: str, transposed: bool = False, merged_axis: int | None = None) -> Row:
+    """Returns a row for the paths after the name of a model; for the other arguments see `Stored`."""
+    pattern = _BLOCK_PART.sub(r"block_\\d+/\1_(\\d+)_(\\d+)/", path)
+    return f"[^/]+/{pattern}", Stored(names, transposed, merged_axis)
 
 
-def make_layout(rows: Sequence[Row], whose: str) -> Layout:
-    """Returns a function from a variable's path to how others store it, given their table.
+def read_rows(table: str) -> list[Row]:
+    """Reads lines of a path, the names of its tensor or of its factors, and a T for the transpose.
 
-    The function raises an `InputError` if no row matches; `whose` says who the others are.
+    `attention/` and `ffn/` stand for any block's, with its group and its number in the group as groups of
+    the pattern.
+    """
+    lines = filter(None, map(str.split, table.splitlines()))
+    return [
+        row(path, *(name for name in names if name != "T"), transposed="T" in names)
+        for path, *names in lines
+    ]
+
+
+def make_layout(rows: Sequence[Row], ends: Ends, whose: str) -> Layout:
+    """Returns a function from a variable's path to how others, `whose`, store it.
+
+    A row matches a whole path, or all but its end.
     """
 
     def layout(path: str) -> Stored:
+        layer, _, end = path.rpartition("/")
         for pattern, stored in rows:
-            if match := re.fullmatch(pattern, path):
-                names = tuple(match.expand(name) for name in stored.names)
-                return dataclasses.replace(stored, names=names)
+            their_end, transposed = "", stored.transposed
+            match = re.fullmatch(pattern, path)
+            if not match and end in ends:
+                their_end, transposed = ends[end]
+                match = re.fullmatch(pattern, layer)
+            if match:
+                names = tuple(match.expand(name) + their_end for name in stored.names)
+                return dataclasses.replace(stored, names=names, transposed=transposed)
         raise InputError(f"'{path}': {whose} checkpoints have no name for such a variable")
 
     return layout
@@ -53,10 +73,6 @@ def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
     """Returns the config under which others have the same layers with the same weights.
 
     The original and its successors share whole blocks only. Without sharing they have L groups.
-
-    Args:
-        config: ours.
-        whose: who the others are, for the message.
     """
     if config.sharing == "all":
         return config
@@ -72,73 +88,58 @@ def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
     return there
 
 
-_INNER_GROUP = r"bert/encoder/transformer/group_\1/inner_group_\2/"
-_CONDITIONAL = MODEL + r"conditional_span_head/"
-_SHARED = r"bert/encoder/layer_shared/"
+_SHARED = "bert/encoder/layer_shared/"
 
-_AROUND_THE_BLOCKS = [
-    row(MODEL + r"embedding/word_embeddings", r"bert/embeddings/word_embeddings"),
-    row(MODEL + r"embedding/position_embeddings", r"bert/embeddings/position_embeddings"),
-    row(MODEL + r"embedding/segment_embeddings", r"bert/embeddings/token_type_embeddings"),
-    row(MODEL + r"embedding/layer_norm/(.+)", r"bert/embeddings/LayerNorm/\1"),
-    row(MODEL + r"embedding/projection/(.+)", r"bert/encoder/embedding_hidden_mapping_in/\1"),
-    row(MODEL + r"pooler/dense/(.+)", r"bert/pooler/dense/\1"),
-    row(MODEL + r"masked_lm_head/output_bias", r"cls/predictions/output_bias"),
-    row(MODEL + r"masked_lm_head/transform/(.+)", r"cls/predictions/transform/dense/\1"),
-    row(MODEL + r"masked_lm_head/layer_norm/(.+)", r"cls/predictions/transform/LayerNorm/\1"),
-    row(
-        MODEL + r"sentence_order_head/dense/kernel",
-        r"cls/seq_relationship/output_weights",
-        transposed=True,
-    ),
-    row(MODEL + r"sentence_order_head/dense/bias", r"cls/seq_relationship/output_bias"),
-    row(MODEL + r"head/dense/kernel", r"output_weights", transposed=True),
-    row(MODEL + r"head/dense/bias", r"output_bias"),
-    # The original has no such heads; these names serve the report of missing keys.
-    row(MODEL + r"((?:embedding_head|token_head)/.+)", r"\1"),
-    row(MODEL + r"span_head/dense/kernel", r"cls/squad/output_weights", transposed=True),
-    row(MODEL + r"span_head/dense/bias", r"cls/squad/output_bias"),
-    row(_CONDITIONAL + r"start_logits/(.+)", r"start_logits/dense/\1"),
-    row(_CONDITIONAL + r"end_hidden/(.+)", r"end_logits/dense_0/\1"),
-    row(_CONDITIONAL + r"layer_norm/(.+)", r"end_logits/LayerNorm/\1"),
-    row(_CONDITIONAL + r"end_logits/(.+)", r"end_logits/dense_1/\1"),
-    row(_CONDITIONAL + r"answer_hidden/(.+)", r"answer_class/dense_0/\1"),
-    row(_CONDITIONAL + r"answer_logits/(.+)", r"answer_class/dense_1/\1"),
-]
-_ORIGINAL = [
-    *_AROUND_THE_BLOCKS,
-    row(ATTENTION + r"(query|key|value)/(.+)", _INNER_GROUP + r"attention_1/self/\3/\4"),
-    row(ATTENTION + r"output/(.+)", _INNER_GROUP + r"attention_1/output/dense/\3"),
-    row(ATTENTION + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm/\3"),
-    row(FEED_FORWARD + r"intermediate/(.+)", _INNER_GROUP + r"ffn_1/intermediate/dense/\3"),
-    row(FEED_FORWARD + r"output/(.+)", _INNER_GROUP + r"ffn_1/intermediate/output/dense/\3"),
-    row(FEED_FORWARD + r"layer_norm/(.+)", _INNER_GROUP + r"LayerNorm_1/\3"),
-]
+_AROUND_THE_BLOCKS = r"""
+embedding/word_embeddings             bert/embeddings/word_embeddings
+embedding/position_embeddings         bert/embeddings/position_embeddings
+embedding/segment_embeddings          bert/embeddings/token_type_embeddings
+embedding/layer_norm                  bert/embeddings/LayerNorm
+embedding/projection                  bert/encoder/embedding_hidden_mapping_in
+pooler/dense                          bert/pooler/dense
+masked_lm_head/output_bias            cls/predictions/output_bias
+masked_lm_head/transform              cls/predictions/transform/dense
+masked_lm_head/layer_norm             cls/predictions/transform/LayerNorm
+sentence_order_head/dense/kernel      cls/seq_relationship/output_weights  T
+sentence_order_head/dense/bias        cls/seq_relationship/output_bias
+head/dense/kernel                     output_weights  T
+head/dense/bias                       output_bias
+span_head/dense/kernel                cls/squad/output_weights  T
+span_head/dense/bias                  cls/squad/output_bias
+conditional_span_head/start_logits    start_logits/dense
+conditional_span_head/end_hidden      end_logits/dense_0
+conditional_span_head/layer_norm      end_logits/LayerNorm
+conditional_span_head/end_logits      end_logits/dense_1
+conditional_span_head/answer_hidden   answer_class/dense_0
+conditional_span_head/answer_logits   answer_class/dense_1
+"""
+# The original has no such heads; these names serve the report of missing keys.
+_OTHER_HEADS = r"((?:embedding_head|token_head)/.+)  \1"
+_ORIGINAL = r"""
+attention/(query|key|value)           {block}attention_1/self/\3
+attention/output                      {block}attention_1/output/dense
+attention/layer_norm                  {block}LayerNorm
+ffn/intermediate                      {block}ffn_1/intermediate/dense
+ffn/output                            {block}ffn_1/intermediate/output/dense
+ffn/layer_norm                        {block}LayerNorm_1
+""".replace("{block}", r"bert/encoder/transformer/group_\1/inner_group_\2/")
 # There are no groups and inner groups: a second one finds no row.
-_BRIGHTMART = [
-    row(
-        MODEL + r"embedding/word_embeddings",
-        r"bert/embeddings/word_embeddings",
-        r"bert/embeddings/word_embeddings_2",
-    ),
-    *_AROUND_THE_BLOCKS,
-    row(
-        MODEL + r"block_0/attention_0_0/(query|key|value)/(.+)",
-        _SHARED + r"attention/self/\1/\2",
-    ),
-    row(MODEL + r"block_0/attention_0_0/output/(.+)", _SHARED + r"attention/output/dense/\1"),
-    row(
-        MODEL + r"block_0/attention_0_0/layer_norm/(.+)",
-        _SHARED + r"attention/output/LayerNorm/\1",
-    ),
-    row(MODEL + r"block_0/ffn_0_0/intermediate/(.+)", _SHARED + r"intermediate/dense/\1"),
-    row(MODEL + r"block_0/ffn_0_0/output/(.+)", _SHARED + r"output/dense/\1"),
-    row(MODEL + r"block_0/ffn_0_0/layer_norm/(.+)", _SHARED + r"output/LayerNorm/\1"),
-]
+_BRIGHTMART = r"""
+embedding/word_embeddings             bert/embeddings/word_embeddings  bert/embeddings/word_embeddings_2
+block_0/attention_0_0/(query|key|value)  {block}attention/self/\1
+block_0/attention_0_0/output          {block}attention/output/dense
+block_0/attention_0_0/layer_norm      {block}attention/output/LayerNorm
+block_0/ffn_0_0/intermediate          {block}intermediate/dense
+block_0/ffn_0_0/output                {block}output/dense
+block_0/ffn_0_0/layer_norm            {block}output/LayerNorm
+""".replace("{block}", _SHARED)
+_ENDS = {end: (f"/{end}", False) for end in ("kernel", "bias", "gamma", "beta")}
 
 
-stored_as_original = make_layout(_ORIGINAL, "the original's")
-stored_as_brightmart = make_layout(_BRIGHTMART, "brightmart's")
+stored_as_original, stored_as_brightmart = (
+    make_layout(read_rows("\n".join((table, _AROUND_THE_BLOCKS, _OTHER_HEADS))), _ENDS, whose)
+    for table, whose in ((_ORIGINAL, "the original's"), (_BRIGHTMART, "brightmart's"))
+)
 
 
 def is_original(reader: TensorReader) -> bool:

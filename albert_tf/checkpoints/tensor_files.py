@@ -43,11 +43,8 @@ _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 class Stored:
     """How a checkpoint stores one variable.
 
-    Attributes:
-        names: name of its tensor, or names of the tensors whose matrix product it is.
-        transposed: whether the tensor is the variable's transpose.
-        merged_axis: the first of two neighbouring axes of the tensor that are one axis of the variable,
-            if any.
+    A variable may be the matrix product of several tensors, or a tensor's transpose. `merged_axis` is the
+    first of two neighbouring axes of the tensor that are one axis of the variable.
     """
 
     names: tuple[str, ...]
@@ -98,12 +95,7 @@ class UnreadableCheckpointError(InputError):
 
 
 class TensorReader(abc.ABC):
-    """Reads variables from files of some format.
-
-    Attributes:
-        prefix: prefix of the names of the files, or their folder.
-        shapes: shapes of the tensors, by name.
-    """
+    """Reads variables from files of some format; `prefix` names them, or is their folder."""
 
     def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
         self.prefix = prefix
@@ -136,12 +128,7 @@ class TensorReader(abc.ABC):
         return tensor.reshape(self.shape(stored))
 
     def read_all(self, variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
-        """Returns the values of variables, by path.
-
-        Args:
-            variables: the variables, by path.
-            layout: how the checkpoint stores them.
-        """
+        """Returns the values of variables, both by path."""
         for path, variable in variables.items():
             self._check(path, tuple(variable.shape), layout(path))
         return {path: self.read(layout(path)) for path in variables}
@@ -162,11 +149,7 @@ class TensorReader(abc.ABC):
 
 
 class CheckpointReader(TensorReader):
-    """Reads a checkpoint.
-
-    Args:
-        prefix: prefix of the names of its files.
-    """
+    """Reads a checkpoint of TensorFlow, given the prefix of its files."""
 
     def __init__(self, prefix: str):
         try:
@@ -203,10 +186,7 @@ def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
 def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
     """Returns the tensors that a checkpoint stores for variables, by its names.
 
-    Args:
-        variables: the variables, by path.
-        layout: how the checkpoint stores them, as they are or transposed; products and merged axes cannot
-            be undone.
+    The layout has neither products nor merged axes, which cannot be undone.
     """
     tensors = {}
     for path, variable in variables.items():
@@ -240,12 +220,7 @@ def latest_checkpoint(directory: str) -> str | None:
 
 
 def write_note(directory: str, prefixes: Sequence[str]) -> None:
-    """Writes the note of a folder that has none.
-
-    Args:
-        directory: the folder.
-        prefixes: of its checkpoints, the oldest first.
-    """
+    """Writes the note of a folder that has none, given its checkpoints, the oldest first."""
     times = [tf.io.gfile.stat(prefix + INDEX).mtime_nsec / 1e9 for prefix in prefixes]
     tf.compat.v1.train.update_checkpoint_state(
         directory,
@@ -266,12 +241,10 @@ def _read_note(directory: str):
 
 
 def find_checkpoint(path: str) -> str:
-    """Returns the prefix of the checkpoint at a path.
+    """Returns the prefix of the checkpoint at a path: a prefix, a file with this prefix, or a folder.
 
-    Args:
-        path: a prefix, or a file with this prefix; or a folder, for the best checkpoint of its run, its
-            latest one or, if no file says which one that is (as in the archives of published models),
-            its only one.
+    Of a folder it is the best checkpoint of its run, its latest one or, if no file says which one that is
+    (as in the archives of published models), its only one.
     """
     if not tf.io.gfile.isdir(path):
         return _FILE_END.sub("", path)
@@ -293,12 +266,7 @@ def checkpoint_paths(prefix: str) -> tuple[str, str]:
 
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a checkpoint; its index, which makes it complete, appears last.
-
-    Args:
-        prefix: prefix of the names of its files.
-        tensors: its tensors, by name.
-    """
+    """Writes tensors by name; the checkpoint's index, which makes it complete, appears last."""
     names = sorted(tensors)
     with files.write_together(checkpoint_paths(prefix)) as folder:
         tf.raw_ops.SaveV2(
