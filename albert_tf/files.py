@@ -156,13 +156,7 @@ def read_json(path: str) -> Any:
 
 
 def parse_json(text: str | bytes, path: str, line: int | None = None) -> Any:
-    """Parses JSON text.
-
-    Args:
-        text: JSON text; bytes are UTF-8.
-        path: file of the text, for messages.
-        line: line of the text in the file; None if the text is the whole file.
-    """
+    """Parses JSON text; `path`, and `line` if it is not the whole file, are for messages."""
     place = path if line is None else f"{path}, line {line}"
     try:
         return json.loads(text)
@@ -286,11 +280,7 @@ def write_atomically(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def write_together(paths: Sequence[str]) -> Iterator[str]:
-    """Yields a folder to write several files in, and moves them to their places on success.
-
-    Args:
-        paths: the files, in one folder, in the order in which to move them.
-    """
+    """Yields a folder to write files in, and moves them on success to `paths`, in this order."""
     folder = paths[-1] + INCOMPLETE
     try:
         with explain_refusal(paths[-1]):

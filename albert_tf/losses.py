@@ -78,12 +78,7 @@ class PretrainingLoss:
 
 
 class _MeanLoss:
-    """A loss that is a mean over the rows of a batch.
-
-    Attributes:
-        rows: name of the rows in reports, in the plural.
-        label: name of a label of each row.
-    """
+    """A loss that is a mean over the `rows` of a batch, as reports call them; each has a `label`."""
 
     rows = "examples"
     label = "label_ids"

@@ -25,36 +25,28 @@ def option(
     least: float | None = None,
     most: float = _MAX_INT32,
 ) -> Any:
-    """Declares a dataclass field that the command line offers as a flag.
+    """Declares a dataclass field that the command line offers as a flag, required without a default.
 
-    Args:
-        description: one sentence, shown by `--help`.
-        default: default value. Without one, the flag is required.
-        least: least value of a number. None accepts any value.
-        most: greatest value, if `least` is given.
+    `description` is one sentence, shown by `--help`. `least` and `most` are the range of a number;
+    `least` None accepts any value.
     """
     metadata = {"description": description, "least": least, "most": most}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def check_ranges(options: Any) -> None:
-    """Checks that each option is within the range of its declaration."""
+    """Checks that each option is within the range of its declaration, if it has one."""
     for field in dataclasses.fields(options):
-        if field.metadata["least"] is not None:
+        if field.metadata.get("least") is not None:
             check_range(options, field.name, field.metadata["least"], field.metadata["most"])
 
 
 def check_range(options: Any, name: str, least: float, most: float = _MAX_INT32) -> None:
     """Checks that an option is None or in [least, most]."""
-    fault = _range_fault(getattr(options, name), least, most)
-    if fault:
-        raise InputError(f"--{name}={getattr(options, name)}: {fault}")
-
-
-def _range_fault(value: float | None, least: float, most: float) -> str | None:
-    if value is None or least <= value <= most:
-        return None
-    return f"expected at most {most}" if value > most else f"expected at least {least}"
+    value = getattr(options, name)
+    if value is not None and not least <= value <= most:
+        bound = f"at most {most}" if value > most else f"at least {least}"
+        raise InputError(f"{name}={value}: expected {bound}")
 
 
 def select(options: Any, config_class: type[_Config]) -> _Config:
@@ -98,12 +90,8 @@ def check_types(config: Any) -> None:
     """Checks that each field of a dataclass has a value of its type, and in its range if it has one."""
     types_of = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        check_type(field.name, value, types_of[field.name])
-        if field.metadata.get("least") is not None:
-            fault = _range_fault(value, field.metadata["least"], field.metadata["most"])
-            if fault:
-                raise InputError(f"{field.name}={value}: {fault}")
+        check_type(field.name, getattr(config, field.name), types_of[field.name])
+    check_ranges(config)
 
 
 def check_type(name: str, value: Any, expected: Any) -> None:

@@ -31,15 +31,13 @@ def make_outputs(
     """Makes several files that appear together.
 
     Args:
-        name: the work is in the folder `<name>.incomplete`, and in a folder of that name next to each
-            file.
+        name: the work is in the folder `<name>.incomplete`, and in one of that name next to each file.
         paths: the files to make, and the flag that named each, for messages.
         request: everything that decides the content of the files; JSON-serializable.
         overwrite: whether to replace existing files. Otherwise they raise an error.
-        make: function that makes the missing files. Its argument maps each file to the path to write it
-            to. Other files next to that path are its own earlier work.
-        reusable: names in `<name>.incomplete` that are kept for runs with another request, which have to
-            check their content.
+        make: makes the missing files. Its argument maps each file to the path to write it to. Other files
+            next to that path are its own earlier work.
+        reusable: names in `<name>.incomplete` that `make` checks itself, kept for any request.
     """
     work = name + files.INCOMPLETE
     incomplete = {
@@ -48,7 +46,9 @@ def make_outputs(
     }
     folders = list(dict.fromkeys(map(os.path.dirname, incomplete.values())))
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
-    resumes = _holds(note, request)
+    resumes = tf.io.gfile.exists(note) and (
+        files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
+    )
     if not (resumes and tf.io.gfile.exists(complete)):
         _check_new(paths, overwrite)
         if not resumes:
@@ -73,12 +73,6 @@ def make_outputs(
             with files.explain_refusal(path):
                 tf.io.gfile.rename(unnamed, path, overwrite=True)
     _remove(folders)
-
-
-def _holds(note: str, request: Mapping[str, Any]) -> bool:
-    if not tf.io.gfile.exists(note):
-        return False
-    return files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
 
 
 def _check_new(paths: Mapping[str, str], overwrite: bool) -> None:

@@ -20,10 +20,10 @@ class Options(Config):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"size": 0}, "--size=0: expected at least 1"),
-        ({"size": 10}, "--size=10: expected at most 9"),
-        ({"rate": 1.5}, "--rate=1.5: expected at most 1"),
-        ({"rate": float("nan")}, "--rate=nan: expected at least 0"),
+        ({"size": 0}, "size=0: expected at least 1"),
+        ({"size": 10}, "size=10: expected at most 9"),
+        ({"rate": 1.5}, "rate=1.5: expected at most 1"),
+        ({"rate": float("nan")}, "rate=nan: expected at least 0"),
     ],
 )
 def test_values_out_of_range_are_refused(changes, message):

@@ -14,13 +14,10 @@ from albert_tf.layers import primitives
 
 
 class Unpadding:
-    """Removes the padding of a batch, and restores it.
+    """Removes the padding of a batch of S = `length`, and restores it.
 
-    Args:
-        token_positions: positions of the tokens among all B * S, int (T,), ascending, including the first
-            of each sequence.
-        batch_size: B.
-        length: S.
+    `token_positions`, int (T,), are those of the tokens among all B * S, ascending, including the first
+    of each sequence.
     """
 
     def __init__(self, token_positions, batch_size, length):
@@ -51,12 +48,7 @@ class Unpadding:
 class SelfAttention(primitives.BaseLayer):
     """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`.
 
-    Args:
-        hidden_size: H.
-        num_heads: N; H is a multiple of it.
-        dropout: rate after the output projection.
-        attention_dropout: rate of the attention probabilities.
-        **kwargs: those of `primitives.BaseLayer`.
+    `num_heads` is N, and H a multiple of it; `attention_dropout` is the rate of the probabilities.
     """
 
     def __init__(
@@ -89,12 +81,7 @@ class SelfAttention(primitives.BaseLayer):
             layer.build(input_shape)
 
     def call(
-        self,
-        hidden_states,
-        attention_bias,
-        unpadding=None,
-        output_positions=None,
-        training=None,
+        self, hidden_states, attention_bias, unpadding=None, output_positions=None, training=None
     ):
         """Lets each position attend to those of its sequence.
 
@@ -102,11 +89,8 @@ class SelfAttention(primitives.BaseLayer):
             hidden_states: float (B, S, H), or (T, H) with `unpadding`.
             attention_bias: float (B, 1, 1, S), added to the scores: 0 for visible keys.
             unpadding: `Unpadding` of the batch if its padding was removed.
-            output_positions: int (B, M), the positions to compute; by default all.
+            output_positions: int (B, M), the positions to compute, and to return; by default all.
             training: whether dropout is active.
-
-        Returns:
-            float, shape of `hidden_states`, or (B, M, H) with `output_positions`.
         """
         rows = primitives.as_rows(hidden_states)  # (B * S, H) or (T, H)
         length = ops.shape(hidden_states)[1] if unpadding is None else unpadding.length
@@ -149,12 +133,7 @@ class SelfAttention(primitives.BaseLayer):
 class FeedForward(primitives.BaseLayer):
     """Post-norm feed-forward: `layer_norm(x + dropout(dense(activation(dense(x)))))`.
 
-    Args:
-        hidden_size: H.
-        intermediate_size: F.
-        activation: name of the activation in the middle, see `AlbertConfig.hidden_act`.
-        dropout: rate after the second dense layer.
-        **kwargs: those of `primitives.BaseLayer`.
+    `intermediate_size` is F; for the names of activations see `AlbertConfig.hidden_act`.
     """
 
     def __init__(
@@ -185,15 +164,7 @@ class FeedForward(primitives.BaseLayer):
         self.layer_norm.build(input_shape)
 
     def call(self, hidden_states, training=None):
-        """Transforms each position independently.
-
-        Args:
-            hidden_states: float (..., H).
-            training: whether dropout is active.
-
-        Returns:
-            float (..., H).
-        """
+        """Transforms each position of float (..., H) independently."""
         rows = primitives.as_rows(hidden_states)  # (T, H)
         activate = primitives.activation(self.activation, training)
         intermediate = activate(self.intermediate(rows))  # (T, F)
@@ -208,10 +179,6 @@ class EncoderLayer(keras.layers.Layer):
 
     The halves are arguments so that two blocks can share one of them, as in an encoder that shares only
     its attention or only its feed-forward layers.
-
-    Args:
-        attention: the first half.
-        feed_forward: the second half.
     """
 
     def __init__(self, attention: SelfAttention, feed_forward: FeedForward, **kwargs):
@@ -235,12 +202,7 @@ class EncoderLayer(keras.layers.Layer):
                 half.build(input_shape)
 
     def call(
-        self,
-        hidden_states,
-        attention_bias,
-        unpadding=None,
-        output_positions=None,
-        training=None,
+        self, hidden_states, attention_bias, unpadding=None, output_positions=None, training=None
     ):
         """Returns the hidden states of the next layer; for the arguments see `SelfAttention.call`."""
         hidden_states = self.attention(

@@ -14,16 +14,8 @@ from albert_tf.layers import primitives
 class FactorizedEmbedding(primitives.BaseLayer):
     """Sums word, position and segment embeddings, normalises, drops out and projects.
 
-    Args:
-        vocab_size: V.
-        embedding_size: E.
-        hidden_size: H; where it equals E there is no projection.
-        max_position_embeddings: the longest S.
-        type_vocab_size: number of segments.
-        dropout: rate after the layer norm.
-        use_one_hot: whether rows are looked up by a product with one-hot vectors, which suits TPUs,
-            and not by a gather.
-        **kwargs: those of `primitives.BaseLayer`.
+    Where H equals E there is no projection. `use_one_hot` looks rows up by a product with one-hot
+    vectors, which suits TPUs, and not by a gather.
     """
 
     def __init__(
@@ -74,16 +66,9 @@ class FactorizedEmbedding(primitives.BaseLayer):
         )
 
     def call(self, input_ids, segment_ids, training=None):
-        """Embeds ids.
+        """Returns the normalised embeddings (B, S, E) and the first hidden states (B, S, H).
 
-        Args:
-            input_ids: int (B, S), in [0, V).
-            segment_ids: int (B, S), in [0, type_vocab_size); S is at most `max_position_embeddings`.
-            training: whether dropout is active.
-
-        Returns:
-            `embedding_output` (B, S, E) after layer norm and dropout, and the first hidden states
-            (B, S, H).
+        `input_ids` and `segment_ids` are int (B, S), in [0, V) and in [0, `type_vocab_size`).
         """
         # TensorFlow looks up by indices of some integer dtypes alone.
         input_ids, segment_ids = ops.cast(input_ids, "int32"), ops.cast(segment_ids, "int32")

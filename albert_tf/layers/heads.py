@@ -14,18 +14,9 @@ Pooling = Literal["mean", "cls", "weighted_layers"]
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class Pooler(primitives.BaseLayer):
-    """The hidden state of [CLS] through a tanh dense layer, H -> H.
+    """The hidden state of [CLS] through a tanh dense layer, H -> H."""
 
-    Args:
-        hidden_size: H.
-        **kwargs: those of `primitives.BaseLayer`.
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        **kwargs,
-    ):
+    def __init__(self, hidden_size: int, **kwargs):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.dense = self._dense("dense", hidden_size)
@@ -45,20 +36,9 @@ class Pooler(primitives.BaseLayer):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class ClassificationHead(primitives.BaseLayer):
-    """Dropout and a dense layer, H -> logits, for pooled outputs or for each token.
+    """Dropout and a dense layer, H -> logits, for pooled outputs or for each token."""
 
-    Args:
-        num_classes: number of logits.
-        dropout: rate on the input.
-        **kwargs: those of `primitives.BaseLayer`.
-    """
-
-    def __init__(
-        self,
-        num_classes: int,
-        dropout: float = 0.0,
-        **kwargs,
-    ):
+    def __init__(self, num_classes: int, dropout: float = 0.0, **kwargs):
         super().__init__(**kwargs)
         # Config
         self.num_classes = num_classes
@@ -112,14 +92,9 @@ class EmbeddingHead(primitives.BaseLayer):
         self.built = True
 
     def call(self, encoder_outputs: Sequence, input_mask):
-        """Pools the hidden states.
+        """Pools a list of hidden states (B, S, H), one per layer, to float32 (B, H).
 
-        Args:
-            encoder_outputs: a list of (B, S, H), one per layer.
-            input_mask: int (B, S), 0 for padding.
-
-        Returns:
-            float32 (B, H).
+        `input_mask` is int (B, S), 0 for padding.
         """
         if self.pooling == "cls":
             embeddings = ops.cast(encoder_outputs[-1][:, 0], "float32")
@@ -147,21 +122,9 @@ class MaskedLMHead(primitives.BaseLayer):
     """The masked-LM head: dense H -> E, activation, layer norm, the transposed word table, a bias.
 
     The word table is given at each call and not owned: input and output embeddings are one variable.
-
-    Args:
-        vocab_size: V.
-        embedding_size: E.
-        activation: name of the activation, see `AlbertConfig.hidden_act`.
-        **kwargs: those of `primitives.BaseLayer`.
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        embedding_size: int,
-        activation: str = "gelu",
-        **kwargs,
-    ):
+    def __init__(self, vocab_size: int, embedding_size: int, activation: str = "gelu", **kwargs):
         super().__init__(**kwargs)
         # Config
         self.vocab_size = vocab_size
@@ -182,14 +145,10 @@ class MaskedLMHead(primitives.BaseLayer):
         )
 
     def call(self, hidden_states, word_embeddings):
-        """Predicts the pieces at the masked positions.
+        """Returns the logits, float32 (B, M, V), of the pieces at the masked positions.
 
-        Args:
-            hidden_states: float (B, M, H), those of the masked positions.
-            word_embeddings: float (V, E), the encoder's table.
-
-        Returns:
-            logits, float32 (B, M, V).
+        `hidden_states` are those positions', float (B, M, H), and `word_embeddings` the encoder's table
+        (V, E).
         """
         count = ops.shape(hidden_states)[1]
         rows = primitives.as_rows(hidden_states)  # (B * M, H)

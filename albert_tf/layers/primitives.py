@@ -22,12 +22,8 @@ from albert_tf.config import LAYER_NORM_EPSILON
 class BaseLayer(keras.layers.Layer):
     """A layer that has the arguments of its constructor as attributes, and makes layers of its own.
 
-    These have its precision, and each a seed of its own.
-
-    Args:
-        initializer_range: standard deviation of the initial kernels and tables.
-        seed: seed of the initialisation and the dropout; None draws it from the operating system.
-        **kwargs: arguments of `keras.layers.Layer`.
+    These have its precision, and each a seed of its own. `seed` None draws them from the operating
+    system.
     """
 
     def __init__(self, initializer_range: float = 0.02, seed: int | None = None, **kwargs):
@@ -75,13 +71,10 @@ def constructor_arguments(made: keras.Layer) -> dict[str, Any]:
 
 
 class SeedStream:
-    """Generates distinct seeds from one.
+    """Generates distinct seeds from one; None draws it from the operating system.
 
     A Keras initializer with a fixed seed returns the same values at each call. So each kernel and each
     dropout needs its own seed for a reproducible model.
-
-    Args:
-        seed: seed of the stream; None draws it from the operating system.
     """
 
     def __init__(self, seed: int | None):
@@ -101,15 +94,7 @@ def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def take_positions(x: keras.KerasTensor, positions: keras.KerasTensor) -> keras.KerasTensor:
-    """Returns the rows of some positions of each sequence.
-
-    Args:
-        x: (B, S, width).
-        positions: int (B, M), in [0, S).
-
-    Returns:
-        (B, M, width).
-    """
+    """Returns the rows (B, M, width) of (B, S, width) at positions int (B, M), in [0, S)."""
     _, length, width = ops.shape(x)
     rows = ops.take(as_rows(x), rows_of(positions, length), axis=0)  # (B * M, width)
     return ops.reshape(rows, (-1, ops.shape(positions)[1], width))
@@ -142,11 +127,8 @@ def activation(name: str, training: bool | None = None) -> Callable:
     """Returns the activation of a config's `hidden_act`.
 
     `gelu` is the tanh form (the original's), `gelu_erf` the exact one (https://arxiv.org/abs/1606.08415).
-
-    Args:
-        name: name of the activation.
-        training: whether its gradient is needed. If not, TensorFlow's own operators are used, which fuse
-            with the product before them.
+    Without `training` no gradient is needed: TensorFlow's own operators fuse with the product before
+    them.
     """
     if training and name == "gelu":
         return tanh_gelu
@@ -165,13 +147,8 @@ _CUBIC = 0.044715 * _LINEAR
 def tanh_gelu(x):
     """Computes the tanh form of gelu in float32, and keeps its derivative for the backward pass.
 
-    TensorFlow's sigmoid takes four times as long in bfloat16 as in float32.
-
-    Args:
-        x: float, any shape.
-
-    Returns:
-        float, shape and dtype of `x`.
+    TensorFlow's sigmoid takes four times as long in bfloat16 as in float32. The result has the dtype of
+    `x`.
     """
     exact = ops.cast(x, "float32")
     square = ops.square(exact)
@@ -187,15 +164,7 @@ def tanh_gelu(x):
 
 
 def normalize(x: keras.KerasTensor, epsilon: float) -> keras.KerasTensor:
-    """Shifts and scales the last axis to mean 0 and variance 1: a layer norm without gamma and beta.
-
-    Args:
-        x: float (..., width).
-        epsilon: added to the variance.
-
-    Returns:
-        float32, shape of `x`.
-    """
+    """Scales the last axis to mean 0 and variance 1, float32: a layer norm without gamma and beta."""
 
     @ops.custom_gradient
     def apply(x):

@@ -11,9 +11,6 @@ class SpanHead(primitives.BaseLayer):
     """A dense layer on every position, H -> 2: a logit for the start and one for the end.
 
     That is the original's head for SQuAD 1.1 (its `run_squad_v1.py`); it has no dropout.
-
-    Args:
-        **kwargs: those of `primitives.BaseLayer`.
     """
 
     def __init__(self, **kwargs):
@@ -42,10 +39,7 @@ def make_p_mask(segment_ids):
     """Returns where no answer can begin or end: int32 (B, S), 1 there and 0 elsewhere.
 
     An answer is made of tokens of the passage, which is segment 1 less its last token, [SEP]. The first
-    position, [CLS], stands for no answer.
-
-    Args:
-        segment_ids: int (B, S), 0 for padding.
+    position, [CLS], stands for no answer. `segment_ids` are int (B, S), 0 for padding.
     """
     segment_ids = ops.cast(segment_ids, "int32")
     # The token after the last of the passage is its [SEP], of the same segment.
@@ -59,16 +53,10 @@ class ConditionalSpanHead(primitives.BaseLayer):
     """The original's head for SQuAD 2.0 (its `run_squad_v2.py`), which is XLNet's.
 
     The end's logits depend on the hidden state of the start: of the answer's start, if it is given, and
-    of each of the best starts, for which the best ends are found. Whether there is an answer depends on
-    [CLS] and on the mean of all hidden states, weighted with the probabilities of the starts. See Yang et
-    al. 2019, https://arxiv.org/abs/1906.08237, appendix A.3.
-
-    Args:
-        hidden_size: H.
-        start_n_top: I, how many starts are tried.
-        end_n_top: J, how many ends of each start are given.
-        dropout: rate before the logit of answerability.
-        **kwargs: those of `primitives.BaseLayer`.
+    of each of the `start_n_top` (I) best starts, for which the `end_n_top` (J) best ends are found.
+    Whether there is an answer depends on [CLS] and on the mean of all hidden states, weighted with the
+    probabilities of the starts; `dropout` is before its logit. See Yang et al. 2019,
+    https://arxiv.org/abs/1906.08237, appendix A.3.
     """
 
     def __init__(
@@ -87,7 +75,6 @@ class ConditionalSpanHead(primitives.BaseLayer):
         self.dropout = dropout
 
         # Layers
-
         self.start_logits = self._dense("start_logits", 1)
         self.end_hidden = self._dense("end_hidden", hidden_size)
         self.end_layer_norm = self._layer_norm()

@@ -123,10 +123,9 @@ class BaseModel(keras.Model, abc.ABC):
     def without_padding(
         self, inputs: Mapping[str, keras.KerasTensor]
     ) -> Mapping[str, keras.KerasTensor]:
-        """Adds `token_positions` to inputs, so that blocks compute tokens alone.
+        """Adds `token_positions` to inputs of TensorFlow, so that blocks compute tokens alone.
 
-        Args:
-            inputs: TensorFlow's tensors, among them `input_mask`, int (..., S), 0 for padding.
+        `input_mask`, int (..., S), is 0 for padding.
         """
         import tensorflow as tf
 

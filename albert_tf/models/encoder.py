@@ -104,11 +104,9 @@ class AlbertEncoder(BaseModel):
         return cls(config, **kwargs)
 
     def _make_blocks(self, seeds: SeedStream) -> tuple[list[EncoderLayer], list[int]]:
-        """Creates each distinct block once.
+        """Returns the distinct blocks, and the index of the block of each application, in order.
 
-        Returns:
-            The distinct blocks, and for each application in order the index of its block: with full
-            sharing one block and L zeros.
+        With full sharing these are one block and L zeros.
         """
         config = self.config
         shared = {
@@ -229,11 +227,10 @@ class AlbertEncoder(BaseModel):
         yield last
 
     def _embed(self, inputs: Mapping[str, keras.KerasTensor], training: bool | None):
-        """Computes what the blocks start from.
+        """Returns what the blocks start from.
 
-        Returns:
-            The embedding output (B, S, E), the first hidden states (B, S, H), and the attention bias
-            (B, 1, 1, S) of all blocks.
+        That is the embedding output (B, S, E), the first hidden states (B, S, H), and the attention bias
+        (B, 1, 1, S) of all blocks.
         """
         input_ids = inputs["input_ids"]
         input_mask = inputs.get("input_mask")
@@ -262,13 +259,9 @@ class AlbertEncoder(BaseModel):
 def once_in_graph(functions: Sequence[Callable], inline: bool) -> Sequence[Callable]:
     """Returns functions that a TensorFlow graph contains once each, however often it calls them.
 
-    Tracing, saving and loading are faster. Without a graph the functions are returned as they are.
-
-    Args:
-        functions: the functions.
-        inline: whether TensorFlow may inline the calls before it runs them. If not, it also optimizes
-            each function only once, which shortens the first call, and fuses every gelu with the
-            product before it; if calls are inlined, only the gelu of the first call is fused.
+    Tracing, saving and loading are faster. Without a graph the functions are returned as they are. If
+    TensorFlow may not inline the calls, it also optimizes each function only once, which shortens the
+    first call, and fuses every gelu with the product before it, else only that of the first call.
     """
     if BACKEND != "tensorflow" or not tf.inside_function():
         return functions

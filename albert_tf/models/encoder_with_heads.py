@@ -17,17 +17,7 @@ from albert_tf.models.inputs import Input
 
 
 class EncoderWithHeads(BaseModel):
-    """An encoder with heads, which a subclass creates.
-
-    Args:
-        encoder: the encoder.
-        seed: seed of the heads' initialisation and dropout.
-        name: name of the model.
-        **kwargs: arguments of `keras.Model`.
-
-    Raises:
-        InputError: `encoder` is something else, e.g. a config, which `from_encoder_config` takes.
-    """
+    """An encoder with heads, which a subclass creates; `seed` is that of the heads."""
 
     # The heads decide which positions they read.
     INPUTS: ClassVar = {k: v for k, v in AlbertEncoder.INPUTS.items() if k != "output_positions"}

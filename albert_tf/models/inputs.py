@@ -47,13 +47,7 @@ _NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
 
 
 class Input(NamedTuple):
-    """One input of a model.
-
-    Attributes:
-        axes: a letter per axis; T is the number of tokens of the batch.
-        required: whether the input is required.
-        exported: whether exported models have this input.
-    """
+    """One input of a model, with a letter per axis, T for the tokens of a batch."""
 
     axes: str
     required: bool = False

@@ -34,9 +34,8 @@ _SILENT = 5  # above the level of every message of SentencePiece's C++ code
 def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Iterator[str]:
     """Yields every character, assigned or not, in ascending order.
 
-    Args:
-        may_count: tells from a block of neighbouring characters whether any of them matters; other blocks
-            are left out. Most of Unicode is ideographs and unassigned.
+    `may_count` tells from a block of neighbouring characters whether any of them matters; other blocks
+    are left out. Most of Unicode is ideographs and unassigned.
     """
     code_points = np.arange(sys.maxunicode + 1, dtype="<u4")
     characters = code_points.tobytes().decode("utf-32-le", "surrogatepass")
@@ -60,10 +59,8 @@ def final_sigma_pattern(dropped: frozenset[str] = frozenset()) -> str:
     """Returns a pattern for a sigma that ends a word.
 
     Such a sigma follows a cased letter and does not precede one; characters such as an apostrophe do not
-    count (the Unicode standard, section 3.13). Python's own lower-casing tells the classes.
-
-    Args:
-        dropped: characters that are dropped before letters are lower-cased; they do not count either.
+    count (the Unicode standard, section 3.13), nor do those `dropped` before letters are lower-cased.
+    Python's own lower-casing tells the classes.
     """
 
     def is_final_after(before: str) -> bool:

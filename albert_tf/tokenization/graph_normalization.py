@@ -58,11 +58,7 @@ class Replacements:
     """Replaces some numbers with sequences of numbers, which may be empty.
 
     The entries of the table are the numbers of all sequences, in the order of what they replace, and a
-    last one for every number that stays.
-
-    Args:
-        table: number -> the numbers that replace it.
-        compress: whether a graph holds the table in compressed form, which only TensorFlow can read.
+    last one for every number that stays. Only TensorFlow can read a table in compressed form.
     """
 
     def __init__(self, table: Mapping[int, Sequence[int]], compress: bool = True):
@@ -283,9 +279,7 @@ def _collapse_spaces(
     """Trims white space and reduces each run of it to one space.
 
     Characters are given by whether they are white space, their lines and their indices there, (n,) each.
-
-    Returns:
-        bool (n,), whether a character stays, and int64 (B,), where trailing white space begins.
+    Returns whether each stays, bool (n,), and where trailing white space begins, int64 (B,).
     """
     after_space = tf.concat([[True], is_space[:-1]], axis=0) | (positions == 0)
     text_ends = tf.math.unsorted_segment_max(

@@ -14,7 +14,6 @@ import importlib.util
 import itertools
 import json
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -24,6 +23,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.tokenization.characters import characters_of_unicode
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
 from albert_tf.tokenization.vocabulary_files import (
@@ -202,7 +202,9 @@ def _sentencepiece_normalizers(
     """Yields the normalizers of `normalize_text` and SentencePiece."""
     yield _spaces()
     yield {"type": "NFKD"}
-    yield _replace(_class_of(char for char in _characters() if unicodedata.combining(char)), "")
+    yield _replace(
+        _class_of(char for char in characters_of_unicode() if unicodedata.combining(char)), ""
+    )
     if lower_case:
         yield from _lower_case()
     if charsmap := model.normalizer_spec.precompiled_charsmap:
@@ -267,10 +269,6 @@ def _replace(pattern: str, content: str) -> _Json:
 
 def _sequence(normalizers: Iterable[_Json]) -> _Json:
     return {"type": "Sequence", "normalizers": list(normalizers)}
-
-
-def _characters() -> Iterable[str]:
-    return map(chr, range(sys.maxunicode + 1))
 
 
 def _class_of(characters: Iterable[str]) -> str:

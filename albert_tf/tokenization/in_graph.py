@@ -63,15 +63,9 @@ class GraphTokenizer(Protocol):
     """
 
     def __call__(self, text: tf.Tensor, max_ids: int | None = None) -> tf.RaggedTensor:
-        """Returns the ids of lines of text.
+        """Returns the ids of lines of UTF-8 text, string (B,), as int32 (B, None).
 
-        Args:
-            text: lines of UTF-8 text, string (B,).
-            max_ids: maximum number of ids per line; None for all. With it, most of a long line is
-                skipped early.
-
-        Returns:
-            int32 (B, None).
+        With `max_ids`, the maximum number of ids per line, most of a long line is skipped early.
         """
 
 
@@ -83,13 +77,7 @@ def make_graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
 
 
 class TokensWithOffsets(NamedTuple):
-    """Ids, and where in the text they come from.
-
-    Attributes:
-        ids: int32 (B, None).
-        starts: int64 (B, None), the first character of the original text that each id stands for.
-        ends: int64 (B, None), the character after its last.
-    """
+    """Ids, int32 (B, None), and the first character that each stands for and its end, int64 (B, None)."""
 
     ids: tf.RaggedTensor
     starts: tf.RaggedTensor
@@ -126,11 +114,9 @@ class GraphAlbertTokenizer(tf.Module):
         return ids if max_ids is None else ids[:, :max_ids]
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """Returns ids and offsets; `AlbertTokenizer.encode_with_offsets` says what these are.
+        """Returns ids and offsets of text, string (B,), as `AlbertTokenizer.encode_with_offsets` does.
 
         Offsets count characters (code points), each malformed part of the UTF-8 as one.
-
-        The text is string (B,).
         """
         return self._split(self._normalize(text))
 

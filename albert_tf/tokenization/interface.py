@@ -164,7 +164,7 @@ def word_tables(tokenizer: Tokenizer) -> WordTables:
 def begin_words(
     opens: _Array, closes_before: _Array, starts: _Array, ends_before: _Array
 ) -> _Array:
-    """Returns which tokens begin a word, bool (n,).
+    """Returns which of n tokens begin a word, bool (n,).
 
     The first token of a text always does. Tokens of one character of the text, such as those of ½, are of
     one word.

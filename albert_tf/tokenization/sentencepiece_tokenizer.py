@@ -78,13 +78,19 @@ class AlbertTokenizer:
         )
         starts_word = _WORD_STARTS[word_start_rule]
         self.word_start = np.array([starts_word(piece) for piece in self.pieces])
+        no_text = (
+            self._processor.is_control,
+            self._processor.is_unknown,
+            self._processor.is_unused,
+        )
         self.ordinary_ids = np.array(
-            [id_ for id_ in range(self.vocab_size) if self._is_ordinary(id_)], np.int32
+            [id_ for id_ in range(self.vocab_size) if not any(kind(id_) for kind in no_text)],
+            np.int32,
         )
         self._digit_comma_pieces = {
             piece: [*self._split(_without_comma(piece)), ","]
             for piece in self.pieces
-            if _ends_in_digit_comma(piece)
+            if piece.endswith(",") and piece[-2:-1].isdigit()
         }
         self.digit_comma_splits = {
             self._processor.piece_to_id(piece): self._processor.piece_to_id(split)
@@ -166,12 +172,6 @@ class AlbertTokenizer:
     def _split(self, text: str) -> list[str]:
         return self._processor.encode(text, out_type=str)
 
-    def _is_ordinary(self, id_: int) -> bool:
-        processor = self._processor
-        return not (
-            processor.is_control(id_) or processor.is_unknown(id_) or processor.is_unused(id_)
-        )
-
 
 def is_sentencepiece_model(path: str) -> bool:
     """Returns whether a file exists and is a SentencePiece model, with any special pieces."""
@@ -218,10 +218,6 @@ def _starts_word_in_original(piece: str) -> bool:
 _WORD_STARTS = {"original": _starts_word_in_original, "sentencepiece": _has_word_mark}
 
 
-def _ends_in_digit_comma(piece: str) -> bool:
-    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
-
-
 def _without_comma(piece: str) -> str:
     """Returns the text of a piece before its comma.
 
@@ -255,15 +251,8 @@ def normalize_text(text: str, lower_case: bool) -> str:
     """Normalises text as `preprocess_text` of the original ALBERT does.
 
     White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
-    combining marks dropped, even if case is kept; then letters become lower-case.
-
-    Args:
-        text: any text.
-        lower_case: whether the vocabulary was trained on lower-case text.
-
-    Returns:
-        The normalised text. A decomposition can add spaces ("¨" is a space and a mark); SentencePiece
-        collapses those itself.
+    combining marks dropped, even if case is kept; then letters become lower-case. A decomposition can add
+    spaces ("¨" is a space and a mark); SentencePiece collapses those itself.
     """
     text = " ".join(text.split())
     if not text.isascii():
@@ -272,17 +261,10 @@ def normalize_text(text: str, lower_case: bool) -> str:
 
 
 def original_spans(text: str) -> list[tuple[int, int]]:
-    """Finds the origin of the characters of a normalised text.
+    """Returns the origin, start and end, of each character of `normalize_text(text, ...)`.
 
     A dropped combining mark belongs to the character before it. A space comes from the whole run of white
     space that it replaces.
-
-    Args:
-        text: any text.
-
-    Returns:
-        For each character of `normalize_text(text, ...)`, which has the same length in either case, the
-        first original character and the one after the last.
     """
     words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
     # Original characters that leave something, and the number of characters that they leave.

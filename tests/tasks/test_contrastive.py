@@ -130,7 +130,7 @@ def test_a_training_resumes_and_starts_another_one(embed_options, tmp_path):
     [
         ({"dev_file": None}, "--task_name=embedding: expected --dev_file; received none"),
         ({"train_file": "gone.tsv"}, "--train_file: no file 'gone.tsv'"),
-        ({"temperature": 0.0}, "--temperature=0.0: expected at least 0.0001"),
+        ({"temperature": 0.0}, "temperature=0.0: expected at least 0.0001"),
         ({"label_type": "float"}, "--label_type=float: expected --task_name=tsv"),
         (
             {"task_name": "tsv", "pooling": "cls"},

@@ -147,7 +147,7 @@ def test_nothing_is_written_before_everything_is_embedded(embed, tmp_path, monke
         ([b"a"], {"input_file": "gone"}, "^--input_file: no file 'gone'; - is standard input$"),
         ([b"a"], {"model": "gone"}, "^--model: 'gone' is neither a folder "),
         ([b"a"], {"max_seq_length": 25}, "^max_seq_length=25: expected at most 24, the model's"),
-        ([b"a"], {"max_seq_length": 2}, "^--max_seq_length=2: expected at least 5$"),
+        ([b"a"], {"max_seq_length": 2}, "^max_seq_length=2: expected at least 5$"),
         ([b"a"], {"ending": ".csv"}, r"\.csv: expected a name that ends in \.npy$"),
         ([b"a"], {"export_weights": "int8"}, "^--export_weights=int8: expected --export_dir$"),
     ],

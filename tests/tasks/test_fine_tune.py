@@ -153,7 +153,7 @@ def test_answers_to_questions(tmp_path):
         ({"kind": "tagging"}, "^kind='tagging': unknown kind 'tagging'; expected classification, "),
         ({"learning_rat": 1}, "unknown argument 'learning_rat'; did you mean learning_rate"),
         ({"do_train": False}, "^fine_tune: unknown argument 'do_train'"),
-        ({"learning_rate": -1.0}, "--learning_rate=-1.0: expected at least 0"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0: expected at least 0"),
         ({"train": [{"text": "", "label": "a"}]}, r"^train\[0\]: the text is empty$"),
         ({"train": [{"text": "a", "label": None}]}, r"^train\[0\]: the label is missing"),
         ({"train": 7}, "^train: received int; expected a path, a pandas DataFrame, a datasets"),

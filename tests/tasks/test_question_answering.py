@@ -94,8 +94,8 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
         ({"predict_file": None}, r"^--do_eval: expected --predict_file; received none"),
         ({"albert_config_file": None}, r"^--do_train: expected --albert_config_file"),
         ({"data_source": "tfds"}, r"^--train_file: expected --data_source=files; received tfds"),
-        ({"n_best_size": 0}, r"^--n_best_size=0: expected at least 1"),
-        ({"doc_stride": 0}, r"^--doc_stride=0: expected at least 1"),
+        ({"n_best_size": 0}, r"^n_best_size=0: expected at least 1"),
+        ({"doc_stride": 0}, r"^doc_stride=0: expected at least 1"),
         (
             {"early_stopping_evaluations": 2, "predict_file": None, "do_eval": False},
             r"^--early_stopping_evaluations=2: expected --predict_file; received none",

@@ -156,7 +156,7 @@ def test_wordpiece_vocabulary(data, tmp_path):
         ({"train_file": None}, "--task_name=token_classification: expected --train_file; received"),
         ({"train_file": "nowhere.jsonl"}, "--train_file: no file 'nowhere.jsonl'"),
         ({"label_type": "float"}, "--label_type=float: expected --task_name=tsv"),
-        ({"doc_stride": 0}, "--doc_stride=0: expected at least 1"),
+        ({"doc_stride": 0}, "doc_stride=0: expected at least 1"),
         (
             {"task_name": "tsv"},
             "--doc_stride=11: .* has no such option; it is one of question_answering and token_",
