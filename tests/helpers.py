@@ -87,6 +87,11 @@ def random_pretraining_batches(count, batch_size=8, length=11, predictions=4, vo
     ).batch(batch_size, drop_remainder=True)
 
 
+def assert_same_weights(model, expected):
+    for ours, theirs in zip(model.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)
+
+
 def assert_agrees(differences):
     """Fails where something of ours is too far from the reference, or nothing was compared."""
     assert differences

@@ -3,11 +3,17 @@ import json
 import pytest
 
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig
-from albert_tf.checkpoints.loading import read_config
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
-from tests.conversion.hugging_face_folder import CONFIG
-from tests.helpers import tiny_config
+from albert_tf.models import AlbertEncoder
+from tests.checkpoints.layouts import (
+    CONFIG,
+    config_of,
+    model_of,
+    write_folder,
+)
+from tests.helpers import assert_same_weights, tiny_config
 
 
 def write(path, **changes):
@@ -16,17 +22,30 @@ def write(path, **changes):
     return str(path)
 
 
-def test_config_in_our_terms(tmp_path):
-    expected = tiny_config(num_hidden_groups=2, inner_group_num=2, hidden_dropout_prob=0.1)
-    assert read_config(write(tmp_path / "config.json")) == expected
-
-
-def test_published_config_is_read_by_the_same_function(tmp_path):
+@pytest.mark.parametrize(
+    ("theirs", "ours", "written"),
+    [
+        ("gelu_new", "gelu", "gelu_new"),
+        ("gelu", "gelu_erf", "gelu"),
+        ("gelu_pytorch_tanh", "gelu", "gelu_new"),
+    ],
+)
+def test_forms_of_gelu(tmp_path, theirs, ours, written):
+    config = read_config(write(tmp_path / "config.json", hidden_act=theirs))
+    assert config.hidden_act == ours
+    assert HuggingFaceConfig(config, "AlbertModel").to_dict()["hidden_act"] == written
+    # In a published config, which the same function reads, the word has the original's meaning.
     path = str(tmp_path / "albert_config.json")
     tiny_config(hidden_act="gelu").to_json_file(path)
     assert read_config(path) == tiny_config(hidden_act="gelu")
-    theirs = read_config(write(tmp_path / "config.json", hidden_act="gelu"))
-    assert theirs.hidden_act == "gelu_erf"
+
+
+def test_config_decides_the_form_of_gelu(tmp_path):
+    folder = write_folder(tmp_path / "v1", "AlbertModel", hidden_act="gelu")
+    encoder = AlbertEncoder(config_of("AlbertModel"))
+    load_checkpoint(encoder, folder)
+    assert encoder.config.hidden_act == "gelu"
+    assert_same_weights(encoder, model_of("AlbertModel"))
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name.startswith(("base", "bert"))])

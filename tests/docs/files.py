@@ -15,7 +15,7 @@ import numpy as np
 from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
 from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
 from albert_tf.tokenization import train_vocabulary
-from tests.checkpoints import keras_hub_layout
+from tests.checkpoints import layouts
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.docs.server import PIECES
 from tests.docs.snippets import Block
@@ -38,11 +38,6 @@ _OTHERS = [
     "house",
     "paris",
 ]
-_BACKBONE = {
-    keras_hub_layout.keras_hub_name(name): tensor
-    for name, tensor in keras_hub_layout.model_tensors().items()
-    if keras_hub_layout.HEAD not in name
-}
 _RNG = np.random.default_rng(0)
 
 
@@ -167,12 +162,13 @@ def _write_glue(folder: pathlib.Path) -> None:
 
 
 def _write_keras_hub(path: pathlib.Path) -> None:
+    backbone, _ = layouts.keras_hub_tensors()
     if path.name == "backbone.keras":
-        keras_hub_layout.write_archive(path, _BACKBONE, keras_hub_layout.backbone_config())
+        layouts.write_archive(path, backbone, layouts.keras_hub_config())
     elif path.name == "backbone.weights.h5":
-        path.write_bytes(keras_hub_layout.h5_bytes(_BACKBONE))
+        path.write_bytes(layouts.h5_bytes(backbone))
     else:
-        keras_hub_layout.write_preset(path, _BACKBONE)
+        layouts.write_preset(path, backbone)
 
 
 # What the reader brings: name -> how it is made.

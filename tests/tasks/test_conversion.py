@@ -22,11 +22,10 @@ from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from albert_tf.training.checkpoint_manager import save_checkpoint
-from tests.checkpoints.test_tf1 import brightmart_tensors
-from tests.conversion.hugging_face_folder import (
+from tests.checkpoints.layouts import (
     ARCHITECTURES,
-    as_we_write,
-    random_tensors,
+    brightmart_pretrainer,
+    folder_tensors,
     write_folder,
 )
 from tests.helpers import change_json, largest_file, slow_except, tiny_config
@@ -127,7 +126,7 @@ def test_a_full_disk_names_what_the_user_named(tmp_path):
 
 
 def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
-    write_checkpoint(str(tmp_path / "theirs"), brightmart_tensors())
+    write_checkpoint(str(tmp_path / "theirs"), brightmart_pretrainer()[1])
     tiny_config(embedding_size=16).to_json_file(str(tmp_path / "albert_config.json"))
     output = tmp_path / "out" / "ckpt"
     run(
@@ -250,7 +249,7 @@ def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, to, architecture
     )
     assert capsys.readouterr().out.count("its outputs differ by at most 0.0e+00") == 2
     tensors = safetensors.numpy.load_file(f"{back}/model.safetensors")
-    expected = as_we_write(random_tensors(architecture))
+    expected = folder_tensors(architecture, with_prefix=True)
     assert set(tensors) == set(expected)
     for name, tensor in expected.items():
         assert tensors[name].tobytes() == tensor.tobytes(), name
@@ -265,7 +264,7 @@ def test_original_has_the_classifiers_names_for_multiple_choice(tmp_path):
     config = read_config(f"{folder}/config.json")
     model = AlbertMultipleChoice(AlbertEncoder(config))
     assert load_checkpoint(model, output).unexpected == ()
-    expected = random_tensors("AlbertForMultipleChoice")["classifier.weight"]
+    expected = folder_tensors("AlbertForMultipleChoice")["classifier.weight"]
     np.testing.assert_array_equal(np.transpose(model.head.dense.get_weights()[0]), expected)
     assert isinstance(load_model(config, output)[0], AlbertClassifier)
 
@@ -333,7 +332,7 @@ def test_cased_training_gives_a_cased_tokenizer(trained, tmp_path):
 )
 def test_kind_is_kept_in_both_directions(tmp_path, changes, kind, labels):
     architecture = "AlbertForSequenceClassification"
-    tensors = random_tensors(architecture)
+    tensors = folder_tensors(architecture)
     if (id2label := changes.get("id2label", {})) is None:
         changes = {"id2label": {str(index): f"LABEL_{index}" for index in range(3)}}
     elif len(id2label) == 1:

@@ -1,0 +1,411 @@
+"""Files that are damaged, or hold another model: one line says what is wrong, and nothing is loaded."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf.checkpoints.hugging_face_reader import is_folder
+from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.checkpoints.tensor_files import variables_by_path
+from albert_tf.conversion import load_model
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
+from tests.checkpoints.layouts import (
+    KERAS_HUB_CONFIG,
+    brightmart_pretrainer,
+    config_of,
+    folder_tensors,
+    h5_bytes,
+    keras_hub_config,
+    keras_hub_tensors,
+    original_tensors,
+    random_model,
+    write_folder,
+    write_original,
+    write_preset,
+)
+from tests.helpers import tiny_config
+
+
+def assert_refused(model, path, message):
+    """Asserts that a checkpoint is refused in one line, and that the model is unchanged."""
+    before = model.get_weights()
+    with pytest.raises(InputError, match=message) as caught:
+        load_checkpoint(model, str(path))
+    assert "\n" not in str(caught.value)
+    for first, second in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return AlbertEncoder(tiny_config())
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    """A folder with an encoder in every format."""
+    folder = tmp_path_factory.mktemp("intact")
+    model = AlbertEncoder(tiny_config())
+    save_checkpoint(model, str(folder / "ours"))
+    write_original(folder / "theirs", original_tensors(model))
+    model.save(folder / "model.keras")
+    backbone, _ = keras_hub_tensors()
+    (folder / "model.weights.h5").write_bytes(h5_bytes(backbone))
+    write_folder(folder / "hugging_face", "AlbertModel")
+    return folder
+
+
+_DAMAGED = "the checkpoint is damaged: "
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "message"),
+    [
+        ("ours.index", "ours", _DAMAGED),
+        ("ours.data-00000-of-00001", "ours", _DAMAGED),
+        ("theirs.index", "theirs", _DAMAGED),
+        ("theirs.data-00000-of-00001", "theirs", _DAMAGED),
+        ("model.keras", "model.keras", r"model\.keras: cannot be read as a model of Keras"),
+        ("model.weights.h5", "model.weights.h5", r"weights\.h5: the file is damaged: "),
+        (
+            "hugging_face/model.safetensors",
+            "hugging_face",
+            r"^\S+/model\.safetensors: the file is damaged: ",
+        ),
+    ],
+)
+def test_truncated_files_and_other_content(intact, encoder, file, path, message):
+    content = (intact / file).read_bytes()
+    try:
+        for length in (0, 5, 100, len(content) // 2, len(content) - 50):
+            (intact / file).write_bytes(content[:length])
+            assert_refused(encoder, intact / path, message)
+        (intact / file).write_bytes(b"something else" * 20)
+        assert_refused(encoder, intact / path, message)
+    finally:
+        (intact / file).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("empty", "empty: the folder holds no checkpoint"),
+        ("ckpt-3", "ckpt-3: there is no such checkpoint"),
+        ("ckpt-3.index", "ckpt-3: there is no such checkpoint"),
+        ("ckpt-3.data-00000-of-00001", "ckpt-3: there is no such checkpoint"),
+        ("no.keras", r"no\.keras: there is no such file$"),
+        ("alone", _DAMAGED),
+        ("other", "expected .* formats: albert_tf; TensorFlow 1.*; Hugging Face; "),
+        ("of_keras.weights.h5", r"does not say which model .* model\.save\('model\.keras'"),
+        ("hugging_face/model.safetensors", "model.safetensors: expected the folder that holds"),
+    ],
+)
+def test_places_without_a_checkpoint(intact, encoder, name, message):
+    if name == "empty":
+        (intact / name).mkdir()
+    elif name == "alone":  # without its data
+        (intact / "alone.index").write_bytes((intact / "ours.index").read_bytes())
+    elif name == "other":
+        tf.train.Checkpoint(step=tf.Variable(1)).write(str(intact / name))
+    elif name.startswith("of_keras"):
+        encoder.save_weights(intact / name)
+    assert_refused(encoder, intact / name, message)
+
+
+def without(tensors, *ends):
+    return {name: tensor for name, tensor in tensors.items() if not name.endswith(ends)}
+
+
+BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"bert/pooler/dense/kernel": None},
+            r"'bert/pooler/dense/kernel' is not in it; the model's 'albert_encoder/pooler/dense/kernel'"
+            r" has shape \(48, 48\); the closest in it is '.*' of shape",
+        ),
+        (
+            # A pooler is missing, which every model of the original has.
+            {"bert/pooler/dense/kernel": None, "bert/pooler/dense/bias": None},
+            "'bert/pooler/dense/kernel' is not in it",
+        ),
+        (
+            {"bert/pooler/dense/bias": np.zeros(47, np.float32)},
+            r"'bert/pooler/dense/bias' has shape \(47,\); the model's "
+            r"'albert_encoder/pooler/dense/bias' has shape \(48,\)",
+        ),
+        (
+            {"cls/seq_relationship/output_weights": np.zeros((3, 48), np.float32)},
+            r"'cls/seq_relationship/output_weights' has shape \(3, 48\), transposed; "
+            r"the model's '.*/sentence_order_head/dense/kernel' has shape \(48, 2\)",
+        ),
+        ({"cls/predictions/output_bias": None}, "'cls/predictions/output_bias' is not in it"),
+        (
+            {BLOCK.replace("group_0", "group_1", 1) + "/LayerNorm/beta": np.zeros(48, np.float32)},
+            "holds 'bert/.*group_1/.*/beta', for which the model of this config has no place",
+        ),
+    ],
+)
+def test_tensors_of_the_original_that_do_not_fit(tmp_path, change, message):
+    model = random_model("pretrainer", tiny_config())
+    tensors = {**original_tensors(model), **change}
+    tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    prefix = write_original(tmp_path / "c", tensors)
+    assert_refused(model, prefix, f"^{prefix}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("saved", "loaded", "message"),
+    [
+        (
+            lambda: AlbertEncoder(tiny_config()),
+            lambda: AlbertEncoder(tiny_config(intermediate_size=81)),
+            r"ffn_0_0/intermediate/kernel' has shape \(48, 80\).*81",
+        ),
+        (
+            lambda: AlbertEncoder(tiny_config(sharing="none")),
+            lambda: AlbertEncoder(tiny_config(sharing="none", num_hidden_layers=4)),
+            "holds 'albert_encoder/block_4/.* has no place",
+        ),
+        (
+            lambda: AlbertClassifier(AlbertEncoder(tiny_config()), 7),
+            lambda: AlbertClassifier(AlbertEncoder(tiny_config()), 3),
+            r"head/dense/kernel' has shape \(48, 7\); .* \(48, 3\)",
+        ),
+    ],
+)
+def test_weights_of_ours_that_do_not_fit(tmp_path, saved, loaded, message):
+    save_checkpoint(saved(), str(tmp_path / "ckpt"))
+    assert_refused(loaded(), tmp_path / "ckpt", message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, r"embedding_size is 16; expected 48, the hidden_size"),
+        ({"embedding_size": 48, "inner_group_num": 2}, "the config has 1 groups of 2 blocks"),
+        ({"embedding_size": 48, "sharing": "none"}, "the config has 5 groups of 1 blocks"),
+        (
+            {"embedding_size": 48, "sharing": "attention"},
+            "sharing 'attention' .* brightmart's check",
+        ),
+    ],
+)
+def test_config_that_brightmarts_code_does_not_have(tmp_path, changes, message):
+    prefix = write_original(tmp_path / "c", brightmart_pretrainer()[1])
+    encoder = AlbertEncoder(tiny_config(**changes))
+    assert_refused(encoder, prefix, f"{prefix} .*brightmart's names.*: {message}")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config", "message"),
+    [
+        ("AlbertModel", {"num_attention_heads": 3}, "num_attention_heads 4; .* config has 3"),
+        ("AlbertModel", {"num_hidden_layers": 6}, "num_hidden_layers 5; the model's config has 6"),
+        ("AlbertModel", {"hidden_act": "relu"}, "hidden_act 'gelu'; the model's config has 'relu'"),
+        ("AlbertModel", {"vocab_size": 96}, "vocab_size 97; the model's config has 96"),
+        ("BertModel", {"embedding_size": 16}, "embedding_size 48; the model's config has 16"),
+        ("BertModel", {"sharing": "all"}, "sharing 'none'; .* has 'all'"),
+    ],
+)
+def test_config_of_another_hugging_face_model(tmp_path, architecture, config, message):
+    folder = write_folder(tmp_path / "theirs", architecture)
+    encoder = AlbertEncoder(dataclasses.replace(config_of(architecture), **config))
+    place = rf"{folder} \(Hugging Face, {architecture}\)"
+    assert_refused(encoder, folder, f"{place}: config.json has {message}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 8}, r"\(KerasHub\): num_layers is 4 there; .* num_hidden_layers 8"),
+        ({"num_attention_heads": 6}, "num_heads is 4 there; .* num_attention_heads 6"),
+        ({"hidden_act": "relu"}, "hidden_act is 'relu'; KerasHub's models have only 'gelu'"),
+        ({"sharing": "attention"}, "KerasHub's checkpoints hold whole blocks only"),
+        ({"num_hidden_layers": 3}, "3 layers in 2 groups: KerasHub has no such model"),
+    ],
+)
+def test_config_of_another_keras_hub_model(tmp_path, changes, message):
+    preset = write_preset(tmp_path / "preset", keras_hub_tensors()[0])
+    config = dataclasses.replace(KERAS_HUB_CONFIG, **changes)
+    assert_refused(AlbertEncoder(config), preset, message)
+
+
+KEY = "layers/transformer_encoder/_self_attention_layer/key_dense/vars/0"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda tensors: without(tensors, "encoder/_feedforward_layer_norm/vars/0"),
+            "h5: 'albert_backbone/transformer_encoder/_feedforward_layer_norm/0' is not in it; the",
+        ),
+        (
+            lambda tensors: tensors | {KEY.replace("encoder/", "encoder_4/"): tensors[KEY]},
+            "encoder_4/.*for which the model of this config has no",
+        ),
+        (
+            lambda tensors: tensors | {"layers/dense/vars/0": np.zeros((16, 48), np.int8)},
+            "h5: 'dense/0' is of type int8; a quantized",
+        ),
+        (
+            lambda tensors: tensors | {KEY: np.zeros((48, 4, 11), np.float32)},
+            r"has shape \(48, 4, 11\); the model's .* \(48, 48\)",
+        ),
+        (
+            # A BERT.
+            lambda tensors: without(tensors, "dense_1/vars/0", "dense_1/vars/1"),
+            r"model\.weights\.h5: holds another model of KerasHub",
+        ),
+    ],
+)
+def test_tensors_of_keras_hub_that_do_not_fit(tmp_path, change, message):
+    path = tmp_path / "model.weights.h5"
+    path.write_bytes(h5_bytes(change(keras_hub_tensors()[0])))
+    assert_refused(AlbertEncoder(KERAS_HUB_CONFIG), path, message)
+
+
+def test_another_config_of_keras_hub(tmp_path):
+    tensors = keras_hub_tensors()[0]
+    bert = write_preset(tmp_path / "bert", tensors, config=keras_hub_config("BertBackbone"))
+    message = r"bert/config\.json: class_name is 'BertBackbone'; of KerasHub's models only AlbertB"
+    assert_refused(AlbertEncoder(KERAS_HUB_CONFIG), bert, message)
+    with pytest.raises(InputError, match=message):
+        AlbertEncoder.from_preset(bert)
+    incomplete = keras_hub_config()
+    del incomplete["config"]["num_heads"]
+    path = write_preset(tmp_path / "incomplete", tensors, config=incomplete)
+    with pytest.raises(InputError, match=r"config\.json: key 'num_heads' is missing"):
+        AlbertEncoder.from_preset(path)
+
+
+def change_bias(tensors):
+    return tensors | {"predictions.decoder.bias": tensors["predictions.bias"] + 1}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "change", "message"),
+    [
+        (
+            "AlbertModel",
+            lambda tensors: tensors | {"pooler.weight": tensors["pooler.weight"].astype(np.int8)},
+            "'pooler.weight' is of type I8; expected F32, F16, BF16",
+        ),
+        (
+            "AlbertForMaskedLM",
+            change_bias,
+            "'predictions.decoder.bias' differs from 'predictions.bias'",
+        ),
+        ("AlbertModel", lambda tensors: {}, r"/model\.safetensors: holds no tensor$"),
+        (
+            "AlbertModel",
+            lambda tensors: without(tensors, "pooler.bias"),
+            "'pooler.bias' is not in it",
+        ),
+        (
+            "AlbertForSequenceClassification",
+            lambda tensors: without(tensors, "classifier.bias"),
+            "'classifier.bias' is not in it; the model's 'albert_",
+        ),
+    ],
+)
+def test_tensors_of_hugging_face_that_do_not_fit(tmp_path, architecture, change, message):
+    folder = write_folder(tmp_path / "theirs", architecture, change(folder_tensors(architecture)))
+    encoder = AlbertEncoder(config_of(architecture))
+    is_head = architecture.endswith("Classification")
+    assert_refused(AlbertClassifier(encoder, 3) if is_head else encoder, folder, message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"architectures": ["AlbertForNextSentencePrediction"]}, "architecture .* is not one of A"),
+        ({"architectures": None}, "architecture None is not one of AlbertM"),
+    ],
+)
+def test_architectures_that_we_do_not_have(tmp_path, changes, message):
+    folder = write_folder(tmp_path / "theirs", "AlbertForQuestionAnswering", **changes)
+    config = config_of("AlbertForQuestionAnswering")
+    with pytest.raises(InputError, match=f"config.json: {message}"):
+        load_model(config, folder)
+    # Its encoder is like any other's.
+    report = load_checkpoint(AlbertEncoder(config), folder)
+    assert report.unexpected == ("qa_outputs.bias", "qa_outputs.weight")
+
+
+def test_incomplete_folders(tmp_path, encoder):
+    folder = pathlib.Path(write_folder(tmp_path / "roberta", "AlbertModel", model_type="roberta"))
+    assert_refused(encoder, folder, "config.json: expected .* model_type 'albert' or 'bert'")
+    (folder / "config.json").unlink()
+    assert_refused(encoder, folder, r"roberta/config.json: cannot be read")
+
+    folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
+    (folder / "model.safetensors").unlink()
+    assert is_folder(str(folder))
+    assert_refused(encoder, folder, r"theirs: holds .* expected model.safetensors$")
+    # Next to a checkpoint of TensorFlow, their config describes that checkpoint.
+    (folder / "model.ckpt-best.index").write_bytes(b"")
+    assert not is_folder(str(folder))
+    # Our runs write a config.json too.
+    (tmp_path / "config.json").write_text("{}")
+    assert not is_folder(str(tmp_path))
+
+    pickle = tmp_path / "pickle" / "pytorch_model.bin"
+    pickle.parent.mkdir()
+    pickle.write_bytes(b"whatever it holds")
+    for path in (pickle.parent, pickle):
+        assert_refused(encoder, path, r"pytorch_model.bin is a pickle, which can run")
+
+
+def write_shards(folder, **changes):
+    """Writes a folder whose tensors are in two files; `changes` are of the index's `weight_map`."""
+    tensors = folder_tensors("AlbertForMaskedLM")
+    folder = pathlib.Path(write_folder(folder, "AlbertForMaskedLM", {}))
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    file_of = {}
+    for number, part in enumerate((names[::2], names[1::2]), start=1):
+        file = f"model-0000{number}-of-00002.safetensors"
+        safetensors.numpy.save_file({name: tensors[name] for name in part}, folder / file)
+        file_of |= dict.fromkeys(part, file)
+    index = {"metadata": {"total_size": 1}, "weight_map": {**file_of, **changes}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def test_indices_of_several_files(tmp_path, encoder):
+    folder = write_shards(tmp_path / "shards")
+    index = folder / "model.safetensors.index.json"
+    for number, file in enumerate(
+        ["../model.safetensors", "/etc/model.safetensors", "parts/a", "..", "", 3, None]
+    ):
+        other = write_shards(tmp_path / str(number), **{"predictions.bias": file})
+        assert_refused(encoder, other, r"index.json: 'predictions.bias' is in .*; expected the n")
+    other = write_shards(tmp_path / "more", more="model-00001-of-00002.safetensors")
+    assert_refused(encoder, other, r"index.json: lists 'more' in .*, which does not hold it")
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    assert_refused(encoder, folder, r"model-00002-of-00002.safetensors: cannot be read")
+    for content in ("[]", "{}", '{"weight_map": {}}', '{"weight_map": ["a"]}'):
+        index.write_text(content)
+        assert_refused(encoder, folder, r"index.json: expected an object with a 'weight_map'")
+
+
+@pytest.mark.parametrize("missing", ["masked_lm_head/output_bias", "encoder/pooler/dense/bias"])
+def test_missing_weight_of_ours_is_named(tmp_path, missing):
+    pretrainer = AlbertPretrainer(AlbertEncoder(tiny_config()))
+    variables = variables_by_path(pretrainer.weights)
+    (path,) = (path for path in variables if path.endswith(missing))
+    Checkpoints(str(tmp_path), {p: v for p, v in variables.items() if p != path}, 1).save(7)
+    message = rf"'{path}' is not in it; the model's '{path}' has shape"
+    assert_refused(pretrainer, tmp_path, message)

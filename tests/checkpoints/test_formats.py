@@ -1,0 +1,326 @@
+"""Models of every format into ours and back: small ones, published lists of names, reference data."""
+
+import json
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors
+
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.checkpoints.names import stored_as_brightmart, stored_as_original
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.training.checkpoint_manager import save_checkpoint
+from tests.checkpoints.layouts import (
+    ARCHITECTURES,
+    KERAS_HUB_CONFIG,
+    MODELS,
+    NO_WEIGHTS,
+    brightmart_pretrainer,
+    check_same_tensors,
+    config_of,
+    folder_tensors,
+    h5_bytes,
+    is_bert,
+    keras_hub_config,
+    keras_hub_tensors,
+    model_of,
+    model_of_keras_hub,
+    original_tensors,
+    random_model,
+    read_folder,
+    read_original,
+    with_slots,
+    write_archive,
+    write_folder,
+    write_original,
+    write_preset,
+)
+from tests.helpers import assert_same_weights, shared_path, tiny_config
+from tests.parity.encoder import CONFIGS
+
+
+def load_same(config, path, expected):
+    """Loads the model that a checkpoint holds, which is `expected`, and returns it and the report."""
+    model, report = load_model(config, str(path))
+    assert type(model) is type(expected)
+    assert_same_weights(model, expected)
+    assert report.missing == report.unexpected == ()
+    assert len(report.read) == len(model.weights)
+    return model, report
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_our_own_there_and_back(tmp_path, kind):
+    model = random_model(kind, tiny_config(sharing="attention"))
+    save_checkpoint(model, str(tmp_path / "ckpt"))
+    _, report = load_same(tiny_config(sharing="attention"), tmp_path / "ckpt", model)
+    assert report.format_name == "albert_tf"
+
+
+def test_a_keras_file_is_read_like_a_checkpoint(tmp_path):
+    model = random_model("pretrainer", tiny_config(sharing="attention"))
+    model.save(tmp_path / "model.keras")
+    _, report = load_same(tiny_config(sharing="attention"), tmp_path / "model.keras", model)
+    assert report.format_name == "albert_tf"
+    encoder = AlbertEncoder(tiny_config(sharing="attention"))
+    load_checkpoint(encoder, str(tmp_path / "model.keras"))
+    assert_same_weights(encoder, model.encoder)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("encoder", "pretrainer", "masked lm", "classifier"),
+        *("span labeler", "conditional span labeler"),
+    ],
+)
+def test_the_originals_there_and_back(tmp_path, kind):
+    config = tiny_config(num_hidden_groups=2, inner_group_num=2)
+    model = random_model(kind, config)
+    tensors = original_tensors(model)
+    prefix = write_original(tmp_path / "model.ckpt-best", with_slots(tensors))
+    again, report = load_same(config, tmp_path, model)
+    assert report.prefix == prefix
+    assert {str(stored) for _, stored in report.read} == set(tensors) - {"global_step"}
+    assert len(report.optimizer) == 2 * len(report.read) + 1
+    save_tf1_checkpoint(again, str(tmp_path / "back"))
+    check_same_tensors(read_original(tmp_path / "back"), tensors)
+    assert not list(tmp_path.glob("*incomplete*"))
+
+
+def test_an_encoder_from_an_originals_pretrainer(tmp_path):
+    model = random_model("pretrainer", tiny_config())
+    tensors = original_tensors(model)
+    encoder = AlbertEncoder(tiny_config())
+    report = load_checkpoint(encoder, write_original(tmp_path / "c", with_slots(tensors)))
+    assert_same_weights(encoder, model.encoder)
+    assert set(report.unexpected) == {name for name in tensors if name.startswith("cls/")}
+    needless = (
+        "; not needed by this model: 65 of the optimizer and 7 of other parts: cls/predictions"
+    )
+    assert needless in report.summary()
+
+
+def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
+    expected, tensors = brightmart_pretrainer()
+    prefix = write_original(tmp_path / "albert_model.ckpt", tensors)
+    # The config is taken as it was published.
+    model, report = load_same(tiny_config(embedding_size=16), prefix, expected)
+    assert report.optimizer == ()
+    assert model.encoder.config == tiny_config(embedding_size=48)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_hugging_faces_there_and_back(tmp_path, architecture):
+    folder = write_folder(tmp_path / "theirs", architecture)
+    config = read_config(f"{folder}/config.json")
+    assert config == config_of(architecture)
+    model, _ = load_same(config, folder, model_of(architecture))
+
+    save_hugging_face(model, str(tmp_path / "back"))
+    expected = folder_tensors(architecture, with_prefix=True)
+    check_same_tensors(read_folder(tmp_path / "back"), expected)
+    with safetensors.safe_open(tmp_path / "back" / "model.safetensors", "numpy") as file:
+        assert file.metadata() == {"format": "pt"}
+    there, back = (
+        json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "back")
+    )
+    assert back["architectures"] == [architecture]
+    assert len(back.get("id2label", "ab")) == len(there.get("id2label", "ab"))
+    has_dropout = architecture.endswith(("Classification", "ForMultipleChoice"))
+    dropout = "classifier_dropout" if is_bert(architecture) else "classifier_dropout_prob"
+    assert back[dropout] == (0.3 if has_dropout else 0.1)
+    without_effect = {"position_embedding_type", "use_cache", "gradient_checkpointing"}
+    names = set(there) - {"transformers_version", "torch_dtype", "net_structure_type"}
+    for name in names - without_effect - {"_name_or_path", "id2label", dropout}:
+        assert back[name] == there[name], name
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["albert", "bert"])
+def test_published_folders_have_old_names_and_copies(tmp_path, old):
+    family, heads = ("bert", "cls.predictions") if old else ("albert", "predictions")
+    architecture = "BertForPreTraining" if old else "AlbertForMaskedLM"
+    tensors = folder_tensors(f"{family.capitalize()}ForPreTraining")
+    changes = {}
+    if old:
+        # Old files say less than today's.
+        absent = ("classifier_dropout", "position_embedding_type", "hidden_dropout_prob")
+        changes = dict.fromkeys(absent)
+    else:
+        # These have a pooler, unlike those that `transformers` writes today.
+        tensors = {name: x for name, x in tensors.items() if not name.startswith("sop_")}
+    theirs = {
+        f"{heads}.decoder.weight": tensors[f"{family}.embeddings.word_embeddings.weight"],
+        f"{heads}.decoder.bias": tensors[f"{heads}.bias"],
+        f"{family}.embeddings.position_ids": np.arange(64)[None],
+    }
+    for name, tensor in tensors.items():
+        if old:
+            name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
+            name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
+        theirs[name] = tensor
+    folder = write_folder(tmp_path / "theirs", architecture, theirs, **changes)
+    model, report = load_model(read_config(f"{folder}/config.json"), folder)
+    assert model.encoder.with_pooler
+    assert report.unexpected == ()
+    assert model.encoder.config.hidden_dropout_prob == 0.1
+    save_hugging_face(model, str(tmp_path / "back"))
+    check_same_tensors(read_folder(tmp_path / "back"), tensors)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        *(("encoder", form) for form in ("preset", "model.keras", "model.weights.h5")),
+        *(("classifier", form) for form in ("preset", "model.keras")),
+        *(("masked lm", form) for form in ("preset", "model.weights.h5")),
+    ],
+)
+def test_keras_hubs_in_every_form(tmp_path, kind, form):
+    backbone, head = keras_hub_tensors(kind, in_task=form != "preset" and kind != "encoder")
+    task_class = {"classifier": "AlbertTextClassifier", "masked lm": "AlbertMaskedLM"}.get(kind)
+    path = tmp_path / form
+    if form == "preset":
+        write_preset(path, {**backbone, **NO_WEIGHTS}, head)
+        assert read_config(f"{path}/config.json") == KERAS_HUB_CONFIG
+    elif form == "model.keras":
+        config = keras_hub_config(task_class or "AlbertBackbone")
+        write_archive(path, {**backbone, **head, **NO_WEIGHTS}, config)
+    else:
+        path.write_bytes(h5_bytes({**backbone, **head, **NO_WEIGHTS}))
+    expected = model_of_keras_hub(kind)
+    _, report = load_same(KERAS_HUB_CONFIG, path, expected)
+    assert report.format_name == "keras_hub"
+    assert len(report.optimizer) == 2
+
+
+def test_half_precision_is_read_as_float32_without_loss(tmp_path):
+    import h5py
+
+    word_table = "layers/reversible_embedding/vars/0"
+    backbone, _ = keras_hub_tensors()
+    halves = {name: tensor.astype(ml_dtypes.bfloat16) for name, tensor in backbone.items()}
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        for name, tensor in halves.items():
+            file.create_dataset(name, data=tensor).attrs["dtype"] = "bfloat16"
+    encoder = AlbertEncoder(KERAS_HUB_CONFIG)
+    load_checkpoint(encoder, str(tmp_path / "model.weights.h5"))
+    np.testing.assert_array_equal(
+        encoder.embedding.word_embeddings, halves[word_table].astype(np.float32)
+    )
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        tensors = {name: x.astype(dtype) for name, x in folder_tensors("AlbertModel").items()}
+        folder = write_folder(tmp_path / np.dtype(dtype).name, "AlbertModel", tensors)
+        encoder = AlbertEncoder(config_of("AlbertModel"))
+        load_checkpoint(encoder, folder)
+        np.testing.assert_array_equal(
+            encoder.embedding.word_embeddings,
+            tensors["embeddings.word_embeddings.weight"].astype(np.float32),
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expressible"),
+    [
+        ({"sharing": "none"}, True),
+        ({"sharing": "none", "inner_group_num": 2}, True),
+        ({"sharing": "attention", "num_hidden_groups": 5}, True),
+        ({"sharing": "attention", "num_hidden_groups": 2}, False),
+        ({"sharing": "ffn"}, False),
+        # The original's rounding leaves one of 22 groups without a layer.
+        ({"sharing": "none", "num_hidden_layers": 22}, False),
+    ],
+)
+@pytest.mark.parametrize("save", [save_tf1_checkpoint, save_hugging_face])
+def test_unshared_layers_become_groups(tmp_path, save, changes, expressible):
+    config = tiny_config(**changes)
+    encoder = AlbertEncoder(config, seed=1)
+    path = str(tmp_path / "there")
+    if not expressible:
+        with pytest.raises(InputError, match=f"sharing '{config.sharing}' with .* whole blocks"):
+            save(encoder, path)
+        assert not list(tmp_path.iterdir())
+        return
+    save(encoder, path)
+    groups = tiny_config(**{**changes, "sharing": "all", "num_hidden_groups": 5})
+    for other in (AlbertEncoder(config), AlbertEncoder(groups)):
+        load_checkpoint(other, path)
+        assert_same_weights(other, encoder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "save", "message"),
+    [
+        ("token classifier", save_tf1_checkpoint, "the original has no model with such heads"),
+        ("embedder", save_tf1_checkpoint, "the original has no model with such heads"),
+        ("embedder", save_hugging_face, "Hugging Face has no model with such a head"),
+    ],
+)
+def test_heads_that_others_do_not_have_are_not_written(tmp_path, kind, save, message):
+    with pytest.raises(InputError, match=rf"^Albert\w+: {message}"):
+        save(random_model(kind, tiny_config()), str(tmp_path / "there"))
+    assert not list(tmp_path.iterdir())
+
+
+def published_shapes(name):
+    text = shared_path(f"data/tf1_checkpoint_variables/{name}.txt").read_text()
+    rows = re.findall(r"^(\S+) \[(.*?)\] dtype", text, flags=re.MULTILINE)
+    return {row: tuple(map(int, filter(None, shape.split(", ")))) for row, shape in rows}
+
+
+@pytest.mark.parametrize("name", ["base_en", "large_en", "zh_google", "tiny_brightmart"])
+def test_every_published_name_and_shape_has_its_variable(name):
+    published = published_shapes(name)
+    folder = shared_path("data/tf1_checkpoint_variables")
+    config = AlbertConfig.from_json_file(str(folder / f"{name}.config.json"))
+    layout = stored_as_original
+    if name == "tiny_brightmart":
+        layout = stored_as_brightmart
+        config = AlbertConfig(**{**config.to_dict(), "embedding_size": config.hidden_size})
+    expected = {}
+    for variable in AlbertPretrainer(AlbertEncoder(config)).weights:
+        stored = layout(variable.path)
+        shapes = [published[name] for name in stored.names]
+        product = (*shapes[0][:-1], *shapes[-1][1:]) if len(shapes) > 1 else shapes[0]
+        shape = tuple(variable.shape)
+        assert product == (shape[::-1] if stored.transposed else shape), variable.path
+        expected.update(zip(stored.names, shapes, strict=True))
+    assert set(published) - set(expected) <= {"global_step"}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_reference_checkpoints_come_back_byte_for_byte(tmp_path, name):
+    folder = shared_path(f"golden/encoder/{name}")
+    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    model, report = load_model(config, str(folder / "ckpt_plain"))
+    assert isinstance(model, AlbertPretrainer)
+    assert report.unexpected == ()
+    assert report.optimizer == ("global_step",)
+    save_tf1_checkpoint(model, str(tmp_path / "back"))
+    there = read_original(folder / "ckpt_plain" / "model.ckpt-best")
+    back = read_original(tmp_path / "back")
+    assert set(back) == set(there)
+    for key in set(there) - {"global_step"}:
+        assert back[key].tobytes() == there[key].tobytes(), key
+    if name == "g2_gelu":
+        _, report = load_same(config, folder / "ckpt_slots", model)
+        assert len(report.optimizer) == 2 * len(report.read) + 1
+
+
+def test_reference_classifier_gives_its_logits(tmp_path):
+    golden = np.load(shared_path("golden/finetune_heads/classifier.npz"))
+    config_file = shared_path("golden/pretraining/albert_config.json")
+    variables = {
+        name.removeprefix("var/"): golden[name] for name in golden if name.startswith("var/")
+    }
+    config = AlbertConfig.from_json_file(str(config_file))
+    model, report = load_model(config, write_original(tmp_path / "model.ckpt-best", variables))
+    assert isinstance(model, AlbertClassifier)
+    assert report.unexpected == report.optimizer == ()
+    inputs = {name: golden[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    np.testing.assert_allclose(model(inputs), golden["logits"], rtol=0, atol=2e-5)
