@@ -31,27 +31,19 @@ def test_an_empty_file_has_no_line(tmp_path):
     assert list(files.read_lines(str(tmp_path / "text.txt"))) == []
 
 
-def test_line_that_is_not_utf8_is_named(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"good\nb\xe4d\n")
-    with pytest.raises(InputError, match=r"text\.txt, line 2: byte 2 is 0xe4, which is not UTF-8"):
-        list(files.read_lines(str(path)))
-
-
-def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"\xef\xbb\xbfb\xe4d\n")
-    with pytest.raises(InputError, match=r"line 1: byte 5 is 0xe4"):
-        list(files.read_lines(str(path)))
-
-
 @pytest.mark.parametrize(
-    ("content", "what"),
-    [(b"PAR1\x15\x04\xd0", "a Parquet file"), ("é\n".encode("utf-16"), "UTF-16 text")],
+    ("content", "message"),
+    [
+        (b"good\nb\xe4d\n", "line 2: byte 2 is 0xe4, which is not UTF-8"),
+        # Counted from the start of the file.
+        (b"\xef\xbb\xbfb\xe4d\n", "line 1: byte 5 is 0xe4, which is not UTF-8"),
+        (b"PAR1\x15\x04\xd0", "line 1: begins like a Parquet file; expected UTF-8 text"),
+        ("é\n".encode("utf-16"), "line 1: begins like UTF-16 text; expected UTF-8 text"),
+    ],
 )
-def test_file_of_another_format_is_called_by_its_name(tmp_path, content, what):
+def test_line_that_is_not_utf8_is_named(tmp_path, content, message):
     (tmp_path / "text.txt").write_bytes(content)
-    with pytest.raises(InputError, match=rf"line 1: begins like {what}; expected UTF-8 text"):
+    with pytest.raises(InputError, match=rf"text\.txt, {message}"):
         list(files.read_lines(str(tmp_path / "text.txt")))
 
 

@@ -1,5 +1,7 @@
 """A slow model in float64 NumPy, one head and one layer at a time, written from the paper."""
 
+import math
+
 import numpy as np
 
 
@@ -8,34 +10,6 @@ def weights_of(model):
     return {
         weight.path.split("/", 1)[1]: np.asarray(weight, np.float64) for weight in model.weights
     }
-
-
-def pretraining_loss(config, weights, batch):
-    """Returns masked-LM logits (B, M, V), sentence-order logits (B, 2) and the loss."""
-    encoded = encode(config, weights, batch)
-    logits = np.stack(
-        [
-            _predict_masked(encoded["sequence_output"][row, positions], weights)
-            for row, positions in enumerate(batch["masked_lm_positions"])
-        ]
-    )
-    sentence_logits = _dense(encoded["pooled_output"], weights, "sentence_order_head/dense")
-    masked = _cross_entropy(logits, batch["masked_lm_ids"]) * batch["masked_lm_weights"]
-    sentence = _cross_entropy(sentence_logits, batch["next_sentence_labels"][:, 0])
-    loss = masked.sum() / (batch["masked_lm_weights"].sum() + 1e-5) + sentence.mean()
-    return logits, sentence_logits, loss
-
-
-def _predict_masked(hidden, weights):
-    transformed = _gelu(_dense(hidden, weights, "masked_lm_head/transform"))
-    transformed = _layer_norm(transformed, weights, "masked_lm_head")
-    scores = transformed @ weights["embedding/word_embeddings"].T
-    return scores + weights["masked_lm_head/output_bias"]
-
-
-def _cross_entropy(logits, labels):
-    log_probabilities = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    return -np.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
 
 
 def encode(config, weights, inputs):
@@ -50,7 +24,7 @@ def encode(config, weights, inputs):
     hidden = embedded
     if config.embedding_size != config.hidden_size:
         hidden = _dense(embedded, weights, "embedding/projection")
-    layers = []
+    layers, is_exact = [], config.hidden_act == "gelu_erf"
     for layer in range(config.num_hidden_layers):
         group = int(layer / config.num_hidden_layers * config.num_hidden_groups)
         for inner in range(config.inner_group_num):
@@ -62,7 +36,7 @@ def encode(config, weights, inputs):
                 _part(weights, f"attention_{attention}_{inner}"),
                 config,
             )
-            hidden = _transform(hidden, _part(weights, f"ffn_{feed_forward}_{inner}"))
+            hidden = _transform(hidden, _part(weights, f"ffn_{feed_forward}_{inner}"), is_exact)
             layers.append(hidden)
     return {
         "sequence_output": hidden,
@@ -95,12 +69,14 @@ def _attend(hidden, mask, weights, config):
     return _layer_norm(hidden + _dense(output, weights, "output"), weights)
 
 
-def _transform(hidden, weights):
-    middle = _gelu(_dense(hidden, weights, "intermediate"))
+def _transform(hidden, weights, is_exact):
+    middle = _gelu(_dense(hidden, weights, "intermediate"), is_exact)
     return _layer_norm(hidden + _dense(middle, weights, "output"), weights)
 
 
-def _gelu(x):
+def _gelu(x, is_exact=False):
+    if is_exact:
+        return 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.models import (
     AlbertClassifier,
@@ -15,7 +14,6 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from albert_tf.optimization import AdamWeightDecay, Lamb
 from tests.export.runtimes import run_in_session
 from tests.helpers import random_inputs, slow_except, tiny_config
 
@@ -57,94 +55,6 @@ def exported_outputs(outputs):
     """Returns by name, as arrays, the outputs that an exported model has."""
     named = outputs if isinstance(outputs, dict) else {"logits": outputs}
     return {key: np.array(x) for key, x in named.items() if not isinstance(x, list)}
-
-
-def labels_and_losses(name, batch_size):
-    """Returns labels and losses, each for the outputs of a model that is trained."""
-    classes = np.arange(batch_size) % 2
-    from_logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def from_log_probs(positions, log_probs):
-        return -tf.gather(log_probs, tf.cast(positions[:, 0], tf.int32), batch_dims=1)
-
-    if name == "pretrainer":
-        masked = np.tile(np.arange(3), (batch_size, 1))
-        labels = {"masked_lm_logits": masked, "sentence_order_logits": classes}
-        return labels, dict.fromkeys(labels, from_logits)
-    if name == "token_classifier":
-        return np.tile(np.arange(11) % 3, (batch_size, 1)), from_logits
-    if name == "span_labeler":
-        labels = {"start_logits": classes, "end_logits": classes + 3}
-        return labels, dict.fromkeys(labels, from_logits)
-    if name == "conditional_span_labeler":
-        # A token of the passage in every row.
-        starts = np.full((batch_size, 1), 3)
-        labels = {"start_log_probs": starts, "end_log_probs": starts}
-        return labels, dict.fromkeys(labels, from_log_probs)
-    return classes, from_logits
-
-
-def assert_same_kernels(model, other, without_gradient=()):
-    """Compares all weights except biases and those named: LAMB scales a rounding error up."""
-    for weight, expected in zip(model.weights, other.weights, strict=True):
-        if "bias" not in weight.path and weight.path not in without_gradient:
-            np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-4, err_msg=weight.path)
-
-
-@pytest.mark.parametrize("name", slow_except(HEADS, "pretrainer"))
-def test_keras_fit_equals_updates_with_dense_gradients(name):
-    inputs = make_inputs(name)
-    labels, losses = labels_and_losses(name, 4)
-    if name == "conditional_span_labeler":
-        inputs["start_positions"] = labels["start_log_probs"][:, 0]
-    fitted, expected = make_model(name), make_model(name)
-    fitted.compile(Lamb(1e-2), losses)
-    history = fitted.fit(inputs, labels, batch_size=4, epochs=2, verbose=0).history
-    assert history["loss"][1] < history["loss"][0]
-
-    expected.compile(loss=losses)
-    optimizer = Lamb(1e-2)
-    for _ in range(2):
-        with tf.GradientTape() as tape:
-            loss = expected.compute_loss(inputs, labels, expected(inputs, training=True))
-        gradients = tape.gradient(loss, expected.trainable_variables)
-        dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
-        optimizer.apply(dense, expected.trainable_variables)
-    # The last layer norm's offset shifts the logits of all positions alike, so a span's loss has no
-    # gradient there.
-    shifts = [
-        variable.path
-        for variable, gradient in zip(expected.trainable_variables, dense, strict=True)
-        if "beta" in variable.path and np.abs(gradient).max() < 1e-6
-    ]
-    assert len(shifts) == name.endswith("span_labeler")
-    assert_same_kernels(fitted, expected, without_gradient=shifts)
-
-
-@pytest.mark.slow
-def test_keras_fit_learns_the_same_eagerly_and_compiled():
-    batches = tf.data.Dataset.from_tensors((make_inputs("classifier"), np.arange(4) % 2))
-    losses = []
-    for options in ({}, {"run_eagerly": True}, {"jit_compile": True}):
-        model = make_model("classifier")
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(AdamWeightDecay(1e-2), loss, **options)
-        losses.append(model.fit(batches, epochs=2, shuffle=False, verbose=0).history["loss"])
-    np.testing.assert_allclose(losses, losses[:1] * 3, rtol=1e-5)
-
-
-@pytest.mark.slow  # a collective of Keras's that fails leaves none for later tests of the process
-def test_keras_fit_on_two_replicas_equals_one():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    results = []
-    for scope in (strategy.scope(), tf.distribute.get_strategy().scope()):
-        with scope:
-            model = make_model("classifier")
-            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            model.compile(Lamb(1e-2), loss)
-        model.fit(make_inputs("classifier"), np.arange(4) % 2, epochs=2, verbose=0)
-        results.append(model)
-    assert_same_kernels(*results)
 
 
 @pytest.mark.parametrize("name", slow_except(MODELS, "pretrainer", "conditional_span_labeler"))

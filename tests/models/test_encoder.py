@@ -30,7 +30,12 @@ def _count(encoder, half):
 
 @pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
 def test_outputs_equal_a_slow_reference(sharing):
-    config = tiny_config(sharing=sharing, num_hidden_groups=2, inner_group_num=2)
+    config = tiny_config(
+        sharing=sharing,
+        num_hidden_groups=2,
+        inner_group_num=2,
+        hidden_act="gelu_erf" if sharing == "none" else "gelu",
+    )
     encoder = AlbertEncoder(config, seed=1)
     rng = np.random.default_rng(2)
     for weight in encoder.weights:

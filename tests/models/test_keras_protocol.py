@@ -12,7 +12,7 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.optimization import AdamWeightDecay
+from albert_tf.optimization import AdamWeightDecay, Lamb
 from tests.helpers import slow_except, tiny_config
 from tests.models.test_base_model import HEADS, make_inputs, make_model
 
@@ -158,6 +158,64 @@ def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
     assert_same_outputs(run(clone, inputs), trained)
+
+
+def assert_same_kernels(model, other, without_gradient=()):
+    """Compares all weights except biases and those named: LAMB scales a rounding error up."""
+    for weight, expected in zip(model.weights, other.weights, strict=True):
+        if "bias" not in weight.path and weight.path not in without_gradient:
+            np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-4, err_msg=weight.path)
+
+
+@pytest.mark.parametrize("name", slow_except(HEADS, "pretrainer"))
+def test_keras_fit_equals_updates_with_dense_gradients(name):
+    arguments, labels, weights, _ = RECIPES[name]
+    inputs, fitted, expected = inputs_of(name), make_model(name), make_model(name)
+    fitted.compile(Lamb(1e-2), **arguments)
+    history = fitted.fit(inputs, labels, sample_weight=weights, epochs=2, verbose=0).history
+    assert history["loss"][1] < history["loss"][0]
+
+    expected.compile(**arguments)
+    optimizer = Lamb(1e-2)
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = expected.compute_loss(inputs, labels, expected(inputs, training=True), weights)
+        gradients = tape.gradient(loss, expected.trainable_variables)
+        dense = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
+        optimizer.apply(dense, expected.trainable_variables)
+    # The last layer norm's offset shifts the logits of all positions alike, so a span's loss has no
+    # gradient there.
+    shifts = [
+        variable.path
+        for variable, gradient in zip(expected.trainable_variables, dense, strict=True)
+        if "beta" in variable.path and np.abs(gradient).max() < 1e-6
+    ]
+    assert len(shifts) == (name == "span_labeler")
+    assert_same_kernels(fitted, expected, without_gradient=shifts)
+
+
+@pytest.mark.slow
+def test_keras_fit_learns_the_same_eagerly_and_compiled():
+    batches = tf.data.Dataset.from_tensors((make_inputs("classifier"), CLASSES))
+    losses = []
+    for options in ({}, {"run_eagerly": True}, {"jit_compile": True}):
+        model = make_model("classifier")
+        model.compile(AdamWeightDecay(1e-2), CROSSENTROPY, **options)
+        losses.append(model.fit(batches, epochs=2, shuffle=False, verbose=0).history["loss"])
+    np.testing.assert_allclose(losses, losses[:1] * 3, rtol=1e-5)
+
+
+@pytest.mark.slow  # a collective of Keras's that fails leaves none for later tests of the process
+def test_keras_fit_on_two_replicas_equals_one():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    results = []
+    for scope in (strategy.scope(), tf.distribute.get_strategy().scope()):
+        with scope:
+            model = make_model("classifier")
+            model.compile(Lamb(1e-2), CROSSENTROPY)
+        model.fit(make_inputs("classifier"), CLASSES, epochs=2, verbose=0)
+        results.append(model)
+    assert_same_kernels(*results)
 
 
 def test_lists_are_taken_and_texts_are_told_what_makes_ids_of_them():

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from albert_tf.config import PRESETS
@@ -10,7 +9,7 @@ from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.training.checkpoint_manager import save_checkpoint
-from tests.helpers import random_inputs, tiny_config
+from tests.helpers import assert_same_weights, tiny_config
 
 CONFIG = tiny_config(num_hidden_layers=1)
 
@@ -34,23 +33,19 @@ def test_a_size_has_random_weights_and_says_so(monkeypatch):
         UserWarning, match=r"^AlbertClassifier\.from_preset\('tiny'\): a size without"
     ):
         classifier = AlbertClassifier.from_preset("tiny", num_classes=3, seed=3)
-    same = zip(classifier.encoder.get_weights(), encoder.get_weights(), strict=True)
-    assert all(np.array_equal(*weights) for weights in same)
+    assert_same_weights(classifier.encoder, encoder)
     assert classifier.num_classes == 3
 
 
 def test_a_folder_has_its_weights(folder):
     model, path = folder
     restored = AlbertPretrainer.from_preset(path)
-    for weight, expected in zip(restored.get_weights(), model.get_weights(), strict=True):
-        np.testing.assert_array_equal(weight, expected)
-    expected = model.encoder(random_inputs())["sequence_output"]
-    encoder = AlbertEncoder.from_preset(str(path))
-    np.testing.assert_array_equal(encoder(random_inputs())["sequence_output"], expected)
+    assert_same_weights(restored, model)
+    assert_same_weights(AlbertEncoder.from_preset(str(path)), model.encoder)
     message = r"has no albert_classifier/head/dense/kernel, albert_classifier/head/dense/bias; init"
     with pytest.warns(UserWarning, match=message):
         classifier = AlbertClassifier.from_preset(path, num_classes=3)
-    np.testing.assert_array_equal(classifier.encoder(random_inputs())["sequence_output"], expected)
+    assert_same_weights(classifier.encoder, model.encoder)
 
 
 def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
@@ -61,8 +56,7 @@ def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
     for name in ("hugging_face", "ours"):
         restored = AlbertClassifier.from_preset(tmp_path / name)
         assert restored.num_classes == 5
-        for weight, expected in zip(restored.get_weights(), trained.get_weights(), strict=True):
-            np.testing.assert_array_equal(weight, expected)
+        assert_same_weights(restored, trained)
     _, pretrained = folder
     message = r"^AlbertClassifier\.from_preset\(.*\): num_classes: expected a number, as the folder"
     with pytest.raises(InputError, match=message):

@@ -37,14 +37,9 @@ def compare_numbers(
     atol: float,
     rtol: float = 0.0,
 ) -> Difference:
-    """Compares arrays of numbers.
+    """Compares arrays of numbers with references of equal shapes, in triples of name, ours and theirs.
 
-    Args:
-        part: see `Difference`.
-        quantity: see `Difference`.
-        pairs: names, our arrays, and their references of equal shapes.
-        atol: allowed absolute difference.
-        rtol: additionally allowed difference, relative to the reference.
+    `rtol` is allowed in addition to `atol`, relative to the reference.
     """
     compared, largest, worst, agrees = 0, 0.0, "", True
     for name, received, expected in pairs:
@@ -64,14 +59,7 @@ def compare_numbers(
 def count_unequal(
     part: str, quantity: str, received: Sequence[Any], expected: Sequence[Any]
 ) -> Difference:
-    """Counts the items that differ from their reference.
-
-    Args:
-        part: see `Difference`.
-        quantity: see `Difference`.
-        received: our items.
-        expected: as many reference items.
-    """
+    """Counts the items that differ from their reference."""
     unequal = [
         f"item {index}: {ours!r} against {theirs!r}"
         for index, (ours, theirs) in enumerate(zip(received, expected, strict=True))

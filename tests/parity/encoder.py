@@ -25,12 +25,7 @@ CONFIGS = (
 
 
 def compare_encoder(golden_dir: pathlib.Path, name: str) -> list[Difference]:
-    """Compares every output of an encoder with a checkpoint of the original.
-
-    Args:
-        golden_dir: the reference data.
-        name: one of `CONFIGS`.
-    """
+    """Compares every output of an encoder with a checkpoint of the original."""
     folder = golden_dir / "encoder" / name
     encoder = AlbertEncoder(AlbertConfig.from_json_file(str(folder / "albert_config.json")))
     load_checkpoint(encoder, str(folder / "ckpt_plain"))

@@ -27,13 +27,7 @@ _INPUTS = ("input_ids", "input_mask", "segment_ids")
 def compare_job(
     golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, job_name: str
 ) -> list[Difference]:
-    """Compares the features of one task's examples, at two lengths.
-
-    Args:
-        golden_dir: the reference data.
-        tokenizer: with the published vocabulary, lower-casing.
-        job_name: one of `JOBS`.
-    """
+    """Compares the features of one task's examples, at two lengths."""
     folder = golden_dir / "finetune_features"
     job = read_json(folder / "glue.json")[job_name]
     texts = read_json(folder / "glue_texts.json")[job_name]
@@ -55,14 +49,7 @@ def compare_job(
 def compare_file(
     golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, job_name: str, examples: Sequence[Example]
 ) -> list[Difference]:
-    """Compares the ids of examples that were read from a task's file.
-
-    Args:
-        golden_dir: the reference data.
-        tokenizer: with the published vocabulary.
-        job_name: one of `JOBS`.
-        examples: all of the file.
-    """
+    """Compares the ids of examples that were read from a task's file."""
     folder = golden_dir / "finetune_features"
     job = read_json(folder / "glue.json")[job_name]
     suffix = "" if tokenizer.lower_case else "_do_lower_case_false"
@@ -73,12 +60,9 @@ def compare_file(
 
 
 def compare_pairs(golden_dir: pathlib.Path, tokenizer: AlbertTokenizer) -> list[Difference]:
-    """Compares pairs around the length limit.
+    """Compares pairs around the length limit, by a tokenizer that does not normalise.
 
-    Args:
-        golden_dir: the reference data.
-        tokenizer: with the published vocabulary, not normalising: the original does that when it reads
-            a file, and these texts were given past that.
+    The original normalises when it reads a file, and these texts were given past that.
     """
     golden = read_json(golden_dir / "finetune_features" / "pairs_length16.json")
     examples = [Example(str(i), a, b, "0") for i, (a, b) in enumerate(golden["cases"])]
@@ -89,12 +73,7 @@ def compare_pairs(golden_dir: pathlib.Path, tokenizer: AlbertTokenizer) -> list[
 
 
 def compare_race(golden_dir: pathlib.Path, tokenizer: AlbertTokenizer) -> list[Difference]:
-    """Compares the features of an article of RACE: blanks, long questions, cut passages.
-
-    Args:
-        golden_dir: the reference data.
-        tokenizer: with the published vocabulary, lower-casing.
-    """
+    """Compares the features of an article of RACE: blanks, long questions, cut passages."""
     golden = read_json(golden_dir / "finetune_features" / "race_own.json")
     labels = ("A", "B", "C", "D")
     examples = examples_of_article("race_own.json", golden["all_txt_line"], labels, "dev")

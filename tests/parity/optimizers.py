@@ -32,12 +32,7 @@ _ALLOWED_AFTER = {1: 0.0, 2: 2e-6, 4: 1e-5, 12: 1e-4}
 
 
 def compare_schedule(golden_dir: pathlib.Path, name: str) -> list[Difference]:
-    """Compares learning rates.
-
-    Args:
-        golden_dir: the reference data.
-        name: one of `SCHEDULES`.
-    """
+    """Compares learning rates."""
     folder = golden_dir / "optimizers"
     run = read_json(folder / "info.json")["learning_rates"][name]
     schedule = PolynomialDecayWithWarmup(
@@ -58,12 +53,7 @@ def compare_schedule(golden_dir: pathlib.Path, name: str) -> list[Difference]:
 
 
 def compare_updates(golden_dir: pathlib.Path, name: str) -> list[Difference]:
-    """Compares variables and moments along 12 updates with gradients that are given.
-
-    Args:
-        golden_dir: the reference data.
-        name: a key of `OPTIMIZERS`.
-    """
+    """Compares variables and moments along 12 updates with gradients that are given."""
     folder = golden_dir / "optimizers"
     initial = np.load(folder / "synthetic_initial.npz")
     gradients = np.load(folder / "synthetic_gradients.npz")
@@ -100,12 +90,7 @@ def compare_updates(golden_dir: pathlib.Path, name: str) -> list[Difference]:
 
 
 def compare_training(golden_dir: pathlib.Path, name: str) -> list[Difference]:
-    """Compares losses and variables along 12 updates of pre-training, with clipping to norm 1.
-
-    Args:
-        golden_dir: the reference data.
-        name: a key of `OPTIMIZERS`.
-    """
+    """Compares losses and variables along 12 updates of pre-training, with clipping to norm 1."""
     folder = golden_dir / "optimizers"
     expected = np.load(folder / f"real_{name}_variables.npz")
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))

@@ -19,12 +19,7 @@ def read_json(path: pathlib.Path) -> Any:
 def by_original_name(
     variables: Iterable[keras.Variable], values: Iterable[Any]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields a variable's name in the original, and a value of its shape turned as it is there.
-
-    Args:
-        variables: of one of our models.
-        values: one for each, such as its gradient, dense or sparse.
-    """
+    """Yields a variable's name in the original, and a value of its shape turned as it is there."""
     for variable, value in zip(variables, values, strict=True):
         stored = stored_as_original(variable.path)
         array = keras.ops.convert_to_numpy(value)

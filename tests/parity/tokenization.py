@@ -35,13 +35,7 @@ def compare_normalization(golden_dir: pathlib.Path, key: str) -> list[Difference
 def compare_sentencepiece(
     golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, key: str
 ) -> list[Difference]:
-    """Compares pieces and ids.
-
-    Args:
-        golden_dir: the reference data.
-        tokenizer: with the published vocabulary.
-        key: `lower`, `cased`, or `raw` for a tokenizer that does not normalise.
-    """
+    """Compares pieces and ids; `key` is `raw` for a tokenizer that does not normalise."""
     lines = read_lines(golden_dir)
     return _compare_pieces_and_ids(
         f"SentencePiece, {key}",

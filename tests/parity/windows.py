@@ -78,13 +78,7 @@ GOLDEN_SETS = {
 def compare_windows(
     golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, golden_set: GoldenSet
 ) -> list[Difference]:
-    """Compares the original's arrays for the windows of one file.
-
-    Args:
-        golden_dir: the reference data.
-        tokenizer: with the published vocabulary, lower-casing as the set does.
-        golden_set: one of `GOLDEN_SETS`.
-    """
+    """Compares the original's arrays for the windows of one file."""
     folder = golden_dir / "squad"
     golden = np.load(folder / f"{golden_set.features}.npz")
     windows = [
