@@ -2,14 +2,13 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from albert_tf.data.batches import make_batch, training_batches
-from albert_tf.data.fine_tuning.features import (
-    encode_choices,
-    encode_examples,
-    encode_pairs,
-)
-from albert_tf.data.fine_tuning.packing import join_choice, pair_lengths
+from albert_tf.data.fine_tuning.features import encode_choices, encode_examples, encode_pairs
+from albert_tf.data.fine_tuning.packing import join_choice, pack_inputs, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer
@@ -84,17 +83,33 @@ def test_layout_of_single_texts_and_pairs():
     } == {np.dtype(np.int32)}
 
 
-def test_examples_without_labels_have_no_label_ids():
-    features = encode_examples([Example("test-1", "11")], ["a", "b"], NumberTokenizer(), 9)
-    assert not features.labels
-    assert "label_ids" not in make_batch(features, np.array([0]))
-
-
 @pytest.mark.parametrize("second", [None, ""])
 def test_single_text_keeps_its_front(second):
     features = encode_examples([Example("0", number_text(50), second)], [], NumberTokenizer(), 7)
     assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
     assert features.first_lengths.tolist() == [7]
+    assert not features.labels
+    assert set(make_batch(features, np.array([0]))) == {"input_ids", "input_mask", "segment_ids"}
+
+
+TEXTS = st.lists(st.integers(5, 99), max_size=14)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4), st.booleans(), st.integers(5, 20))
+def test_graphs_pack_the_same_rows(ids, are_pairs, max_seq_length):
+    ids_a, ids_b = zip(*ids, strict=True)
+    texts = (
+        [" ".join(map(str, text)) for text in ids_a],
+        [" ".join(map(str, text)) for text in ids_b],
+    )
+    rows = zip(*texts[: 1 + are_pairs], strict=True)
+    examples = [Example("", *row) for row in rows]
+    features = encode_examples(examples, (), NumberTokenizer(), max_seq_length)
+    expected = make_batch(features, np.arange(len(ids)), features.max_length)
+    ragged = [tf.ragged.constant(each, tf.int32, ragged_rank=1) for each in (ids_a, ids_b)]
+    packed = pack_inputs(ragged[0], ragged[1] if are_pairs else None, 2, 3, max_seq_length)
+    tf.nest.map_structure(np.testing.assert_array_equal, packed, expected)
 
 
 def test_choices_without_room_for_the_passage_are_refused():
@@ -160,13 +175,6 @@ def test_layout_of_choices():
 def test_choice_fills_every_blank_or_follows():
     assert join_choice("Who _ and _ ?", "x") == "Who x and x ?"
     assert join_choice("Who?", "x") == "Who? x"
-
-
-def test_text_of_a_hundred_thousand_characters(tokenizer):
-    example = Example("0", "naïve long " * 9091, None, "a")
-    assert len(example.text_a) > 100_000
-    features = encode_examples([example], ["a"], tokenizer, 128)
-    assert features.lengths.tolist() == [128]
 
 
 def test_both_texts_of_a_pair_are_rows_of_a_batch():

@@ -61,6 +61,8 @@ def test_the_ids_of_the_scripts(tokenizers, kind):
     tokenizer = tokenizers[kind]
     preprocessor = Preprocessor(tokenizer, MAX_SEQ_LENGTH)
     assert_same(preprocessor(TEXTS), expected_inputs(tokenizer, TEXTS))
+    expected = expected_inputs(tokenizer, ["the old keeper"])
+    assert_same(preprocessor("the old keeper"), {name: x[0] for name, x in expected.items()})
     texts_a, texts_b = map(list, zip(*PAIRS, strict=True))
     expected = expected_inputs(tokenizer, texts_a, texts_b)
     assert_same(preprocessor(texts_a, texts_b), expected)
@@ -86,12 +88,6 @@ def test_in_a_dataset(tokenizer):
     assert singles.element_spec["input_ids"].shape == (None, MAX_SEQ_LENGTH)
     padding = [(0, 0), (0, MAX_SEQ_LENGTH - expected["input_ids"].shape[1])]
     assert_same(next(iter(singles)), {name: np.pad(x, padding) for name, x in expected.items()})
-
-
-def test_a_single_text(tokenizer):
-    preprocessor = Preprocessor(tokenizer, MAX_SEQ_LENGTH)
-    expected = expected_inputs(tokenizer, ["the old keeper"])
-    assert_same(preprocessor("the old keeper"), {name: x[0] for name, x in expected.items()})
 
 
 def test_in_saved_models(tokenizer, tmp_path):
@@ -123,10 +119,7 @@ def test_in_saved_models(tokenizer, tmp_path):
         ((np.ones(3),), "text_a: expected strings; received ndarray"),
         ((tf.ones(3),), r"text_a: expected strings, \(B,\) or \(\); received float32 \(3,\)"),
         (([["a"], ["b"]],), r"expected strings, \(B,\) or \(\); received string \(2, 1\)"),
-        (
-            (["\ud800"],),
-            "text_a: expected strings; received a surrogate, which is no character, at",
-        ),
+        ((["\ud800"],), "text_a: expected strings; received a surrogate, which is no character"),
         ((["a"], 7), "text_b: expected strings; received int"),
         ((["a", "b"], ["c"]), r"expected as many text_b as text_a; received \(1,\) and \(2,\)"),
     ],
@@ -136,26 +129,17 @@ def test_refuses_what_is_no_text(tokenizers, texts, message):
         Preprocessor(tokenizers["wordpiece"], MAX_SEQ_LENGTH)(*texts)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_refuses_other_arguments(tokenizers, monkeypatch):
+    tokenizer = tokenizers["wordpiece"]
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    for arguments, message in [
         (
             ("vocab.txt", 9),
-            "^tokenizer: expected an AlbertTokenizer or a WordPieceTokenizer; rec.* str$",
+            "^tokenizer: expected an AlbertTokenizer or a WordPieceTokenizer; .* str$",
         ),
-        ((None, 4), "^max_seq_length=4: expected at least 5"),
-        ((None, 9, "right"), "^padding='right': expected longest or max_length"),
-    ],
-)
-def test_refuses_other_arguments(tokenizers, arguments, message):
-    tokenizer, *others = arguments
-    with pytest.raises(InputError, match=message):
-        Preprocessor(tokenizer or tokenizers["wordpiece"], *others)
-
-
-def test_names_the_command_that_installs_tensorflow_text(tokenizers, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    with pytest.raises(
-        InputError, match=r"needs TensorFlow Text, .*: pip install 'tensorflow-text=="
-    ):
-        Preprocessor(tokenizers["wordpiece"], MAX_SEQ_LENGTH)
+        ((tokenizer, 4), "^max_seq_length=4: expected at least 5"),
+        ((tokenizer, 9, "right"), "^padding='right': expected longest or max_length"),
+        ((tokenizer, 9), "needs TensorFlow Text, .*: pip install 'tensorflow-text=="),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Preprocessor(*arguments)

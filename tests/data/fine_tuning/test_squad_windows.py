@@ -126,14 +126,11 @@ def test_layout_and_offsets_of_windows():
     assert labels == [(0, 0, 1), (6, 6, 0), (0, 0, 1)]
 
 
-def test_a_long_question_keeps_its_front():
+def test_a_long_question_keeps_its_front_and_an_empty_one_takes_no_room():
     question = "word " * 1000
     (window,) = make("ship", question=question, rule=WindowConfig(384, 128, 64))
     assert window.question_length == 66
     assert window.input_ids[1:65].tolist() == spell("word") * 64
-
-
-def test_an_empty_question_takes_no_room():
     window, *_ = make("ship", question="")
     assert window.input_ids.tolist() == [2, 3, *spell(*PASSAGE.split()[:6]), 3]
 
@@ -226,50 +223,48 @@ def test_prediction_batches_match_their_passages():
 # Real questions. The published vocabulary is English: of other scripts a piece can hold more than the
 # answer, as an unknown one holds all that it cannot spell.
 
-ANSWERABLE = {
-    "dev-v2.0-half.json": 2910,
-    "xquad.ar.json": 1190,
-    "xquad.zh.json": 1190,
-}
-# Answers that begin or end inside a piece.
-INSIDE_PIECES = {
-    "dev-v2.0-half.json": 5,
-    "xquad.ar.json": 175,
-    "xquad.zh.json": 252,
-}
 
-
-@pytest.mark.parametrize("name", ANSWERABLE)
-def test_real_answers_lead_to_tokens_and_back(name):
+@pytest.mark.parametrize(
+    (
+        "name",
+        "expected",
+        "inside_pieces",
+    ),  # questions with an answer, and those that begin or end so
+    [
+        ("dev-v2.0-half.json", 2910, 5),
+        ("xquad.ar.json", 1190, 175),
+        ("xquad.zh.json", 1190, 252),
+    ],
+)
+def test_real_answers_lead_to_tokens_and_back(name, expected, inside_pieces):
     examples = read_squad(str(shared_path(f"data/squad/{name}")))
     windows = collections.defaultdict(list)
     for window in make_windows(examples, official_tokenizer(), WindowConfig()):
         if not window.is_impossible:
             windows[window.example_index].append(window)
     answerable = [index for index, one in enumerate(examples) if not one.is_impossible]
-    assert len(answerable) == ANSWERABLE[name]
+    assert len(answerable) == expected
     assert sorted(windows) == answerable  # every answer fits a window
     inside = 0
     for index in answerable:
         example = examples[index]
-        (text,) = {_labelled_text(example, window) for window in windows[index]}
+        (text,) = {
+            example.context[
+                window.token_starts[window.start_position] : window.token_ends[window.end_position]
+            ].strip()
+            for window in windows[index]
+        }
         gold = example.found_answer.text.strip()
         assert gold in text
         if text != gold:
             inside += 1
             _assert_no_piece_less(example, windows[index][0])
-    assert inside == INSIDE_PIECES[name]
-
-
-def _labelled_text(example, window):
-    start = window.token_starts[window.start_position]
-    return example.context[start : window.token_ends[window.end_position]].strip()
+    assert inside == inside_pieces
 
 
 def _assert_no_piece_less(example, window):
     """Checks that the first and the last piece both hold a character of the answer."""
     answer = example.found_answer
-    end = answer.start + len(answer.text)
     for position in (window.start_position, window.end_position):
-        assert window.token_starts[position] < end
+        assert window.token_starts[position] < answer.start + len(answer.text)
         assert window.token_ends[position] > answer.start

@@ -75,7 +75,7 @@ def test_words_with_tags_in_columns(tmp_path):
     [
         (
             {"tokens": ["a", "b"], "tags": ["O"]},
-            r"\[0\]: received 2 and 1 words and tags; expected as",
+            r"\[0\]: received 2 and 1 words and tags; expected",
         ),
         ({"tokens": [], "tags": []}, r"\[0\]: received 0 and 0 words and tags"),
         ({"tokens": "a", "tags": ["O"]}, r"\[0\]: 'tokens' is 'a'; expected a list of texts"),
@@ -104,10 +104,7 @@ def test_test_files_may_lack_labels(tmp_path):
         ("a B-X\n\nb I-X\n", ", line 3: received the tag I-X after O"),
         ("a S-X\nb B-X\nc O\n", ", line 3: received the tag O after B-X; expected I-X or E-X"),
         ("a S-X\nb E-X\n", ", line 2: received the tag E-X after S-X; expected B-X or S-X, with"),
-        (
-            "a S-X\nb B-X\n",
-            ", line 2: received the tag B-X at the end of a text; expected I-X or E",
-        ),
+        ("a S-X\nb B-X\n", ", line 2: received the tag B-X at the end of a text; expected I-X or"),
         ("a X\n", ", line 1: unknown tag 'X'; expected O, or B-, I-, E- or S- before a label"),
         ("a B-\n", ", line 1: unknown tag 'B-'"),
         ("a B-Z\n", ", line 1: unknown label 'Z'; expected 'X', 'Y'"),
@@ -133,10 +130,7 @@ def span(start, end, label="X"):
         ({"spans": []}, "'text' is None; expected a text that is not empty"),
         ({"text": " "}, "'text' is ' '; expected a text"),
         ({"text": "a cat"}, "'spans' is None; expected a list"),
-        (
-            {"text": "a cat", "spans": [[2, 5, "X"]]},
-            r"received the span \[2, 5, 'X'\]; expected an",
-        ),
+        ({"text": "a cat", "spans": [[2, 5, "X"]]}, r"the span \[2, 5, 'X'\]; expected an object"),
         ({"text": "a cat", "spans": [span(2, 5.0)]}, "expected an object with the whole numbers"),
         ({"text": "a cat", "spans": [span(2, True)]}, "expected an object with the whole numbers"),
         ({"text": "a cat", "spans": [span(2, 6)]}, "received the span 2 to 6; .* which has 5"),
@@ -145,7 +139,7 @@ def span(start, end, label="X"):
         ({"text": "a cat", "spans": [span(1, 5)]}, "the span 1 to 5 is ' cat'; expected no white"),
         (
             {"text": "a cat", "spans": [span(2, 5), span(0, 3)]},
-            "the spans 0 to 3 and 2 to 5 cross each other; expected spans without",
+            "spans 0 to 3 and 2 to 5 cross each",
         ),
         ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
         ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),
