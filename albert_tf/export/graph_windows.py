@@ -1,11 +1,11 @@
-"""Cuts passages into windows in the graph, as `albert_tf.data.windows` does in training."""
+"""Cuts passages into windows in the graph, as `albert_tf.data.fine_tuning.packing` does in training."""
 
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.windows import WINDOW_LENGTH_WEIGHT, TextWindowConfig
+from albert_tf.data.fine_tuning.packing import WINDOW_LENGTH_WEIGHT, TextWindowConfig
 from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.packing import TextWindowConfig
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
@@ -17,7 +18,6 @@ from albert_tf.data.fine_tuning.tagged_text import (
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Scheme, Span, TagTable, make_tags, tag_words
-from albert_tf.data.windows import TextWindowConfig
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.packing import TextWindowConfig
 from albert_tf.data.fine_tuning.tags import make_tags
-from albert_tf.data.windows import TextWindowConfig
 from albert_tf.export import ExportDetails, export
 from albert_tf.kinds import (
     Classification,

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.packing import check_max_seq_length
-from albert_tf.data.fine_tuning.squad_questions import SquadExample
-from albert_tf.data.windows import (
+from albert_tf.data.fine_tuning.packing import (
     Passage,
     TextWindowConfig,
+    check_max_seq_length,
     cut_passage,
     encode_passage,
     find_max_context,
 )
+from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 
@@ -45,13 +45,7 @@ _FIRST_UNIQUE_ID = 1_000_000_000
 
 @dataclasses.dataclass(frozen=True)
 class WindowConfig(TextWindowConfig):
-    """How questions and passages are cut into windows.
-
-    Attributes:
-        max_seq_length: maximum number of tokens of a window, special tokens included.
-        doc_stride: number of tokens between the starts of two neighbouring windows in the passage.
-        max_query_length: maximum number of tokens of a question; the rest of it is dropped.
-    """
+    """How questions, of at most `max_query_length` tokens, and passages are cut into windows."""
 
     max_query_length: int = 64
 

@@ -15,6 +15,13 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.packing import (
+    Passage,
+    TextWindowConfig,
+    cut_passage,
+    encode_passage,
+    find_max_context,
+)
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tags import (
     OUTSIDE,
@@ -26,13 +33,6 @@ from albert_tf.data.fine_tuning.tags import (
     tag_words,
 )
 from albert_tf.data.fine_tuning.tsv import Example, check_label
-from albert_tf.data.windows import (
-    Passage,
-    TextWindowConfig,
-    cut_passage,
-    encode_passage,
-    find_max_context,
-)
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer

@@ -63,7 +63,7 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
     downloads = os.path.join(data_dir or tfds.core.constants.DATA_DIR, "downloads")
-    with _explain(builder), _fail_soon(), _remove_parts(downloads):
+    with _explain(builder), _fail_soon(downloads):
         dataset, info = tfds.load(
             builder,
             split=split,
@@ -80,23 +80,14 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
 
 
 @contextlib.contextmanager
-def _fail_soon() -> Iterator[None]:
-    """Limits the retries of a download.
+def _fail_soon(downloads: str) -> Iterator[None]:
+    """Limits the retries of a download, and removes the partial files of one that fails.
 
-    TensorFlow Datasets has no option for it. Its ten attempts take four minutes without a network.
+    TensorFlow Datasets has no option for either. Its ten attempts take four minutes without a network.
     """
     from tensorflow_datasets.core.download import downloader
 
-    before, downloader.MAX_RETRIES = downloader.MAX_RETRIES, _DOWNLOAD_RETRIES
-    try:
-        yield
-    finally:
-        downloader.MAX_RETRIES = before
-
-
-@contextlib.contextmanager
-def _remove_parts(downloads: str) -> Iterator[None]:
-    """Removes the partial files of a failed download, which TensorFlow Datasets keeps."""
+    retries, downloader.MAX_RETRIES = downloader.MAX_RETRIES, _DOWNLOAD_RETRIES
     pattern = os.path.join(downloads, "**", "*.tmp.*")
     before = set(glob.glob(pattern, recursive=True))
     try:
@@ -105,6 +96,8 @@ def _remove_parts(downloads: str) -> Iterator[None]:
         for path in set(glob.glob(pattern, recursive=True)) - before:
             files.remove(path)
         raise
+    finally:
+        downloader.MAX_RETRIES = retries
 
 
 @contextlib.contextmanager

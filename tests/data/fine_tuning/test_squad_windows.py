@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.batches import evaluation_batches, training_batches
+from albert_tf.data.fine_tuning.packing import cut_passage, find_max_context
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import (
     UNKNOWN_POSITION,
     WindowConfig,
     encode_windows,
 )
-from albert_tf.data.windows import cut_passage, find_max_context
 from albert_tf.errors import InputError
 from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.packing import TextWindowConfig, encode_passage
 from albert_tf.data.fine_tuning.tagged_text import TaggedText, encode_tagged, find_words
 from albert_tf.data.fine_tuning.tags import Span, make_tags
-from albert_tf.data.windows import TextWindowConfig, encode_passage
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.interface import word_tables
 from tests.helpers import write_wordpiece
