@@ -26,6 +26,8 @@ from albert_tf.options import option
 _COMPRESSED = (".gz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET = ".parquet"
+# Of `csv`, whose own is 128 Ki characters.
+_MAX_TEXT_LENGTH = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,6 +173,7 @@ def _read_path(path: str) -> Table:
 
 
 def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
+    csv.field_size_limit(_MAX_TEXT_LENGTH)
     reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
     rows, start = [], 1
     try:

@@ -89,6 +89,12 @@ def test_all_sources_give_the_same_rows(tmp_path, source, last):
     assert table.place(table.numbers[-1]).endswith(last)
 
 
+def test_texts_may_be_long(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"text,label\n{'a' * 200_000},no\n")
+    assert len(Table.read(path).rows[0][0]) == 200_000
+
+
 def test_the_label_minus_one_is_none(tmp_path):
     path = tmp_path / "test.parquet"
     table = arrow_table()
