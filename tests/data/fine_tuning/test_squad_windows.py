@@ -4,9 +4,8 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from albert_tf.data.batches import evaluation_batches, training_batches
+from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.packing import cut_passage, find_max_context
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import (
@@ -14,8 +13,6 @@ from albert_tf.data.fine_tuning.squad_windows import (
     WindowConfig,
     encode_windows,
 )
-from albert_tf.errors import InputError
-from albert_tf.layers import make_p_mask
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
 from tests.helpers import assert_agrees, shared_path
@@ -89,6 +86,7 @@ def test_all_departures_from_the_original():
 def test_windows_of_a_passage(length, size, stride, expected):
     starts, ends = cut_passage(length, size, stride)
     assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
+    assert find_max_context(starts, ends).shape == (length,)
 
 
 @pytest.mark.parametrize("length", [1, 6, 23, 24, 25, 111])
@@ -96,16 +94,10 @@ def test_each_token_has_one_window_with_maximum_context(length):
     starts, ends = cut_passage(length, size=24, stride=7)
     best = find_max_context(starts, ends)
     tokens = np.arange(length)
-    assert best.shape == (length,)
     assert ((starts[best] <= tokens) & (tokens < ends[best])).all()
     least = np.minimum(tokens - starts[:, None], ends[:, None] - 1 - tokens)
     # A longer window may take a token from one that shows less than 0.24 tokens more.
     assert (least[best, tokens] == least.max(axis=0)).all()
-
-
-def test_passages_without_tokens_have_no_windows():
-    assert make("x", context=" \n ") == []
-    assert find_max_context(*cut_passage(0, 4, 3)).shape == (0,)
 
 
 def test_layout_and_offsets_of_windows():
@@ -113,12 +105,9 @@ def test_layout_and_offsets_of_windows():
     passages = ["The first ship left", "left in May ,", ", later ones followed"]
     assert len(windows) == len(passages)
     for window, passage in zip(windows, passages, strict=True):
-        assert window.example_index == 0
-        assert window.question_length == 4
-        assert window.input_ids.tolist() == [
-            *(2, *spell("which", "ship"), 3),
-            *(*spell(*passage.split()), 3),
-        ]
+        assert (window.example_index, window.question_length) == (0, 4)
+        ids = [2, *spell("which", "ship"), 3, *spell(*passage.split()), 3]
+        assert window.input_ids.tolist() == ids
         spans = list(zip(window.token_starts.tolist(), window.token_ends.tolist(), strict=True))
         assert {*spans[:4], spans[-1]} == {(0, 0)}
         assert [PASSAGE[start:end].strip() for start, end in spans[4:-1]] == passage.split()
@@ -159,13 +148,6 @@ def test_labels_of_questions_without_an_answer():
     assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
 
 
-def test_a_question_leaves_room_for_a_token():
-    message = r"^max_seq_length=67: expected at least 68, .*max_query_length=64"
-    with pytest.raises(InputError, match=message):
-        WindowConfig(67, 128, 64)
-    assert WindowConfig(68, 1, 64).max_seq_length == 68
-
-
 # Arrays
 
 
@@ -178,24 +160,13 @@ def test_arrays_of_windows():
     assert windows.token_is_max_context.dtype == bool
     integers = [windows.input_ids, windows.token_starts, windows.token_ends]
     assert {array.dtype for array in (*integers, *windows.labels.values())} == {np.dtype(np.int32)}
+    # Passages without tokens have no windows.
+    assert make("x", context=" \n ") == []
     empty = encode_windows(make_examples(4), WordTokenizer(), SMALL)
     assert len(empty) == len(empty.input_ids) == len(empty.labels["is_impossible"]) == 0
 
 
 # Batches
-
-
-def test_training_batches_have_labels():
-    features = encode_windows(make_examples(57), WordTokenizer(), SMALL)
-    dataset = training_batches(features, 8, seed=5)
-    assert dataset.element_spec["start_positions"] == tf.TensorSpec((8,), tf.int32)
-    for batch in dataset.take(20).as_numpy_iterator():
-        allowed = make_p_mask(batch["segment_ids"]).numpy() == 0
-        for name in ("start_positions", "end_positions"):
-            known = batch[name] >= 0
-            assert allowed[known, batch[name][known]].all()
-        assert (batch["start_positions"][batch["is_impossible"] == 1] == 0).all()
-        assert batch["input_ids"].shape[1] <= SMALL.max_seq_length
 
 
 def test_prediction_batches_match_their_passages():
