@@ -14,8 +14,7 @@ from albert_tf.data.fine_tuning.preprocessor import Preprocessor
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from tests.helpers import shared_path, tiny_config, write_wordpiece
-from tests.parity.tokenization import read_lines
+from tests.helpers import tiny_config, write_wordpiece
 from tests.tokenization.conftest import ALPHABETS, WORDS, make_sentences
 from tests.tokenization.test_in_graph import TEXTS as HOSTILE_TEXTS
 
@@ -67,13 +66,6 @@ def test_the_ids_of_the_scripts(tokenizers, kind):
     expected = expected_inputs(tokenizer, texts_a, texts_b)
     assert_same(preprocessor(texts_a, texts_b), expected)
     assert_same(preprocessor(np.array(texts_a, object), tf.constant(texts_b)), expected)
-
-
-def test_the_ids_of_the_scripts_for_real_lines():
-    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
-    lines = [line["text"] for line in read_lines(shared_path("golden"))]
-    received = Preprocessor(tokenizer, 64)(lines, lines[::-1])
-    assert_same(received, expected_inputs(tokenizer, lines, lines[::-1], 64))
 
 
 def test_in_a_dataset(tokenizer):
