@@ -193,10 +193,8 @@ def _describe(texts) -> str:
 
 
 def _check_same_shape(text_a: tf.Tensor, text_b: tf.Tensor) -> None:
-    sizes = tuple(text_a.shape), tuple(text_b.shape)
-    if len(sizes[0]) != len(sizes[1]) or any(
-        None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)
-    ):
+    shapes = tuple(text_a.shape), tuple(text_b.shape)
+    if not tf.TensorShape(shapes[0]).is_compatible_with(shapes[1]):
         raise InputError(
-            f"Preprocessor: expected as many text_b as text_a; received {sizes[1]} and {sizes[0]}"
+            f"Preprocessor: expected as many text_b as text_a; received {shapes[1]} and {shapes[0]}"
         )

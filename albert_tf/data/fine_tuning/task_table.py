@@ -58,10 +58,9 @@ class Task:
 
     Attributes:
         name: name of the task.
-        metrics: the leaderboard's metrics, keys of `albert_tf.evaluation.metrics.METRICS`. The first one
-            selects the best checkpoint.
+        metrics: keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first. The first
+            one selects the best checkpoint.
         kind: name of the kind in `albert_tf.kinds.KINDS`.
-        more_metrics: metrics that are reported in addition.
         labels: names in the order of the class ids, as in the original; or the range of a regression's
             scores; None if the training file decides.
         sets: split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the
@@ -74,7 +73,6 @@ class Task:
     name: str
     metrics: tuple[str, ...]
     kind: str = "classification"
-    more_metrics: tuple[str, ...] = ()
     labels: tuple[str, ...] | Scores | None = None
     sets: Mapping[str, Mapping[str, TsvFile | RaceFolders]] = dataclasses.field(
         default_factory=dict
@@ -136,8 +134,7 @@ GLUE_TASKS = (
         "CoLA",
         ("cola", "sentence"),
         _columns("sentence") | {"train": _COLA, "dev": _COLA},
-        metrics=("matthews_corrcoef",),
-        more_metrics=("accuracy",),
+        metrics=("matthews_corrcoef", "accuracy"),
     ),
     _glue_task("SST-2", ("sst2", "sentence"), _columns("sentence", has_ids=False)),
     _glue_task(

@@ -82,7 +82,7 @@ def read_data(
         examples = {split: _read_split(options, row, split) for split in options.splits}
         kind = start_kind(options, row)
         if options.do_train:
-            more = {"labels": _names_of(row.labels), "metrics": (*row.metrics, *row.more_metrics)}
+            more = {"labels": _names_of(row.labels), "metrics": row.metrics}
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], row.name)
     else:
         kind, examples = _read_own(options, row, sources or {})
