@@ -17,6 +17,14 @@ from tests.helpers import shared_path
 pytestmark = pytest.mark.filterwarnings("ignore:::tensorflow_datasets")
 
 
+def write_rows(task, folder, sets):
+    """Writes name of the set -> examples."""
+    (builder,) = task.tfds.builders
+    columns = task.tfds.columns
+    records = {name: [*glue_records(builder, rows, columns)] for name, rows in sets.items()}
+    write_tfds(builder, folder, records)
+
+
 @pytest.mark.parametrize(
     ("name", "folder"),
     [
@@ -26,25 +34,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:::tensorflow_datasets")
 )
 def test_real_rows_are_equal_from_both_sources(tmp_path, name, folder):
     task = find_task(name)
-    (builder,) = task.tfds.builders
     expected = {split: read(name, shared_path(folder), split)[:50] for split in task.sets}
-    records = {
-        {"dev": "validation"}.get(split, split): list(
-            glue_records(builder, rows, task.tfds.columns)
-        )
-        for split, rows in expected.items()
-    }
-    write_tfds(builder, tmp_path, records)
+    names = {"dev": "validation"}
+    write_rows(task, tmp_path, {names.get(each, each): rows for each, rows in expected.items()})
     for split, rows in expected.items():
         received = read_tfds(task, split, "", str(tmp_path))
         assert [row.guid for row in received] == [str(number) for number in range(len(rows))]
+        texts = [(row.text_a, row.text_b) for row in rows]
+        assert [(row.text_a, row.text_b) for row in received] == texts
         if name == "sts-b" and split != "test":
             scores = [float(row.label) for row in rows]
             assert [float(row.label) for row in received] == pytest.approx(scores)
         else:
             assert [row.label for row in received] == [row.label for row in rows]
-        texts = [(row.text_a, row.text_b) for row in rows]
-        assert [(row.text_a, row.text_b) for row in received] == texts
 
 
 def test_label_names_and_order_of_rte(tmp_path):
@@ -53,23 +55,18 @@ def test_label_names_and_order_of_rte(tmp_path):
         Example(str(number), f"premise {number}", "hypothesis", task.labels[number % 2])
         for number in range(12)
     ]
-    write_tfds(
-        "glue/rte", tmp_path, {"train": [*glue_records("glue/rte", rows, task.tfds.columns)]}
-    )
+    write_rows(task, tmp_path, {"train": rows})
     assert read_tfds(task, "train", "", str(tmp_path)) == rows
 
 
 def test_sets_and_label_names_of_mnli(tmp_path):
     task = find_task("mnli")
     rows = [Example("", f"premise {label}", "hypothesis", label) for label in task.labels]
-    records = list(glue_records("glue/mnli", rows, task.tfds.columns))
-    sets = {"matched": slice(2), "mismatched": slice(1, None)}
-    write_tfds(
-        "glue/mnli", tmp_path, {f"validation_{name}": records[x] for name, x in sets.items()}
-    )
-    for name, expected in sets.items():
+    sets = {"matched": rows[:2], "mismatched": rows[1:]}
+    write_rows(task, tmp_path, {f"validation_{name}": of_set for name, of_set in sets.items()})
+    for name, of_set in sets.items():
         labels = [row.label for row in read_tfds(task, "dev", name, str(tmp_path))]
-        assert labels == list(task.labels[expected])
+        assert labels == [row.label for row in of_set]
 
 
 def test_articles_of_race(tmp_path):
@@ -95,19 +92,8 @@ def test_articles_of_race(tmp_path):
     assert read_tfds(select_level(task, "high"), "dev", "", str(tmp_path)) == expected[8:]
 
 
-def test_failed_download_is_reported_in_one_line(tmp_path, monkeypatch):
-    tfds = pytest.importorskip("tensorflow_datasets")
-
-    def refuse(*arguments, **keywords):
-        raise ConnectionError("no route to\nhost")
-
-    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", refuse)
-    with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host$"):
-        read_tfds(find_task("cola"), "dev", "", str(tmp_path))
-
-
 def test_failure_without_a_network_is_quick_and_leaves_no_files(tmp_path, monkeypatch):
-    pytest.importorskip("tensorflow_datasets")
+    tfds = pytest.importorskip("tensorflow_datasets")
     hosts = []
 
     def refuse(host, *arguments, **keywords):
@@ -127,6 +113,13 @@ def test_failure_without_a_network_is_quick_and_leaves_no_files(tmp_path, monkey
     assert len(hosts) == 5
     assert not list(tmp_path.rglob("*.tmp.*"))
 
+    def fail(*arguments, **keywords):
+        raise ConnectionError("no route to\nhost")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
+    with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host$"):
+        read_tfds(find_task("cola"), "dev", "", str(tmp_path))
+
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
@@ -139,8 +132,7 @@ def test_missing_package_says_what_to_install(monkeypatch):
 
 def test_unknown_labels_and_damaged_files_are_refused(tmp_path):
     task = find_task("cola")
-    records = list(glue_records("glue/cola", [Example("", "a", None, "1")] * 9, task.tfds.columns))
-    write_tfds("glue/cola", tmp_path, {"validation": records})
+    write_rows(task, tmp_path, {"validation": [Example("", "a", None, "1")] * 9})
     with pytest.raises(InputError, match=r"glue/cola, validation, record 0: unknown label '1'"):
         read_tfds(dataclasses.replace(task, labels=("0", "2")), "dev", "", str(tmp_path))
     (path,) = tmp_path.rglob("*.tfrecord*")
