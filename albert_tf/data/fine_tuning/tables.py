@@ -273,7 +273,7 @@ def _of_arrow(name: str, table: Any, unit: str) -> Table:
 def _label_names(feature: Any) -> list[str] | None:
     """Returns the names of the labels of a column, or of its lists; None if it has none."""
     if isinstance(feature, list):  # how earlier versions wrote lists
-        return _label_names(*feature)
+        return _label_names(next(iter(feature), None))
     if not isinstance(feature, dict):
         return None
     is_label = feature.get("_type") == "ClassLabel"
