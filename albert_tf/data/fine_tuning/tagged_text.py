@@ -25,6 +25,7 @@ from albert_tf.data.fine_tuning.packing import (
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tags import (
     OUTSIDE,
+    Scheme,
     Span,
     TagTable,
     check_next_tag,
@@ -43,6 +44,9 @@ _DOCUMENT = "-DOCSTART-"
 _SEPARATORS = re.compile("[ \t]+")
 _WORDS = ("tokens", "words")
 _TAGS = ("ner_tags", "tags", "labels")
+
+# Id of a text, the place of each word, the words, and their tags, if known.
+_Sentence = tuple[str, Sequence[str], Sequence[str], Sequence[str] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +73,7 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
     """
     if isinstance(source, str | os.PathLike) and not is_table(os.fspath(source)):
         name = os.fspath(source)
-        texts = list(_read_conll(name, split, labels))
+        texts = list(_make_texts([*_read_conll(name, split)], labels))
     else:
         table = Table.read(source, split)
         name = table.name
@@ -95,7 +99,7 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     if "text" not in table.columns and any(name in table.columns for name in _WORDS):
-        yield from _read_words(table, rows, split, labels)
+        yield from _make_texts([*_read_words(table, rows, split)], labels)
         return
     for number, row in zip(table.numbers, rows, strict=True):
         place, text = table.place(number), row.get("text")
@@ -109,31 +113,18 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
         yield TaggedText(f"{split}-{number}", text, spans=spans)
 
 
-def _read_words(
-    table: Table, rows: Sequence[Mapping[str, Any]], split: str, labels: Sequence[str] | None
-) -> Iterator[TaggedText]:
-    words, tags = (
-        next((name for name in of if name in table.columns), of[0]) for of in (_WORDS, _TAGS)
-    )
-    texts = []
+def _read_words(table: Table, rows: Sequence[Mapping[str, Any]], split: str) -> Iterator[_Sentence]:
+    names = [next((name for name in of if name in table.columns), of[0]) for of in (_WORDS, _TAGS)]
     for number, row in zip(table.numbers, rows, strict=True):
-        place, columns = table.place(number), [row[words]]
-        if row.get(tags) is not None or split != "test":
-            columns.append(row.get(tags))
-        for name, column in zip((words, tags), columns, strict=False):
+        place, (words, tags) = table.place(number), map(row.get, names)
+        columns = [words] if tags is None and split == "test" else [words, tags]
+        for name, column in zip(names, columns, strict=False):
             if not (isinstance(column, list) and all(isinstance(each, str) for each in column)):
                 raise InputError(f"{place}: '{name}' is {_shown(column)}; expected a list of texts")
-        if not columns[0] or len({len(column) for column in columns}) > 1:
+        if not words or len(set(map(len, columns))) > 1:
             counts = " and ".join(str(len(column)) for column in columns)
             raise InputError(f"{place}: received {counts} words and tags; expected as many of each")
-        fields = [list(each) for each in zip(*columns, strict=True)]
-        for each in fields:
-            _check_line(place, each, len(columns), split, labels)
-        texts.append((number, fields))
-    scheme = scheme_of(each[-1] for _, fields in texts for each in fields if len(each) > 1)
-    for number, fields in texts:
-        places = [table.place(number)] * len(fields)
-        yield _make_text(places, f"{split}-{number}", fields, scheme)
+        yield f"{split}-{number}", [place] * len(words), words, tags
 
 
 def _read_spans(
@@ -173,68 +164,71 @@ def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) 
     return span
 
 
-def _read_conll(path: str, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
+def _read_conll(path: str, split: str) -> Iterator[_Sentence]:
     lines = [
         (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in files.read_lines(path)
     ]
-    scheme = scheme_of(fields[-1] for _, fields in lines)
     width = None
-    sentence: list[tuple[int, list[str]]] = []
-    for number, fields in [*lines, (0, [""])]:
-        if fields != [""] and fields[0] != _DOCUMENT:
-            width = width or len(fields)
-            _check_line(f"{path}, line {number}", fields, width, split, labels)
-            sentence.append((number, fields))
-        elif sentence:
-            numbers, rows = zip(*sentence, strict=True)
-            places = [f"{path}, line {of_row}" for of_row in numbers]
-            yield _make_text(places, f"{split}-{numbers[0]}", rows, scheme)
-            sentence = []
+    for is_between, group in itertools.groupby(lines, lambda line: line[1][0] in ("", _DOCUMENT)):
+        if is_between:
+            continue
+        numbers, rows = zip(*group, strict=True)
+        places = [f"{path}, line {number}" for number in numbers]
+        width = width or len(rows[0])
+        for place, fields in zip(places, rows, strict=True):
+            if len(fields) != width:
+                raise InputError(
+                    f"{place}: columns: received {len(fields)}, expected {width} as in the first line"
+                )
+            if width == 1 and split != "test":
+                raise InputError(
+                    f"{place}: received one column; expected a word and, last, its tag"
+                )
+        tags = [fields[-1] for fields in rows] if width > 1 else None
+        yield f"{split}-{numbers[0]}", places, [fields[0] for fields in rows], tags
 
 
-def _check_line(
-    place: str, fields: list[str], width: int, split: str, labels: Sequence[str] | None
+def _make_texts(
+    sentences: Sequence[_Sentence], labels: Sequence[str] | None
+) -> Iterator[TaggedText]:
+    scheme = scheme_of(tag for *_, tags in sentences for tag in tags or ())
+    for guid, places, words, tags in sentences:
+        for place, word in zip(places, words, strict=True):
+            if not word.strip():
+                raise InputError(
+                    f"{place}: the word {_shown(word)} is white space; expected a word"
+                )
+        ends = list(itertools.accumulate(len(word) + 1 for word in words))
+        limits = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
+        spans = None
+        if tags is not None:
+            _check_tags(tags, places, scheme, labels)
+            spans = tuple(_join_words(limits, tags))
+        yield TaggedText(guid, " ".join(words), spans=spans, words=tuple(limits))
+
+
+def _check_tags(
+    tags: Sequence[str], places: Sequence[str], scheme: Scheme, labels: Sequence[str] | None
 ) -> None:
-    if len(fields) != width:
-        raise InputError(
-            f"{place}: columns: received {len(fields)}, expected {width} as in the first line"
-        )
-    if not fields[0].strip():
-        raise InputError(f"{place}: the word {_shown(fields[0])} is white space; expected a word")
-    if width == 1:
-        if split != "test":
-            raise InputError(f"{place}: received one column; expected a word and, last, its tag")
-        return
-    parts = split_tag(fields[-1])
-    if parts is None:
-        raise InputError(
-            f"{place}: unknown tag {_shown(fields[-1])}; expected O, or B-, I-, E- or S- before a label"
-        )
-    if fields[-1] != OUTSIDE:
-        check_label(place, parts[1], labels)
-
-
-def _make_text(
-    places: Sequence[str], guid: str, rows: Sequence[list[str]], scheme: Any
-) -> TaggedText:
-    lengths = [len(fields[0]) for fields in rows]
-    ends = (np.cumsum(lengths) + np.arange(len(lengths))).tolist()
-    words = tuple((end - length, end) for end, length in zip(ends, lengths, strict=True))
-    text = " ".join(fields[0] for fields in rows)
-    if len(rows[0]) == 1:
-        return TaggedText(guid, text, words=words)
-    tags = [fields[-1] for fields in rows]
-    for place, before, tag in zip(places, [OUTSIDE, *tags], tags, strict=False):
+    before = OUTSIDE
+    for place, tag in zip(places, tags, strict=True):
+        parts = split_tag(tag)
+        if parts is None:
+            raise InputError(
+                f"{place}: unknown tag {_shown(tag)}; expected O, or B-, I-, E- or S- before a label"
+            )
+        if tag != OUTSIDE:
+            check_label(place, parts[1], labels)
         if expected := check_next_tag(scheme, before, tag):
             raise InputError(
                 f"{place}: received the tag {tag} after {before}; expected {expected} ({scheme})"
             )
-    if expected := check_next_tag(scheme, tags[-1], OUTSIDE):
+        before = tag
+    if expected := check_next_tag(scheme, before, OUTSIDE):
         raise InputError(
-            f"{places[-1]}: received the tag {tags[-1]} at the end of a text; expected {expected} after "
-            f"it ({scheme})"
+            f"{places[-1]}: received the tag {before} at the end of a text; expected {expected} after it "
+            f"({scheme})"
         )
-    return TaggedText(guid, text, spans=tuple(_join_words(words, tags)), words=words)
 
 
 def _join_words(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> Iterator[Span]:
