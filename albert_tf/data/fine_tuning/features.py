@@ -138,10 +138,9 @@ def encode_choices(
     same number.
     """
     check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
-
-    def cut(length_a: int, length_b: int) -> tuple[int, int]:
-        return choice_lengths(length_a, length_b, max_seq_length, max_qa_length)
-
+    cut = functools.partial(
+        choice_lengths, max_seq_length=max_seq_length, max_qa_length=max_qa_length
+    )
     pairs = (
         (example.text_a, join_choice(example.text_b or "", choice))
         for example in examples
