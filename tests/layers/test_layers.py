@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 
@@ -87,17 +86,6 @@ def outputs_of(layer, inputs):
 def test_shapes(name):
     make, inputs, shapes = LAYERS[name]
     assert [output.shape for output in outputs_of(make(), inputs)] == shapes
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_config_gives_an_equal_layer(name):
-    make, inputs, _ = LAYERS[name]
-    layer = make()
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert copy.get_config() == layer.get_config()
-    # The seed is part of the config, so even the starting values are the same.
-    for ours, theirs in zip(outputs_of(layer, inputs), outputs_of(copy, inputs), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -67,19 +67,6 @@ def test_padding_changes_nothing():
     )
 
 
-def test_mask_and_segments_have_defaults():
-    encoder = AlbertEncoder(tiny_config(), seed=3)
-    ids = random_inputs()["input_ids"]
-    full = {
-        "input_ids": ids,
-        "input_mask": np.ones_like(ids),
-        "segment_ids": np.zeros_like(ids),
-    }
-    np.testing.assert_array_equal(
-        encoder({"input_ids": ids})["pooled_output"], encoder(full)["pooled_output"]
-    )
-
-
 def test_dropout_acts_in_training_alone():
     config = tiny_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
     encoder = AlbertEncoder(config, seed=3)
