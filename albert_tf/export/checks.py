@@ -4,7 +4,7 @@ Without them a negative id would count from the end of the vocabulary, and on a 
 would be a row of zeros: wrong answers that nobody notices.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -12,16 +12,20 @@ from albert_tf.config import AlbertConfig
 
 
 def check_shapes(**inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the inputs after asserting the shapes that the signature declares.
+    """Returns the inputs, of a known rank, after asserting the shapes that the signature declares.
 
     TensorFlow Serving and loaded signatures do not check these themselves.
-
-    Args:
-        inputs: tensors of a known rank, by name.
     """
-    assertions = [_assert_shape(name, values) for name, values in inputs.items()]
+    return _after([_assert_shape(name, values) for name, values in inputs.items()], inputs.values())
+
+
+def _after(assertions: Sequence[tf.Operation], inputs: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns tensors that wait for the assertions, as an embedding look-up must.
+
+    It would otherwise run first and fail with a less helpful error.
+    """
     with tf.control_dependencies(assertions):
-        return [tf.identity(values) for values in inputs.values()]
+        return [tf.identity(values) for values in inputs]
 
 
 def _assert_shape(name: str, values: tf.Tensor) -> tf.Operation:
@@ -38,74 +42,45 @@ def _assert_shape(name: str, values: tf.Tensor) -> tf.Operation:
     return tf.debugging.Assert(fits, [f"expected {name} of shape [{expected}]; received:", shape])
 
 
+def _assert_equal(expected: str, values: Sequence[tf.Tensor]) -> tf.Operation:
+    fits = tf.reduce_all(tf.stack(values) == values[0])
+    return tf.debugging.Assert(fits, [f"expected {expected}; received:", *values])
+
+
 def check_rows(**inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the inputs after asserting the declared shapes and equal numbers of rows.
+    """Returns the inputs, (B, ...) each, after asserting the declared shapes and equal numbers of rows.
 
     Otherwise broadcasting could combine the rows of different texts.
-
-    Args:
-        inputs: (B, ...) each, by name.
     """
     checked = check_shapes(**inputs)
     counts = [tf.shape(values)[0] for values in checked]
-    fits = tf.reduce_all(tf.stack(counts) == counts[0])
-    expected = f"expected equally many of {', '.join(inputs)}; received:"
-    with tf.control_dependencies([tf.debugging.Assert(fits, [expected, *counts])]):
-        return [tf.identity(values) for values in checked]
+    return _after([_assert_equal(f"equally many of {', '.join(inputs)}", counts)], checked)
 
 
 def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.Tensor]:
     """Returns ids, mask and segments after asserting that the model accepts them.
 
-    Args:
-        inputs: ids, mask and segments in this order, int32 (..., S) each, by the caller's names.
-        config: the encoder's config.
+    `inputs` are these three in this order, int32 (..., S) each, by the caller's names.
     """
     checked = check_shapes(**inputs)
-    ids, mask, segments = inputs
-    greatest = {ids: config.vocab_size - 1, mask: 1, segments: config.type_vocab_size - 1}
+    length, most = tf.shape(checked[0])[-1], config.max_position_embeddings
+    expected = f"expected 1 to {most} {next(iter(inputs))} per text; received:"
     assertions = [
-        _assert_same_shape(dict(zip(inputs, checked, strict=True))),
-        _assert_length(ids, checked[0], config.max_position_embeddings),
-        *(
-            _assert_range(name, values, greatest[name])
-            for name, values in zip(inputs, checked, strict=True)
-        ),
+        # A mask of another shape could cut the texts in other places.
+        _assert_equal(f"one shape of {', '.join(inputs)}", [tf.shape(each) for each in checked]),
+        tf.debugging.Assert((length >= 1) & (length <= most), [expected, length]),
     ]
-    # Otherwise the embedding look-up may run first and fail with a less helpful error.
-    with tf.control_dependencies(assertions):
-        return [tf.identity(values) for values in checked]
-
-
-def _assert_same_shape(inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
-    """Asserts one shape: a mask of another shape could cut the texts in other places."""
-    shapes = [tf.shape(values) for values in inputs.values()]
-    fits = tf.reduce_all(tf.stack(shapes) == shapes[0])
-    expected = f"expected one shape of {', '.join(inputs)}; received:"
-    return tf.debugging.Assert(fits, [expected, *shapes])
-
-
-def _assert_length(name: str, values: tf.Tensor, greatest: int) -> tf.Operation:
-    length = tf.shape(values)[-1]
-    expected = f"expected 1 to {greatest} {name} per text; received:"
-    return tf.debugging.Assert((length >= 1) & (length <= greatest), [expected, length])
-
-
-def _assert_range(name: str, values: tf.Tensor, greatest: int) -> tf.Operation:
-    received = tf.reduce_min(values), tf.reduce_max(values)
-    expected = f"expected {name} from 0 to {greatest}; received minimum and maximum:"
-    return tf.debugging.Assert(
-        (received[0] >= 0) & (received[1] <= greatest), [expected, *received]
-    )
+    greatest = (config.vocab_size - 1, 1, config.type_vocab_size - 1)
+    for name, values, limit in zip(inputs, checked, greatest, strict=True):
+        received = tf.reduce_min(values), tf.reduce_max(values)
+        expected = f"expected {name} from 0 to {limit}; received minimum and maximum:"
+        fits = (received[0] >= 0) & (received[1] <= limit)
+        assertions.append(tf.debugging.Assert(fits, [expected, *received]))
+    return _after(assertions, checked)
 
 
 def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
-    """Returns masked positions after asserting that each is inside its own text.
-
-    Args:
-        positions: int32 (B, M), `masked_lm_positions` of the caller.
-        input_ids: int32 (B, S).
-    """
+    """Returns masked positions, int32 (B, M), after asserting that each is inside its own text."""
     (positions,) = check_shapes(masked_lm_positions=positions)
     rows, length = tf.unstack(tf.shape(input_ids), num=2)
     least, greatest = tf.reduce_min(positions), tf.reduce_max(positions)
@@ -118,5 +93,4 @@ def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
             (least >= 0) & (greatest < length), [of_range, least, greatest, length]
         ),
     ]
-    with tf.control_dependencies(assertions):
-        return tf.identity(positions)
+    return _after(assertions, [positions])[0]

@@ -11,23 +11,27 @@ Each has a model card, and assets: the config, the vocabulary, the labels one pe
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export import model_card, openvino_model, runtimes, warmup
-from albert_tf.export.ids_model import IdsModel, UncheckedModel, input_specs
-from albert_tf.export.text_model import TextModel
+from albert_tf.export import runtimes, warmup
+from albert_tf.export.runtimes import Form, Weights
+from albert_tf.export.saved_models import (
+    IdsModel,
+    TextModel,
+    UncheckedModel,
+    ids_specs,
+    input_specs,
+)
 from albert_tf.export.version_folders import (
     Assets,
-    asset_files,
     can_write_text,
     encoder_assets,
-    lines_asset,
     next_version,
     write_assets,
     write_version,
@@ -35,9 +39,10 @@ from albert_tf.export.version_folders import (
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
 LABELS_FILE = "labels.txt"
+CARD_FILE = "README.md"
 
-Form = Literal["saved_model", "tflite", "openvino", "onnx"]
-Weights = Literal["float16", "int8"]
+Specs = Mapping[str, tf.TensorSpec]
+Evaluations = Mapping[str, Mapping[str, float]]
 
 # Forms whose files are quantized as they are written, and can be evaluated.
 OF_RUNTIMES = ("openvino", "onnx")
@@ -62,7 +67,7 @@ class ExportDetails:
     export_format: Form = "saved_model"
     export_weights: Weights | None = None
     assets: Assets = dataclasses.field(default_factory=dict)
-    evaluations: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    evaluations: Evaluations = dataclasses.field(default_factory=dict)
     calibration: Sequence[runtimes.Arrays] = ()
     evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None
 
@@ -94,13 +99,10 @@ def export(
         StoppedError: the file system refuses.
     """
     kind.check_export(details.export_format, details.export_weights, tokenizer)
-    write = {
-        "saved_model": _write_saved_models,
-        "tflite": _write_tflite,
-        "openvino": _write_openvino,
-        "onnx": _write_onnx,
-    }[details.export_format]
-    return write(_Export(model, kind, tokenizer, export_dir, details))
+    this = _Export(model, kind, tokenizer, export_dir, details)
+    return (
+        this.write_saved_models() if details.export_format == "saved_model" else this.write_file()
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,124 +115,160 @@ class _Export:
     export_dir: str
     details: ExportDetails
 
-    @property
-    def assets(self) -> Assets:
-        """Everything in `assets/`."""
-        encoder = encoder_assets(self.model.encoder.config, self.tokenizer)
-        assets = {**encoder, **self.details.assets, **self.kind.assets()}
-        if self.kind.labels:
-            assets[LABELS_FILE] = lines_asset(self.kind.labels)
-        return assets
-
-    def make_unchecked(self) -> UncheckedModel:
-        """Returns what converters read."""
-        choices = self.kind.num_choices
-        shape = (None, None) if choices is None else (None, choices, None)
-        return UncheckedModel(self.model, self.kind.outputs, shape)
-
-    def evaluate(self, run: runtimes.Run, signature: Callable) -> "_Export":
-        """Returns the same with the metrics of the file, if the details say how to evaluate it."""
-        if self.details.evaluate is None:
-            return self
-        metrics = self.details.evaluate(runtimes.in_graph(run, signature))
-        evaluations = {"as exported": metrics, **self.details.evaluations}
-        return dataclasses.replace(
-            self, details=dataclasses.replace(self.details, evaluations=evaluations)
-        )
-
-    def write_card(self, folder: str, stored_in: str, *specs: model_card.Specs) -> None:
-        """Writes the card. `specs` are the inputs and the outputs; for LiteRT there are none."""
-        card = model_card.model_card(
-            self.model,
-            self.kind,
-            self.tokenizer,
-            stored_in,
-            self.details.evaluations,
-            specs,
-            is_saved_model=self.details.export_format == "saved_model",
-        )
-        files.write_text(os.path.join(folder, model_card.FILE_NAME), card)
-
-
-def _write_saved_models(this: _Export) -> dict[str, str]:
-    stored_in = this.details.export_weights or this.model.compute_dtype
-    with asset_files(this.assets) as paths_of_assets:
-        is_int8 = this.details.export_weights == "int8"
-        ids_model = IdsModel(
-            this.model, this.kind.outputs, paths_of_assets, is_int8, this.kind.num_choices
-        )
+    def write_saved_models(self) -> dict[str, str]:
+        """Writes the model of ids and, with TensorFlow Text, that of texts."""
+        weights = self.details.export_weights
+        ids_model = IdsModel(self.model, self.kind, weights == "int8")
         modules = {"ids": ids_model}
-        if can_write_text(this.export_dir, "text"):
-            modules["text"] = TextModel(ids_model, this.kind, this.tokenizer)
-        paths = next_version(this.export_dir, modules)
+        if can_write_text(self.export_dir, "text"):
+            modules["text"] = TextModel(ids_model, self.kind, self.tokenizer)
+        paths = next_version(self.export_dir, modules)
         with write_version(paths) as incomplete:
             for name, module in modules.items():
                 signature, folder = module.serve, incomplete[name]
                 with files.explain_refusal(paths[name]):
                     tf.saved_model.save(module, folder, signatures={"serving_default": signature})
                 specs = input_specs(signature), signature.structured_outputs
-                this.write_card(folder, stored_in, *specs)
+                self._describe(folder, weights or self.model.compute_dtype, specs, {})
                 if name == "text":
                     warmup.write_batching_parameters(folder)
                 if warmup.is_available():
                     requests = warmup.sample_requests(signature)
                     warmup.write_warmup_requests(folder, signature, requests)
-    return paths
+        return paths
 
+    def write_file(self) -> dict[str, str]:
+        """Writes the file for another runtime."""
+        details, form = self.details, self.details.export_format
+        if form == "openvino" and details.export_weights == "int8" and not details.calibration:
+            raise InputError(
+                "export_weights=int8: export_format=openvino needs inputs as `calibration`"
+            )
+        paths = next_version(self.export_dir, [form])
+        with write_version(paths) as incomplete:
+            folder, evaluations = incomplete[form], {}
+            tf.io.gfile.makedirs(folder)
+            if form == "tflite":
+                path = os.path.join(folder, runtimes.TFLITE_FILE)
+                runtimes.write_tflite(self.model, self.kind, path, details.export_weights)
+                stored_in, specs = "float32", ()
+            else:
+                unchecked = UncheckedModel(self.model, self.kind.outputs, ids_specs(self.kind))
+                signature = unchecked.serve
+                write = self._write_onnx if form == "onnx" else self._write_openvino
+                stored_in, inputs, run = write(unchecked, folder)
+                specs = inputs, signature.structured_outputs
+                if details.evaluate:
+                    metrics = details.evaluate(runtimes.in_graph(run, signature))
+                    evaluations = {"as exported": metrics}
+            self._describe(folder, details.export_weights or stored_in, specs, evaluations)
+        return paths
 
-def _write_tflite(this: _Export) -> dict[str, str]:
-    stored_in = this.details.export_weights or "float32"
-    paths = next_version(this.export_dir, ["tflite"])
-    with write_version(paths) as incomplete:
-        folder = incomplete["tflite"]
-        write_assets(folder, this.assets)
-        path = os.path.join(folder, runtimes.TFLITE_FILE)
-        of_model = this.model, this.kind.outputs
-        runtimes.write_tflite(*of_model, path, stored_in, this.kind.max_seq_length)
-        this.write_card(folder, stored_in)
-    return paths
-
-
-def _write_openvino(this: _Export) -> dict[str, str]:
-    is_int8 = this.details.export_weights == "int8"
-    if is_int8 and not this.details.calibration:
-        raise InputError(
-            "export_weights=int8: export_format=openvino needs inputs as `calibration`"
-        )
-    paths = next_version(this.export_dir, ["openvino"])
-    unchecked = this.make_unchecked()
-    # The type that the file computes in, apart from its products in int8.
-    precision = "float32"
-    model = openvino_model.convert(unchecked)
-    if is_int8:
-        model = openvino_model.quantize(model, this.details.calibration, this.model)
-    elif this.model.compute_dtype == "bfloat16":
-        precision = "bfloat16"
-        openvino_model.store_in_bfloat16(model)
-    run = openvino_model.compile_openvino(model, precision)
-    this = this.evaluate(run, unchecked.serve)
-    if isinstance(this.tokenizer, AlbertTokenizer):
-        model = this.kind.add_openvino_tokenizer(model, this.tokenizer)
-    inputs = openvino_model.input_specs(model)
-    with write_version(paths) as incomplete:
-        folder = incomplete["openvino"]
-        write_assets(folder, this.assets)
-        openvino_model.write_openvino(model, folder)
-        stored_in = this.details.export_weights or precision
-        this.write_card(folder, stored_in, inputs, unchecked.serve.structured_outputs)
-    return paths
-
-
-def _write_onnx(this: _Export) -> dict[str, str]:
-    unchecked = this.make_unchecked()
-    signature = unchecked.serve
-    paths = next_version(this.export_dir, ["onnx"])
-    with write_version(paths) as incomplete:
-        folder = incomplete["onnx"]
-        write_assets(folder, this.assets)
+    def _write_onnx(
+        self, unchecked: UncheckedModel, folder: str
+    ) -> tuple[str, Specs, runtimes.Run]:
+        """Returns the type of the weights, the inputs and a function that runs the file."""
         path = os.path.join(folder, runtimes.ONNX_FILE)
-        runtimes.write_onnx(unchecked, path, this.details.export_weights == "int8")
-        this = this.evaluate(runtimes.load_onnx(path), signature)
-        specs = input_specs(signature), signature.structured_outputs
-        this.write_card(folder, this.details.export_weights or "float32", *specs)
-    return paths
+        runtimes.write_onnx(unchecked, path, self.details.export_weights == "int8")
+        return "float32", input_specs(unchecked.serve), runtimes.load_onnx(path)
+
+    def _write_openvino(
+        self, unchecked: UncheckedModel, folder: str
+    ) -> tuple[str, Specs, runtimes.Run]:
+        """Returns the same; the function runs the file without the tokenizer."""
+        model = runtimes.convert_to_openvino(unchecked)
+        is_int8 = self.details.export_weights == "int8"
+        # What the file computes in, apart from its products in int8.
+        is_bfloat16 = self.model.compute_dtype == "bfloat16" and not is_int8
+        if is_int8:
+            model = runtimes.quantize(model, self.details.calibration, self.model)
+        elif is_bfloat16:
+            runtimes.store_in_bfloat16(model)
+        run = runtimes.compile_openvino(model, is_bfloat16)
+        if isinstance(self.tokenizer, AlbertTokenizer):
+            model = self.kind.add_openvino_tokenizer(model, self.tokenizer)
+        specs = runtimes.openvino_specs(model)
+        runtimes.write_openvino(model, folder)
+        return "bfloat16" if is_bfloat16 else "float32", specs, run
+
+    def _describe(
+        self, folder: str, stored_in: str, specs: Sequence[Specs], evaluations: Evaluations
+    ) -> None:
+        """Writes the assets and the model card.
+
+        `specs` are the inputs and the outputs, or empty. `evaluations` are those of the written file.
+        """
+        encoder = encoder_assets(self.model.encoder.config, self.tokenizer)
+        assets = {**encoder, **self.details.assets, **self.kind.assets()}
+        if self.kind.labels:
+            assets[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
+        write_assets(folder, assets)
+        evaluations = {**evaluations, **self.details.evaluations}
+        card = "\n\n".join(self._card_sections(stored_in, specs, evaluations)) + "\n"
+        files.write_text(os.path.join(folder, CARD_FILE), card)
+
+    def _card_sections(
+        self, stored_in: str, specs: Sequence[Specs], evaluations: Evaluations
+    ) -> Iterator[str]:
+        """Yields the paragraphs of the model card, in Markdown."""
+        config, tokenizer = self.model.encoder.config, self.tokenizer
+        is_saved_model = self.details.export_format == "saved_model"
+        yield f"# {type(self.model).__name__}"
+        yield (
+            f"{config.num_hidden_layers} layers of width {config.hidden_size}, "
+            f"{config.num_attention_heads} heads, feed-forward width {config.intermediate_size}, "
+            f"embeddings of width {config.embedding_size}, sharing {config.sharing}, "
+            f"{config.max_position_embeddings} positions; {self.model.count_params():,} parameters. The "
+            f"vocabulary has {tokenizer.vocab_size:,} pieces, "
+            f"{'lower-cased' if tokenizer.lower_case else 'cased'}; the SHA-256 of its file is "
+            f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}."
+        )
+        is_rounded = stored_in in ("float16", "int8")
+        yield (
+            f"Matrices are stored in {stored_in}."
+            + " Metrics from training are those of the weights before this rounding." * is_rounded
+        )
+        fields = {name: value for name, value in self.kind.to_dict().items() if name != "labels"}
+        yield "## Kind"
+        yield "\n".join(f"- {name}: {value}" for name, value in fields.items())
+        if specs:
+            yield f"## {'Signature `serving_default`' if is_saved_model else 'Inputs and outputs'}"
+            rows = [
+                f"| {what} | `{name}` | {_describe_type(spec)} |"
+                for what, of in zip(("input", "output"), specs, strict=True)
+                for name, spec in of.items()
+            ]
+            yield "\n".join(["| | name | type |", "|---|---|---|", *rows])
+        if self.kind.labels:
+            yield "## Labels"
+            yield "\n".join(f"- {label}" for label in self.kind.labels)
+        yield "## Metrics"
+        yield _metrics_table(evaluations)
+        yield "## Files"
+        of_saved_model = (
+            " `albert_tf.load` predicts with this folder, `embed_texts.py` embeds with it as `--model`, "
+            "and the other scripts evaluate and predict with it as `--exported_model`."
+        )
+        yield (
+            "`assets/` holds the config, the vocabulary and `task.json`, the kind of the model."
+            + of_saved_model * is_saved_model
+        )
+
+
+def _describe_type(spec: tf.TensorSpec) -> str:
+    sizes = ", ".join("?" if size is None else str(size) for size in spec.shape)
+    return f"{spec.dtype.name} ({sizes}{',' if spec.shape.rank == 1 else ''})"
+
+
+def _metrics_table(evaluations: Evaluations) -> str:
+    """Returns a table with one column per evaluation, so that a loss of accuracy is visible."""
+    if not evaluations:
+        return "None: the model was exported without an evaluation."
+    names = dict.fromkeys(name for metrics in evaluations.values() for name in metrics)
+    rows = []
+    for name in names:
+        values = [metrics.get(name, "") for metrics in evaluations.values()]
+        shown = (f"{value:.4f}" if isinstance(value, float) else f"{value}" for value in values)
+        rows.append(f"| {name} | {' | '.join(shown)} |")
+    header = f"| held-out data | {' | '.join(evaluations)} |"
+    return "\n".join([header, "|---|" + "--:|" * len(evaluations), *rows])

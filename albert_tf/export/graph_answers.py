@@ -30,16 +30,10 @@ def find_answers(
     max_answer_length: int,
     null_threshold: float,
 ) -> dict[str, tf.Tensor]:
-    """Answers B questions from what a model returns for the windows of their contexts.
+    """Answers B questions from what a span labeler returns for the windows of their contexts.
 
-    Args:
-        context: string (B,), of any length.
-        windows: W windows of the contexts.
-        outputs: what an `AlbertSpanLabeler` or an `AlbertConditionalSpanLabeler` returns for them.
-        passage_lengths: int64 (B,), tokens of each context.
-        n_best_size: number of starts and of ends to try (simple head only).
-        max_answer_length: maximum number of tokens of an answer.
-        null_threshold: null score above which a question is unanswered.
+    The contexts, string (B,), are of any length; `passage_lengths`, int64 (B,), are the numbers of their
+    tokens. Questions with null scores above the threshold are unanswered.
 
     Returns:
         `answer`, string (B,), a part of the context without surrounding white space, empty if the
@@ -48,19 +42,28 @@ def find_answers(
         (B,), of the best span, whether it is the answer or not; `null_score`, float32 (B,), which is
         compared with the threshold.
     """
-    best = _find_best_spans(windows, outputs, passage_lengths, n_best_size, max_answer_length)
-    is_null = best.null_scores > tf.constant(null_threshold, tf.float64)
+    if "cls_logits" in outputs:
+        candidates = _conditional(outputs)
+    else:
+        candidates = _simple(windows, outputs, n_best_size)
+    totals = _score(windows, candidates, max_answer_length)
+    starts, ends, scores = _find_best_spans(windows, candidates, totals, passage_lengths)
+    lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
+    null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
+    if candidates.null_is_span:
+        null_scores -= scores
+    is_null = null_scores > tf.constant(null_threshold, tf.float64)
     text, start, end = _cut_out(
         context,
-        tf.where(is_null, tf.zeros_like(best.starts), best.starts),
-        tf.where(is_null, tf.zeros_like(best.ends), best.ends),
+        tf.where(is_null, tf.zeros_like(starts), starts),
+        tf.where(is_null, tf.zeros_like(ends), ends),
     )
     return {
         "answer": text,
         "start": start,
         "end": end,
-        "score": tf.cast(best.scores, tf.float32),
-        "null_score": tf.cast(best.null_scores, tf.float32),
+        "score": tf.cast(scores, tf.float32),
+        "null_score": tf.cast(null_scores, tf.float32),
     }
 
 
@@ -69,8 +72,7 @@ def _cut_out(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Cuts the characters from `start` to `end` - 1 out of texts, without surrounding white space.
 
-    Returns:
-        the texts, string (B,); their start and end, int32 (B,), both 0 if the text is empty.
+    Returns texts, string (B,), and their starts and ends, int32 (B,), both 0 if the text is empty.
     """
     characters = tf.strings.unicode_decode(context, "UTF-8")  # (B, None)
     rows, positions = places_in_rows(characters.row_splits)
@@ -95,22 +97,6 @@ def _cut_out(
     )
 
 
-class _BestSpans(NamedTuple):
-    """The best span of each of B questions.
-
-    Attributes:
-        starts: int64 (B,), its first character in the passage; 0, as its end, if no span is valid.
-        ends: int64 (B,), the character after its last.
-        scores: float64 (B,), score of start and end; -2e6 if no span is valid.
-        null_scores: float64 (B,), how surely there is no answer, on the scale of `null_odds.json`.
-    """
-
-    starts: tf.Tensor
-    ends: tf.Tensor
-    scores: tf.Tensor
-    null_scores: tf.Tensor
-
-
 class _Candidates(NamedTuple):
     """What a head predicts for W windows: i starts and j ends for each of them, the best first.
 
@@ -133,17 +119,15 @@ class _Candidates(NamedTuple):
 
 def _find_best_spans(
     windows: GraphWindows,
-    outputs: Mapping[str, tf.Tensor],
+    candidates: _Candidates,
+    totals: tf.Tensor,
     passage_lengths: tf.Tensor,
-    n_best_size: int,
-    max_answer_length: int,
-) -> _BestSpans:
-    """Finds the best span of each question over all of its windows."""
-    if "cls_logits" in outputs:
-        candidates = _conditional(outputs)
-    else:
-        candidates = _simple(windows, outputs, n_best_size)
-    totals = _score(windows, candidates, max_answer_length)  # (W, i, j)
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Finds the best span of each question over all of its windows.
+
+    Returns its first character in the passage and the one after its last, int64 (B,), both 0 if no span
+    is valid, and its score, float64 (B,).
+    """
     shape = tf.shape(totals, tf.int64)
     totals = _with_rows(totals)
     in_window = tf.argmax(totals, axis=1)  # (W,)
@@ -165,15 +149,12 @@ def _find_best_spans(
     scores = tf.gather(of_windows, best)
     is_found = scores > _IMPOSSIBLE
     scores = tf.where(is_found, scores, np.float64(2 * NO_SPAN_LOG_PROB))
-    lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
-    null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
     first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
     after = tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1)
-    return _BestSpans(
-        starts=tf.where(is_found, first, tf.zeros_like(first)),
-        ends=tf.where(is_found, after, tf.zeros_like(after)),
-        scores=scores,
-        null_scores=null_scores - scores if candidates.null_is_span else null_scores,
+    return (
+        tf.where(is_found, first, tf.zeros_like(first)),
+        tf.where(is_found, after, tf.zeros_like(after)),
+        scores,
     )
 
 
@@ -199,11 +180,8 @@ def _simple(
 
 def _conditional(outputs: Mapping[str, tf.Tensor]) -> _Candidates:
     starts = outputs["start_top_index"]
-    beam = [
-        tf.shape(starts)[0],
-        starts.shape[1],
-        outputs["end_top_index"].shape[1] // starts.shape[1],
-    ]
+    count = starts.shape[1]
+    beam = [tf.shape(starts)[0], count, outputs["end_top_index"].shape[1] // count]
     return _Candidates(
         starts,
         tf.reshape(outputs["end_top_index"], beam),

@@ -22,14 +22,9 @@ def find_labelled_spans(
     tables: WordTables,
     tags: TagTable,
 ) -> dict[str, tf.Tensor]:
-    """Finds the labelled spans of texts.
+    """Finds the labelled spans of texts, string (B,), of any length.
 
-    Args:
-        text: string (B,), of any length.
-        tokens: their tokens, T in total.
-        probabilities: float32 (T, k), of the tags of all tokens.
-        tables: which tokens begin words.
-        tags: what the tags mean.
+    `probabilities`, float32 (T, k), are those of the tags of the T tokens of all texts.
 
     Returns:
         `count`, int32 (B,), the number of spans of each text. The others are (B, N), where N is the
@@ -40,9 +35,11 @@ def find_labelled_spans(
     """
     characters, byte_offsets = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
     words = _find_words(tokens, characters, *tables)
-    spans = _find_spans(tf.gather(probabilities, words.tokens), words.texts, tags)
-    texts = tf.gather(words.texts, spans.firsts)
-    starts, ends = tf.gather(words.starts, spans.firsts), tf.gather(words.ends, spans.lasts)
+    firsts, lasts, labels, scores = _find_spans(
+        tf.gather(probabilities, words.tokens), words.texts, tags
+    )
+    texts = tf.gather(words.texts, firsts)
+    starts, ends = tf.gather(words.starts, firsts), tf.gather(words.ends, lasts)
     row_starts = tf.gather(characters.row_starts(), texts)
     # The byte after the last character of a text is that of no character.
     is_end = ends == tf.gather(characters.row_limits(), texts)
@@ -53,8 +50,8 @@ def find_labelled_spans(
         "end": tf.cast(ends - row_starts, tf.int32),
         "start_byte": tf.cast(tf.gather(byte_offsets.values, starts), tf.int32),
         "end_byte": tf.cast(tf.where(is_end, lengths, end_bytes), tf.int32),
-        "label": tf.gather(tf.constant(tags.labels), spans.labels),
-        "score": spans.scores,
+        "label": tf.gather(tf.constant(tags.labels), labels),
+        "score": scores,
     }
     rows = {
         name: tf.RaggedTensor.from_value_rowids(
@@ -114,24 +111,14 @@ def _find_words(
     )
 
 
-class _Spans(NamedTuple):
-    """The n spans of all texts.
+def _find_spans(
+    probabilities: tf.Tensor, texts: tf.Tensor, table: TagTable
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Finds the spans as `albert_tf.evaluation.entities.predict_spans` does.
 
-    Attributes:
-        firsts: int64 (n,), first word.
-        lasts: int64 (n,), last word.
-        labels: int32 (n,), ids of the labels.
-        scores: float32 (n,), mean probability of the words' tags.
+    Returns the first and the last word of each, int64 (n,), the id of its label, int32 (n,), and the mean
+    probability of its words' tags, float32 (n,).
     """
-
-    firsts: tf.Tensor
-    lasts: tf.Tensor
-    labels: tf.Tensor
-    scores: tf.Tensor
-
-
-def _find_spans(probabilities: tf.Tensor, texts: tf.Tensor, table: TagTable) -> _Spans:
-    """Finds the spans as `albert_tf.evaluation.entities.predict_spans` does."""
     tags = tf.argmax(probabilities, axis=-1)
     labels, closes = tf.gather(table.label_ids, tags), tf.gather(table.closes, tags)
     before = tf.where(texts != _shifted(texts), -1, _shifted(labels))
@@ -143,7 +130,7 @@ def _find_spans(probabilities: tf.Tensor, texts: tf.Tensor, table: TagTable) -> 
     lasts = tf.where(is_inside & ~goes_on_after)[:, 0]
     numbers = tf.boolean_mask(tf.cumsum(tf.cast(begins, tf.int32)) - 1, is_inside)
     scores = tf.boolean_mask(tf.reduce_max(probabilities, axis=-1), is_inside)
-    return _Spans(firsts, lasts, tf.gather(labels, firsts), tf.math.segment_mean(scores, numbers))
+    return firsts, lasts, tf.gather(labels, firsts), tf.math.segment_mean(scores, numbers)
 
 
 def _shifted(values: tf.Tensor) -> tf.Tensor:

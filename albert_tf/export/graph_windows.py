@@ -29,22 +29,6 @@ class GraphWindows(NamedTuple):
     is_max_context: tf.Tensor
 
 
-class _Cut(NamedTuple):
-    """How the passages of B questions are cut, int64 (B,) each.
-
-    Attributes:
-        lengths: number of tokens of each passage.
-        sizes: maximum number of them in a window.
-        steps: number of tokens between the starts of two windows.
-        counts: number of windows, at least 1.
-    """
-
-    lengths: tf.Tensor
-    sizes: tf.Tensor
-    steps: tf.Tensor
-    counts: tf.Tensor
-
-
 def cut_windows(
     passage: TokensWithOffsets,
     cls_id: int,
@@ -54,25 +38,20 @@ def cut_windows(
 ) -> GraphWindows:
     """Cuts passages into windows `[CLS] part of the passage [SEP]`.
 
-    With questions they are `[CLS] question [SEP] part of the passage [SEP]`. A passage without tokens
-    gets one window without any passage.
-
-    Args:
-        passage: the tokens of each passage.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-        config: how to cut.
-        question_ids: int32 (B, None), of the question about each passage.
+    With questions, int32 (B, None), they are `[CLS] question [SEP] part of the passage [SEP]`. A passage
+    without tokens gets one window without any passage.
     """
     lengths = passage.ids.row_lengths()
     # Number of tokens before the passage.
     heads = tf.ones_like(lengths) if question_ids is None else question_ids.row_lengths() + 2
-    cut = _cut(lengths, config.max_seq_length - heads - 1, config.doc_stride)
-    splits = tf.pad(tf.cumsum(cut.counts), [[1, 0]])
-    examples, numbers = places_in_rows(splits)  # (W,)
+    sizes = config.max_seq_length - heads - 1
+    steps = tf.minimum(sizes, tf.constant(config.doc_stride, tf.int64))
+    rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
+    counts = 1 - tf.math.floordiv(-rest, steps)
+    examples, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))  # (W,)
 
-    begins = numbers * tf.gather(cut.steps, examples)
-    ends = tf.minimum(begins + tf.gather(cut.sizes, examples), tf.gather(cut.lengths, examples))
+    begins = numbers * tf.gather(steps, examples)
+    ends = tf.minimum(begins + tf.gather(sizes, examples), tf.gather(lengths, examples))
     first_lengths = tf.gather(heads, examples)[:, None]  # (W, 1)
     totals = first_lengths + (ends - begins)[:, None] + 1
     # No passage at all is cut like an empty one.
@@ -100,7 +79,7 @@ def cut_windows(
             tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
         )
         others = tf.where(is_question, of_question, others)
-    best = of_tokens(_find_max_context(passage.ids, cut))
+    best = of_tokens(_find_max_context(passage.ids, lengths, sizes, steps, counts))
     return GraphWindows(
         inputs={
             "input_ids": of_tokens(passage.ids.values) + others,
@@ -114,21 +93,18 @@ def cut_windows(
     )
 
 
-def _cut(lengths: tf.Tensor, sizes: tf.Tensor, doc_stride: int) -> _Cut:
-    steps = tf.minimum(sizes, tf.constant(doc_stride, tf.int64))
-    rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
-    return _Cut(lengths, sizes, steps, 1 - tf.math.floordiv(-rest, steps))
+def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:
+    """Returns the number of the window with most context around each token, int64 (tokens,).
 
-
-def _find_max_context(passages: tf.RaggedTensor, cut: _Cut) -> tf.Tensor:
-    """Returns the number of the window with most context around each token, int64 (tokens,)."""
+    `cut` are, int64 (B,) each, the lengths of the passages, the greatest length of a window, the distance
+    of the starts of two windows, and the number of windows.
+    """
     rows, tokens = places_in_rows(passages.row_splits)
     tokens = tokens[:, None]  # (tokens, 1)
-    lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
     # As many windows as can hold a token, up to the last that begins at or before it.
-    overlap = tf.reduce_max(
-        tf.pad(-tf.math.floordiv(-cut.sizes, cut.steps), [[0, 1]], constant_values=1)
-    )
+    _, sizes, steps, _ = cut
+    overlap = tf.reduce_max(tf.pad(-tf.math.floordiv(-sizes, steps), [[0, 1]], constant_values=1))
+    lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
     windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)
     begins = windows * steps
     ends = tf.minimum(begins + sizes, lengths)

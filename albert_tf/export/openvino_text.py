@@ -7,15 +7,15 @@ TensorFlow, with the rules that SavedModels for text follow.
 These models need the operators of the package openvino_tokenizers. They check nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.packing import BLANK, pack_choices, pack_inputs
-from albert_tf.export.ids_model import trace
-from albert_tf.export.openvino_model import convert
+from albert_tf.export.runtimes import convert_to_openvino
+from albert_tf.export.saved_models import trace
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.characters import (
     FINAL_SIGMA,
@@ -32,17 +32,18 @@ if TYPE_CHECKING:
 # Maps the ids of each text, int32 (B, None), to the inputs of a model.
 Pack = Callable[..., Mapping[str, tf.Tensor]]
 
+# The three tensors of a sparse matrix, in which the pieces of B texts come.
+_PIECES = ("indices", "values", "shape")  # int64 (n, 2), int32 (n,), int64 (2,)
+# Of strings OpenVINO has: where each begins and ends, int32, and the bytes of all, uint8 (n,).
+_STRINGS = ("begins", "ends", "bytes")
+
 
 def add_text_tokenizer(
     model: "openvino.Model", tokenizer: AlbertTokenizer, max_seq_length: int, pairs: bool
 ) -> "openvino.Model":
     """Returns a model of `text_a` and, for pairs, `text_b`, string (B,) each.
 
-    Args:
-        model: maps ids (B, S) to predictions; it is used up.
-        tokenizer: the tokenizer that the model was trained with.
-        max_seq_length: maximum number of tokens, special tokens included.
-        pairs: whether there is a `text_b`.
+    `model`, which is used up, maps ids (B, S) to predictions.
     """
     texts = [_text_input(name) for name in ("text_a", "text_b")[: 1 + pairs]]
 
@@ -61,25 +62,21 @@ def add_choice_tokenizer(
 ) -> "openvino.Model":
     """Returns a model of `article` and `question`, string (B,), and `options`, string (B, C).
 
-    Args:
-        model: maps ids (B, C, S) to predictions; it is used up.
-        tokenizer: the tokenizer that the model was trained with.
-        num_choices: C.
-        max_seq_length: maximum number of tokens of a sequence, special tokens included.
-        max_qa_length: maximum number of tokens of question and option.
+    `model`, which is used up, maps ids (B, C, S) to predictions. Question and option have at most
+    `max_qa_length` tokens together.
     """
     from openvino import opset15
 
     article, question = _text_input("article"), _text_input("question")
     options = _text_input("options", num_choices)
-    joined = convert(_JoinedChoices(num_choices))
+    joined = _convert_join(num_choices)
     parts = {}
     for name, text in (("question", question), ("options", options)):
         outputs = opset15.string_tensor_unpack(text.output(0)).outputs()
-        parts |= dict(zip(_part_names(name), outputs, strict=True))
+        parts |= dict(zip(_names(name, _STRINGS), outputs, strict=True))
     _connect(joined, parts)
     sources = _sources(joined)
-    choices = opset15.string_tensor_pack(*(sources[name] for name in _part_names("joined")))
+    choices = opset15.string_tensor_pack(*(sources[name] for name in _STRINGS))
 
     def pack(article_ids, joined_ids):
         packed = pack_choices(
@@ -118,11 +115,11 @@ def _add_tokenizer(
     """Joins the parts: texts, string (n,) each, to pieces, to the inputs of the model, to predictions."""
     import openvino
 
-    packed = convert(_PackedPieces(tokenizer, len(texts), pack))
+    packed = _convert_packing(tokenizer, len(texts), pack)
     split = _splitter(tokenizer)
     pieces = {}
     for number, text in enumerate(texts):
-        pieces |= dict(zip(_piece_names(number), split(text), strict=True))
+        pieces |= dict(zip(_names(f"text{number}", _PIECES), split(text), strict=True))
     _connect(packed, pieces)
     _connect(model, _sources(packed))
     return openvino.Model(model.get_results(), list(inputs), "text_model")
@@ -186,99 +183,84 @@ def _splitter(
     return split
 
 
-class _PackedPieces(tf.Module):
-    """Maps the pieces of texts to the inputs of a model.
+def _convert(
+    function: Callable[..., Mapping[str, tf.Tensor]], specs: Mapping[str, tuple[list, tf.DType]]
+) -> "openvino.Model":
+    """Converts a function of named tensors, of given shapes and types."""
+    module = tf.Module()
+    named = {name: tf.TensorSpec(*spec, name) for name, spec in specs.items()}
+    module.serve = trace(function, **named)
+    return convert_to_openvino(module)
 
-    The pieces of each text come as the three tensors of a sparse matrix: `indices<i>`, int64 (n, 2),
-    `values<i>`, int32 (n,), and `shape<i>`, int64 (2,).
-    """
 
-    def __init__(self, tokenizer: AlbertTokenizer, num_texts: int, pack: Pack):
-        super().__init__()
-        digit_commas = Replacements(tokenizer.digit_comma_splits, compress=False)
+def _names(text: str, parts: Sequence[str]) -> list[str]:
+    return [f"{text}_{part}" for part in parts]
 
-        def ids_of(indices, values, shape):
-            rows = tf.range(shape[0] + 1)
-            row_splits = tf.searchsorted(indices[:, 0], rows, out_type=tf.int64)
-            return digit_commas.replace(values).in_rows(row_splits)
 
-        def predict(**pieces):
-            names = map(_piece_names, range(num_texts))
-            return pack(*(ids_of(*(pieces[name] for name in of_text)) for of_text in names))
+def _convert_packing(tokenizer: AlbertTokenizer, num_texts: int, pack: Pack) -> "openvino.Model":
+    """Converts what maps the pieces of texts to the inputs of a model."""
+    digit_commas = Replacements(tokenizer.digit_comma_splits, compress=False)
 
-        specs = [((None, 2), tf.int64), ((None,), tf.int32), ((2,), tf.int64)]
-        self.serve = trace(
-            predict,
-            **{
-                name: tf.TensorSpec(*spec, name)
-                for number in range(num_texts)
-                for name, spec in zip(_piece_names(number), specs, strict=True)
-            },
+    def ids_of(indices, values, shape):
+        row_splits = tf.searchsorted(indices[:, 0], tf.range(shape[0] + 1), out_type=tf.int64)
+        return digit_commas.replace(values).in_rows(row_splits)
+
+    names = [_names(f"text{number}", _PIECES) for number in range(num_texts)]
+
+    def predict(**pieces):
+        return pack(*(ids_of(*(pieces[name] for name in of_text)) for of_text in names))
+
+    types = [([None, 2], tf.int64), ([None], tf.int32), ([2], tf.int64)]
+    return _convert(
+        predict, {key: spec for of in names for key, spec in zip(of, types, strict=True)}
+    )
+
+
+def _convert_join(num_choices: int) -> "openvino.Model":
+    """Converts what joins each question with its options by the rule of `packing.join_choice`."""
+    of_question, of_options = _names("question", _STRINGS), _names("options", _STRINGS)
+
+    def predict(**parts):
+        begins, ends, question_bytes = (parts[name] for name in of_question)
+        begins = tf.repeat(begins, num_choices)
+        lengths = tf.repeat(ends, num_choices) - begins
+        option_begins, ends, option_bytes = (parts[name] for name in of_options)
+        option_begins = tf.reshape(option_begins, [-1])
+        option_lengths = tf.reshape(ends, [-1]) - option_begins
+
+        # The bytes of each question, and its end, which an option follows if there is no blank.
+        splits = tf.pad(tf.cumsum(tf.cast(lengths + 1, tf.int64)), [[1, 0]])
+        rows, positions = places_in_rows(splits)
+        positions = tf.cast(positions, tf.int32)
+        is_end = positions == tf.gather(lengths, rows)
+        found = _gather_bytes(question_bytes, tf.gather(begins, rows) + positions, ~is_end)
+        is_blank = ~is_end & (found == ord(BLANK))
+        blanks = tf.gather(tf.pad(tf.cumsum(tf.cast(is_blank, tf.int32)), [[1, 0]]), splits)
+        follows = is_end & tf.gather(blanks[1:] == blanks[:-1], rows)
+
+        # Each of these becomes itself, an option, a space and an option, or nothing.
+        spaces = tf.cast(follows, tf.int32)
+        new_lengths = tf.where(
+            is_blank | follows,
+            tf.gather(option_lengths, rows) + spaces,
+            tf.where(is_end, 0, 1),
         )
+        limits = tf.pad(tf.cumsum(tf.cast(new_lengths, tf.int64)), [[1, 0]])
+        origins, offsets = places_in_rows(limits)
+        offsets = tf.cast(offsets, tf.int32) - tf.gather(spaces, origins)
+        is_option = tf.gather(is_blank | follows, origins) & (offsets >= 0)
+        places = tf.gather(option_begins, tf.gather(rows, origins)) + offsets
+        itself = tf.where(tf.gather(follows, origins), ord(" "), tf.gather(found, origins))
+        joined = tf.where(is_option, _gather_bytes(option_bytes, places, is_option), itself)
+        new_splits = tf.cast(tf.gather(limits, splits), tf.int32)
+        outputs = new_splits[:-1], new_splits[1:], tf.cast(joined, tf.uint8)
+        return dict(zip(_STRINGS, outputs, strict=True))
 
-
-def _piece_names(number: int) -> tuple[str, str, str]:
-    return f"indices{number}", f"values{number}", f"shape{number}"
-
-
-class _JoinedChoices(tf.Module):
-    """Joins each question with its options by the rule of `packing.join_choice`.
-
-    Of texts come, and are returned, what OpenVINO's strings are made of: where each begins and ends,
-    int32 (B,), of options (B, C), and the bytes of all, uint8 (n,).
-    """
-
-    def __init__(self, num_choices: int):
-        super().__init__()
-
-        def predict(**parts):
-            begins, ends, question_bytes = (parts[name] for name in _part_names("question"))
-            begins = tf.repeat(begins, num_choices)
-            lengths = tf.repeat(ends, num_choices) - begins
-            option_begins, ends, option_bytes = (parts[name] for name in _part_names("options"))
-            option_begins = tf.reshape(option_begins, [-1])
-            option_lengths = tf.reshape(ends, [-1]) - option_begins
-
-            # The bytes of each question, and its end, which an option follows if there is no blank.
-            splits = tf.pad(tf.cumsum(tf.cast(lengths + 1, tf.int64)), [[1, 0]])
-            rows, positions = places_in_rows(splits)
-            positions = tf.cast(positions, tf.int32)
-            is_end = positions == tf.gather(lengths, rows)
-            found = _gather_bytes(question_bytes, tf.gather(begins, rows) + positions, ~is_end)
-            is_blank = ~is_end & (found == ord(BLANK))
-            blanks = tf.gather(tf.pad(tf.cumsum(tf.cast(is_blank, tf.int32)), [[1, 0]]), splits)
-            follows = is_end & tf.gather(blanks[1:] == blanks[:-1], rows)
-
-            # Each of these becomes itself, an option, a space and an option, or nothing.
-            spaces = tf.cast(follows, tf.int32)
-            new_lengths = tf.where(
-                is_blank | follows,
-                tf.gather(option_lengths, rows) + spaces,
-                tf.where(is_end, 0, 1),
-            )
-            limits = tf.pad(tf.cumsum(tf.cast(new_lengths, tf.int64)), [[1, 0]])
-            origins, offsets = places_in_rows(limits)
-            offsets = tf.cast(offsets, tf.int32) - tf.gather(spaces, origins)
-            is_option = tf.gather(is_blank | follows, origins) & (offsets >= 0)
-            places = tf.gather(option_begins, tf.gather(rows, origins)) + offsets
-            itself = tf.where(tf.gather(follows, origins), ord(" "), tf.gather(found, origins))
-            joined = tf.where(is_option, _gather_bytes(option_bytes, places, is_option), itself)
-            new_splits = tf.cast(tf.gather(limits, splits), tf.int32)
-            outputs = new_splits[:-1], new_splits[1:], tf.cast(joined, tf.uint8)
-            return dict(zip(_part_names("joined"), outputs, strict=True))
-
-        self.serve = trace(predict, **dict(_part_specs(num_choices)))
-
-
-def _part_names(name: str) -> tuple[str, str, str]:
-    return f"{name}_begins", f"{name}_ends", f"{name}_bytes"
-
-
-def _part_specs(num_choices: int) -> Iterator[tuple[str, tf.TensorSpec]]:
-    for text, shape in (("question", (None,)), ("options", (None, num_choices))):
-        specs = [(shape, tf.int32), (shape, tf.int32), ((None,), tf.uint8)]
-        for name, spec in zip(_part_names(text), specs, strict=True):
-            yield name, tf.TensorSpec(*spec, name)
+    specs = {}
+    for names, shape in ((of_question, [None]), (of_options, [None, num_choices])):
+        types = [(shape, tf.int32), (shape, tf.int32), ([None], tf.uint8)]
+        specs |= dict(zip(names, types, strict=True))
+    return _convert(predict, specs)
 
 
 def _gather_bytes(of_all: tf.Tensor, places: tf.Tensor, is_there: tf.Tensor) -> tf.Tensor:

@@ -1,12 +1,12 @@
-"""Files of ids for LiteRT (once TensorFlow Lite) and ONNX Runtime, and what all runtimes share."""
+"""Files for LiteRT (once TensorFlow Lite), ONNX Runtime and OpenVINO, and how to run them."""
 
 import contextlib
 import importlib.util
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import keras
 import numpy as np
@@ -14,15 +14,21 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import INPUTS, Outputs, UncheckedModel, input_specs
+from albert_tf.export.saved_models import INPUTS, UncheckedModel, input_specs
+from albert_tf.options import check_type
+
+if TYPE_CHECKING:
+    import openvino
+
+Form = Literal["saved_model", "tflite", "openvino", "onnx"]
+Weights = Literal["float16", "int8"]
 
 TFLITE_FILE = "model.tflite"
 ONNX_FILE = "model.onnx"
+OPENVINO_FILE = "model.xml"
 
 # The newest that tf2onnx 1.17 knows.
 _OPSET = 18
-
-WeightType = Literal["float32", "float16", "int8"]
 
 # Modules that write a form. The extra of this package that installs them has the name of the form.
 _MODULES = {
@@ -37,12 +43,9 @@ Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
 def check_form(form: str, weights: str | None) -> None:
-    """Checks the form of an exported model, and that the packages that write it are installed.
-
-    Args:
-        form: see `albert_tf.export.ExportDetails`.
-        weights: the same.
-    """
+    """Checks the form of an exported model, and that the packages that write it are installed."""
+    check_type("export_format", form, Form)
+    check_type("export_weights", weights, Weights | None)
     if weights == "float16" and form != "tflite":
         raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
     missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
@@ -54,14 +57,9 @@ def check_form(form: str, weights: str | None) -> None:
 
 
 def in_graph(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:
-    """Returns a runtime's predictions as a function of tensors.
+    """Returns the predictions of a file, without strings, as a function from a batch with `INPUTS`.
 
-    Args:
-        run: runs the file.
-        signature: of the `UncheckedModel` that the file was made of.
-
-    Returns:
-        A function from a batch with `INPUTS` to the predictions by name, without strings.
+    `signature` is that of the `UncheckedModel` that the file was made of.
     """
     specs = {
         name: spec for name, spec in signature.structured_outputs.items() if spec.dtype != tf.string
@@ -99,11 +97,8 @@ def quiet() -> Iterator[None]:
 def write_onnx(model: UncheckedModel, path: str, int8: bool) -> None:
     """Writes an .onnx file with the inputs and outputs of the model; it stores each weight once.
 
-    Args:
-        model: the model.
-        path: the file.
-        int8: whether to store matrices in int8. Products are then computed in int8, too, and each input
-            of a layer has a scale of its own ("dynamic quantization").
+    With `int8` it stores matrices in int8. Products are then computed in int8, too, and each input of a
+    layer has a scale of its own ("dynamic quantization").
     """
     import tf2onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -141,72 +136,146 @@ def load_onnx(path: str) -> Run:
     return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
-class _Conversion(NamedTuple):
-    """Settings of the converter.
-
-    Attributes:
-        optimizations: none, or the default one, which stores weights in fewer bits than float32.
-        types: types of the stored weights; int8 without any.
-    """
-
-    optimizations: tuple[tf.lite.Optimize, ...] = ()
-    types: tuple[tf.DType, ...] = ()
-
-
-_CONVERSIONS: Mapping[WeightType, _Conversion] = {
-    "float32": _Conversion(),
-    "float16": _Conversion((tf.lite.Optimize.DEFAULT,), (tf.float16,)),
-    "int8": _Conversion((tf.lite.Optimize.DEFAULT,)),
-}
-
-
-def write_tflite(
-    model: keras.Model, outputs: Outputs, path: str, weights: WeightType, max_seq_length: int
-) -> None:
+def write_tflite(model: keras.Model, kind: Any, path: str, weights: Weights | None) -> None:
     """Writes a .tflite file with the signature `serving_default` of the SavedModel for ids.
 
     LiteRT runs it with built-in operators only. The converter reads a SavedModel for one text of a fixed
     length: from a Keras 3 model it would lose the values of the variables, and it cannot convert all
     operators of a model with a free length.
 
-    Its inputs are `input_ids`, `input_mask` and `segment_ids`, int32 (1, S), one text padded to
-    S = `max_seq_length`. Its outputs are those of the SavedModel without the names of labels. It stores
-    each weight once.
-
-    Args:
-        model: the fine-tuned model; the file computes in float32 whatever the model computes in.
-        outputs: selects the outputs to return.
-        path: the file.
-        weights: type of the stored weights. `float16` becomes float32 when the file is loaded. `int8`
-            has a scale per output of a dense layer, and rounds the layer's inputs to int8 as it runs
-            ("dynamic range": each text has scales of its own).
-        max_seq_length: S, at most the model's number of positions.
+    Its inputs are `input_ids`, `input_mask` and `segment_ids`, int32 (1, S), one text padded to the
+    kind's `max_seq_length`. Its outputs are those of the SavedModel without the names of labels. It
+    stores each weight once. Without `weights` they are float32, whatever the model computes in; float16
+    becomes float32 when the file is loaded. int8 has a scale per output of a dense layer, and rounds the
+    layer's inputs to int8 as it runs ("dynamic range": each text has scales of its own).
     """
-    if weights not in _CONVERSIONS:
-        *others, last = _CONVERSIONS
-        raise InputError(f"weights='{weights}': a .tflite file has {', '.join(others)} or {last}")
     positions = model.encoder.config.max_position_embeddings
-    if not 1 <= max_seq_length <= positions:
+    if kind.max_seq_length > positions:
         raise InputError(
-            f"max_seq_length={max_seq_length}: expected 1 to {positions}, the model's positions"
+            f"max_seq_length={kind.max_seq_length}: expected at most {positions}, the model's positions"
         )
-    module = UncheckedModel(model, _without_strings(outputs), (1, max_seq_length))
+
+    def outputs(received):
+        named = kind.outputs(received)
+        # Only TensorFlow has strings.
+        return {name: value for name, value in named.items() if value.dtype != tf.string}
+
+    shape = (1, kind.max_seq_length)
+    specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
+    module = UncheckedModel(model, outputs, specs)
     with tempfile.TemporaryDirectory() as folder:
         with files.explain_refusal(path):
             tf.saved_model.save(module, folder, signatures=module.serve)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
-        converter.optimizations = list(_CONVERSIONS[weights].optimizations)
-        converter.target_spec.supported_types = list(_CONVERSIONS[weights].types)
+        if weights:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if weights == "float16":
+            converter.target_spec.supported_types = [tf.float16]
         content = converter.convert()
     files.write_bytes(path, content)
 
 
-def _without_strings(outputs: Outputs) -> Outputs:
-    """Leaves out the outputs that only TensorFlow has a type for."""
+def convert_to_openvino(module: tf.Module) -> "openvino.Model":
+    """Converts a module; the inputs and outputs of its `serve` keep their names."""
+    import openvino
+    from openvino import opset15
+    from openvino.frontend.tensorflow import ConversionExtension
 
-    def without_strings(received):
-        return {
-            name: value for name, value in outputs(received).items() if value.dtype != tf.string
-        }
+    def search(node, right_mode: bool):
+        # TensorFlow leaves out an attribute that has its default.
+        is_int64 = "64" in str(node.get_attribute("out_type", "i32"))
+        found = opset15.search_sorted(node.get_input(0), node.get_input(1), right_mode=right_mode)
+        return opset15.convert(found, "i64" if is_int64 else "i32").outputs()
 
-    return without_strings
+    # The two forms of `tf.searchsorted`, which the converter does not know.
+    extensions = [
+        ConversionExtension("LowerBound", lambda node: search(node, right_mode=False)),
+        ConversionExtension("UpperBound", lambda node: search(node, right_mode=True)),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures=module.serve)
+        return openvino.convert_model(folder, extension=extensions)
+
+
+def store_in_bfloat16(model: "openvino.Model") -> None:
+    """Stores the matrices of a model in bfloat16, half of their size."""
+    from openvino import Type, opset15
+
+    for node in model.get_ops():
+        is_float32 = node.get_type_name() == "Constant" and node.get_element_type() == Type.f32
+        if is_float32 and len(node.shape) == 2:
+            stored = opset15.constant(node.data, Type.bf16)
+            node.output(0).replace(opset15.convert(stored, "f32").output(0))
+
+
+def quantize(
+    model: "openvino.Model", rows: Sequence[Arrays], original: keras.Model
+) -> "openvino.Model":
+    """Returns a model that stores matrices in int8 and computes products in int8.
+
+    The ranges of the activations are estimated from rows of typical inputs. The head of the Keras model
+    that it was converted from remains in float32.
+    """
+    import nncf
+
+    # A head is small. In int8, OpenVINO 2026.4 computed a wrong second output of a span labeler's.
+    head = [
+        node.get_friendly_name()
+        for node in model.get_ops()
+        if node.get_type_name() == "MatMul"
+        and node.get_friendly_name().startswith(original.name)
+        and f"/{original.encoder.name}" not in node.get_friendly_name()
+    ]
+    # SmoothQuant would scale the weights for each layer, so that 12 layers would no longer share theirs.
+    without = nncf.AdvancedSmoothQuantParameters(matmul=-1.0, convolution=-1.0)
+    with quiet():
+        return nncf.quantize(
+            model,
+            nncf.Dataset([dict(row) for row in rows]),
+            subset_size=len(rows),
+            model_type=nncf.ModelType.TRANSFORMER,
+            ignored_scope=nncf.IgnoredScope(names=head),
+            advanced_parameters=nncf.AdvancedQuantizationParameters(smooth_quant_alphas=without),
+        )
+
+
+def openvino_specs(model: "openvino.Model") -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of a model by name."""
+    types = {"i32": tf.int32, "string": tf.string}
+    return {
+        each.get_any_name(): tf.TensorSpec(
+            [None if size.is_dynamic else size.get_length() for size in each.partial_shape],
+            types[each.element_type.to_string()],
+        )
+        for each in model.inputs
+    }
+
+
+def write_openvino(model: "openvino.Model", folder: str) -> None:
+    """Writes `model.xml` and `model.bin`."""
+    import openvino
+
+    with tempfile.TemporaryDirectory() as local:
+        openvino.save_model(model, os.path.join(local, OPENVINO_FILE), compress_to_fp16=False)
+        for name in os.listdir(local):
+            files.write_bytes(
+                os.path.join(folder, name), files.read_bytes(os.path.join(local, name))
+            )
+
+
+def compile_openvino(model: "openvino.Model", bfloat16: bool) -> Run:
+    """Returns a function that runs a model on the CPU, in float32 if the CPU has no bfloat16."""
+    import openvino
+
+    core = openvino.Core()
+    has_bfloat16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    hint = "bf16" if bfloat16 and has_bfloat16 else "f32"
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": hint})
+    # An output may also have the name of the operation that computes it.
+    names = [name for output in compiled.outputs for name in output.get_names()]
+
+    def run(inputs: Arrays) -> dict[str, np.ndarray]:
+        outputs = compiled(dict(inputs))
+        return {name: outputs[name] for name in names}
+
+    return run

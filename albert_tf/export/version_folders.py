@@ -7,8 +7,7 @@ the config of the encoder, the vocabulary and what else describes the model.
 import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import tensorflow as tf
 
@@ -26,9 +25,7 @@ Assets = Mapping[str, bytes]
 def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
     """Returns the folder of each model's next version, and makes the folders around them.
 
-    Args:
-        export_dir: parent of the models' folders.
-        names: names of the models' folders; the version is one above the greatest in any of them.
+    The version is one above the greatest in any of them.
     """
     require_tensorflow("export")
     directories = {name: os.path.join(export_dir, name) for name in names}
@@ -70,21 +67,14 @@ def latest_version(directory: str) -> int:
 
 def encoder_assets(config: AlbertConfig, tokenizer: Tokenizer) -> Assets:
     """Returns the config and the vocabulary, under the names that trained folders use."""
-    return {CONFIG_FILE: json_asset(config.to_dict()), tokenizer.file_name: tokenizer.vocabulary}
-
-
-def lines_asset(lines: Sequence[str]) -> bytes:
-    """Returns the content of a text file with one line per item."""
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def json_asset(content: Mapping) -> bytes:
-    """Returns the content of a JSON file."""
-    return files.to_json(content).encode()
+    return {
+        CONFIG_FILE: files.to_json(config.to_dict()).encode(),
+        tokenizer.file_name: tokenizer.vocabulary,
+    }
 
 
 def write_assets(saved_model_dir: str, assets: Assets) -> None:
-    """Writes assets to where a SavedModel has them."""
+    """Writes assets to where SavedModels have them."""
     folder = assets_folder(saved_model_dir)
     tf.io.gfile.makedirs(folder)
     for name, content in assets.items():
@@ -94,13 +84,3 @@ def write_assets(saved_model_dir: str, assets: Assets) -> None:
 def assets_folder(saved_model_dir: str) -> str:
     """Returns the folder of a version's assets."""
     return os.path.join(saved_model_dir, "assets")
-
-
-@contextlib.contextmanager
-def asset_files(assets: Assets) -> Iterator[list[str]]:
-    """Yields the paths of temporary files with the assets, for `tf.saved_model.Asset`."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [os.path.join(folder, name) for name in assets]
-        for path, content in zip(paths, assets.values(), strict=True):
-            files.write_bytes(path, content)
-        yield paths

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.ids_model import input_specs
+from albert_tf.export.saved_models import input_specs
 
 WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 BATCHING_FILE = "batching_params.pbtxt"
@@ -59,16 +59,18 @@ def is_available() -> bool:
 
 
 def sample_requests(signature: Callable) -> list[dict[str, np.ndarray]]:
-    """Returns inputs of two batch sizes for any exported model.
-
-    Args:
-        signature: `serving_default` of the model, as exported or loaded.
-    """
-    specs = input_specs(signature)
-    return [
-        {name: _sample(name, spec, batch_size) for name, spec in specs.items()}
-        for batch_size in _SAMPLE_BATCH_SIZES
-    ]
+    """Returns inputs of two batch sizes for any exported model: texts, or valid ids without padding."""
+    requests = [{}, {}]
+    for name, spec in input_specs(signature).items():
+        for request, batch_size in zip(requests, _SAMPLE_BATCH_SIZES, strict=True):
+            # (B,) or (B, C) for texts, (B, S) or (B, C, S) for ids
+            sizes = (batch_size, *[_SAMPLE_CHOICES] * (spec.shape.rank - 2), _SAMPLE_LENGTH)
+            shape = [known or size for known, size in zip(spec.shape, sizes, strict=False)]
+            if spec.dtype == tf.string:
+                request[name] = np.full(shape, _SAMPLE_TEXT, object)
+            else:
+                request[name] = np.full(shape, int(name == "input_mask"), np.int32)
+    return requests
 
 
 def write_warmup_requests(
@@ -137,13 +139,3 @@ def _prediction_log(signature: Callable, inputs: dict[str, Any]):
     return prediction_log_pb2.PredictionLog(
         predict_log=prediction_log_pb2.PredictLog(request=request, response=response)
     )
-
-
-def _sample(name: str, spec: tf.TensorSpec, batch_size: int) -> np.ndarray:
-    """Returns texts, or valid ids without padding, in the shape of an input."""
-    # (B,) or (B, C) for texts, (B, S) or (B, C, S) for ids
-    sizes = (batch_size, *[_SAMPLE_CHOICES] * (spec.shape.rank - 2), _SAMPLE_LENGTH)
-    shape = [known or size for known, size in zip(spec.shape, sizes, strict=False)]
-    if spec.dtype == tf.string:
-        return np.full(shape, _SAMPLE_TEXT, object)
-    return np.full(shape, int(name == "input_mask"), np.int32)

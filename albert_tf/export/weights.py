@@ -20,17 +20,14 @@ class Int8Matrix(tf.Module):
     """A matrix in int8, with one scale per output of a kernel or per row of an embedding table.
 
     The scale maps the largest magnitude to 127, as in LiteRT's quantization of weights
-    (https://ai.google.dev/edge/litert/models/quantization_spec).
-
-    Args:
-        value: float32 (m, n).
-        is_table: whether it is an embedding table.
-        dtype: type of the matrix that `read` returns.
+    (https://ai.google.dev/edge/litert/models/quantization_spec). `read` returns the matrix in `dtype`.
     """
 
-    def __init__(self, value: tf.Tensor, is_table: bool, dtype: tf.DType = tf.float32):
+    def __init__(self, variable: keras.Variable, dtype: tf.DType = tf.float32):
         super().__init__()
-        largest = tf.reduce_max(tf.abs(value), axis=1 if is_table else 0, keepdims=True)
+        value = tf.convert_to_tensor(variable.value)
+        axis = 1 if variable.path.endswith("embeddings") else 0
+        largest = tf.reduce_max(tf.abs(value), axis=axis, keepdims=True)
         scale = largest / _LARGEST_INT8
         rounded = tf.round(tf.math.divide_no_nan(value, scale))
         self._dtype = dtype
@@ -49,7 +46,7 @@ def round_to_int8(model: keras.Model) -> None:
     """Rounds a model's matrices to the values that int8 can store."""
     for variable in model.weights:
         if _is_matrix(variable):
-            variable.assign(_to_int8(variable).read())
+            variable.assign(Int8Matrix(variable).read())
 
 
 def in_float32(model: keras.Model) -> keras.Model:
@@ -64,13 +61,10 @@ def in_float32(model: keras.Model) -> keras.Model:
 
 
 def make_exported_weights(model: keras.Model, int8: bool = False) -> list[ExportedWeight]:
-    """Returns a model's weights in the dtype in which its layers read them.
+    """Returns a model's weights in the dtype in which its layers, all of one policy, read them.
 
-    A weight that already has this dtype is the model's variable, otherwise a copy.
-
-    Args:
-        model: the model; all its layers have its dtype policy.
-        int8: whether to store matrices in int8.
+    A weight that already has this dtype is the model's variable, otherwise a copy. With `int8`, matrices
+    are stored in int8.
     """
     # Inside a call, a variable's value has the dtype that the call computes in.
     read = keras.layers.Lambda(
@@ -80,7 +74,7 @@ def make_exported_weights(model: keras.Model, int8: bool = False) -> list[Export
     weights = []
     for variable, value in zip(model.weights, read(tf.zeros(())), strict=True):
         if int8 and _is_matrix(variable):
-            weights.append(_to_int8(variable, value.dtype))
+            weights.append(Int8Matrix(variable, value.dtype))
         elif value.dtype == variable.value.dtype:
             weights.append(variable.value)
         else:
@@ -98,13 +92,5 @@ def reading(model: keras.Model, weights: Sequence[ExportedWeight]) -> keras.Stat
     return scope
 
 
-def _to_int8(variable: keras.Variable, dtype: tf.DType = tf.float32) -> Int8Matrix:
-    return Int8Matrix(tf.convert_to_tensor(variable.value), _is_table(variable), dtype)
-
-
 def _is_matrix(variable: keras.Variable) -> bool:
     return len(variable.shape) == 2
-
-
-def _is_table(variable: keras.Variable) -> bool:
-    return variable.path.endswith("embeddings")

@@ -200,10 +200,9 @@ class SavedModelTarget:
     ) -> Iterator["LoadedEncoder"]:
         """Writes a model, yields it as read back, and renames the folders on success."""
         tokenizer = companions.tokenizer
-        paths = reusable.next_version(tokenizer, output)
         if tokenizer is None:
             print("no vocabulary, therefore no preprocessor next to the encoder")
-        with reusable.write_reusable(model, tokenizer, paths) as incomplete:
+        with reusable.write_reusable(model, tokenizer, output) as (_, incomplete):
             yield LoadedEncoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
 
 

@@ -18,7 +18,7 @@ from benchmarks.serving.candidates import (
     sentencepiece_tokenizer,
 )
 from tests.benchmarks.samples import cells_of
-from tests.export.samples import VOCAB_SIZE, WORDS
+from tests.export.kinds import VOCAB_SIZE, WORDS
 from tests.helpers import tiny_config
 
 TEXTS = [

@@ -7,8 +7,8 @@ import pytest
 
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.export.cpp_client import Client
-from tests.export.kinds import export_kind, make_model
-from tests.export.samples import VOCAB_SIZE, WORDS
+from tests.export.kinds import VOCAB_SIZE, WORDS, export_kind, make_model
+from tests.export.runtimes import need
 
 
 @pytest.fixture(scope="session")
@@ -22,15 +22,16 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exported_kind(tmp_path_factory, tokenizer):
-    """A function from a kind of model to the model and the folders of its SavedModels."""
+    """A function from a kind of model, and a form, to the model and the folders of its files."""
+    model_of = functools.cache(make_model)
 
     @functools.cache
-    def model_and_paths(kind):
-        model = make_model(kind)
+    def export_once(kind, form):
+        need(form)
         folder = str(tmp_path_factory.mktemp(kind))
-        return model, export_kind(kind, model, tokenizer, folder, "saved_model")
+        return model_of(kind), export_kind(kind, model_of(kind), tokenizer, folder, form)
 
-    return model_and_paths
+    return lambda kind, form="saved_model": export_once(kind, form)
 
 
 @pytest.fixture(scope="session")

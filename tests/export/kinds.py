@@ -1,12 +1,14 @@
-"""A tiny model of each kind, its export, and its expected outputs."""
+"""A tiny model of each kind, its export, texts, and what the Python road answers."""
 
 import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.packing import TextWindowConfig
 from albert_tf.data.fine_tuning.tags import make_tags
+from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.export import ExportDetails, export
 from albert_tf.kinds import (
     Classification,
@@ -26,9 +28,38 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from tests.export.samples import LABELS, MAX_SEQ_LENGTH, VOCAB_SIZE
 from tests.helpers import random_inputs, tiny_config
 
+LABELS = ("calm", "loud", "mute")
+MAX_SEQ_LENGTH = 23
+VOCAB_SIZE = 50
+# Sizes of a model whose weights decide the size of its file.
+LARGER_THAN_ITS_GRAPH = {
+    "vocab_size": 1500,
+    "embedding_size": 64,
+    "hidden_size": 128,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 2,
+    "initializer_range": 0.1,
+}
+WORDS = "the old man and sea cat dog ran over under 9,999 times, hat tree green. Über naïve"
+WORDS = WORDS.split()
+TEXTS = [
+    ("The old man, and the SEA.", "A cat ran 9,999, times"),
+    ("naïve dog", ""),
+    (" ".join(WORDS * 3), "green tree hat"),
+    ("green", " ".join(WORDS * 3)),
+    (" ".join(WORDS * 2), " ".join(WORDS * 2)),
+    ("", ""),
+]
+CHOICES = [
+    ("The old man and the SEA.", "Who _ over the _ ?", ("cat", "the old DOG", "hat")),
+    (" ".join(WORDS * 4), "Where?", ("sea, times,", "hat", "9,999")),
+    ("cat", " ".join(WORDS * 3), (" ".join(WORDS * 2), "_", "man")),
+    ("dog ran", "_", ("cat", "dog", "hat")),
+    ("Über", "", ("cat", "", "naïve dog")),
+    ("", "the _", ("cat _ dog", "dog", "")),
+]
 ANSWERS = QuestionAnswering(
     version_2_with_negative=True,
     max_seq_length=MAX_SEQ_LENGTH,
@@ -39,6 +70,29 @@ ANSWERS = QuestionAnswering(
     start_n_top=3,
     end_n_top=2,
 )
+QUESTIONS = [
+    ("Who ran?", " ".join(WORDS * 9)),
+    ("", "  Über the\u2003hat "),
+    ("cat", ""),
+    ("a", " "),
+    ("who?", "sea 🙂‍↔️ (green.) 9,999"),
+]
+TO_TAG = [
+    "The old man, and the SEA.",
+    "",
+    "🙂‍↔️cat dog🙂 (sea) ½ tree",
+    "ภาษาไทย\u2003ก็ดี naïve cafe\u0301  ",
+    " ".join(WORDS * 20),
+    "\u200b",
+    "שלום עולם, 漢字かな交じり文 привет",
+]
+# By kind; others have `TEXTS`.
+ROWS = {
+    "multiple_choice": CHOICES,
+    "token_classifier": [(text,) for text in TO_TAG],
+    "simple_spans": QUESTIONS,
+    "conditional_spans": QUESTIONS,
+}
 MAX_QA_LENGTH = 9
 THRESHOLDS = dict(zip(LABELS, (0.3, 0.5, 0.6), strict=True))
 TAGS = make_tags(["LOUD", "MUTE"], "BIOES")
@@ -67,8 +121,8 @@ OF_NAMES = {
     "simple_spans": dataclasses.replace(ANSWERS, head="simple"),
     "conditional_spans": dataclasses.replace(ANSWERS, head="conditional"),
 }
-# There is no file for LiteRT of these.
-WITHOUT_TFLITE = {"multiple_choice"}
+# Their text models return what their ids models do.
+OF_TEXTS = ("classifier", "regressor", "multiple_choice", "multi_label", "embedder")
 
 
 def make_model(kind):
@@ -101,6 +155,29 @@ def make_inputs(kind):
     return {name: np.stack([one[name] for one in of_choices], axis=1) for name in of_choices[0]}
 
 
+def text_columns(kind, rows=None):
+    """The inputs of a text model, in lists; by default of odd texts."""
+    columns = zip(*(rows or ROWS.get(kind, TEXTS)), strict=True)
+    return dict(zip(OF_NAMES[kind].text_specs(), columns, strict=False))
+
+
+def expected_of_texts(kind, model, tokenizer, rows=None):
+    """What the Python road from text to predictions gives, text by text."""
+    outputs = []
+    for row in zip(*text_columns(kind, rows).values(), strict=True):
+        choices = row[2] if kind == "multiple_choice" else ()
+        # No text at all is what only exported models answer.
+        text_a = row[0] if row[0] or choices else "x"
+        example = Example("", text_a, *row[1:2], choices=choices)
+        batch = make_batch(OF_NAMES[kind].encode([example], tokenizer), np.array([0]))
+        if not row[0] and not choices:
+            ids = np.array([[tokenizer.cls_id, tokenizer.sep_id]], np.int32)
+            mask = np.ones_like(ids)
+            batch = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * mask}
+        outputs.append(expected_of(kind, model, batch))
+    return {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
+
+
 def expected_of(kind, model, inputs):
     outputs = model(inputs, training=False)
     if kind == "regressor":
@@ -109,10 +186,10 @@ def expected_of(kind, model, inputs):
         return {"embedding": outputs.numpy()}
     if kind.endswith("spans"):
         return {name: value.numpy() for name, value in OF_NAMES[kind].outputs(outputs).items()}
-    if kind == "multi_label":
-        return {"logits": outputs.numpy(), "probabilities": tf.sigmoid(outputs).numpy()}
+    outputs = tf.cast(outputs, tf.float32)
+    activate = tf.sigmoid if kind == "multi_label" else tf.nn.softmax
     # Of a token classifier for each token.
-    return {"logits": outputs.numpy(), "probabilities": tf.nn.softmax(outputs).numpy()}
+    return {"logits": outputs.numpy(), "probabilities": activate(outputs).numpy()}
 
 
 def labels_of(kind, expected):
@@ -124,7 +201,18 @@ def labels_of(kind, expected):
     return names[expected["logits"].argmax(axis=-1)].tolist()
 
 
-def assert_equal(received, expected):
+def assert_equal(received, expected, atol=1e-5):
     assert set(received) >= set(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+        if np.asarray(values).dtype.kind == "f":
+            np.testing.assert_allclose(received[name], values, rtol=1e-5, atol=atol, err_msg=name)
+        else:
+            np.testing.assert_array_equal(received[name], values, err_msg=name)
+
+
+def assert_labels(kind, received, expected):
+    """Compares `label`, bytes or str, with what belongs to the expected outputs."""
+    if "logits" in expected:
+        labels = np.array(received["label"]).astype(object)
+        decode = np.vectorize(lambda x: x.decode() if isinstance(x, bytes) else x)
+        assert decode(labels).tolist() == labels_of(kind, expected)

@@ -1,9 +1,12 @@
-"""Ways in which TensorFlow runs the signatures of a SavedModel."""
+"""Ways in which exported models are run: from a folder and inputs by name to outputs by name."""
 
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
+
+_PARITY = "needs the group parity: pip install 'albert-tf[onnx,openvino]'"
 
 
 @functools.lru_cache(maxsize=4)
@@ -25,3 +28,38 @@ def run_in_session(path, inputs):
         signature = meta_graph.signature_def["serving_default"]
         feed = {signature.inputs[name].name: np.array(value) for name, value in inputs.items()}
         return session.run({name: out.name for name, out in signature.outputs.items()}, feed)
+
+
+def run_tflite(path, inputs):
+    from ai_edge_litert.interpreter import Interpreter
+
+    run = Interpreter(f"{path}/model.tflite").get_signature_runner("serving_default")
+    answers = [
+        run(**{name: values[row : row + 1] for name, values in inputs.items()})
+        for row in range(len(inputs["input_ids"]))
+    ]
+    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
+
+
+def run_onnx(path, inputs):
+    onnxruntime = pytest.importorskip("onnxruntime", reason=_PARITY)
+    session = onnxruntime.InferenceSession(f"{path}/model.onnx")
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def run_openvino(path, inputs):
+    """Loads as a server does; `import openvino_tokenizers` adds the tokenizer's operators."""
+    openvino = pytest.importorskip("openvino", reason=_PARITY)
+    pytest.importorskip("openvino_tokenizers", reason=_PARITY)
+    config = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(f"{path}/model.xml", "CPU", config)
+    outputs = compiled({name: np.array(values) for name, values in inputs.items()})
+    return {output.get_any_name(): outputs[output.get_any_name()] for output in compiled.outputs}
+
+
+def need(form):
+    """Skips the test if the packages that write a form are missing."""
+    packages = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "openvino": ("openvino", "nncf")}
+    for package in packages.get(form, ()):
+        pytest.importorskip(package, reason=_PARITY)

@@ -1,51 +1,82 @@
-"""Whatever runs an exported model, of every kind of task, the answers are those of the Python model."""
+"""Whatever runs an exported model, of every kind of task, the answers are those of the Python model.
+
+For ONNX Runtime and OpenVINO these tests need the group parity (`make test-parity`).
+"""
+
+import pathlib
 
 import numpy as np
 import pytest
 
-from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.features import encode_choices
-from albert_tf.data.fine_tuning.tsv import Example
 from tests.export.cpp_client import lines_of_ids, needs_compiler
 from tests.export.kinds import (
     KINDS,
-    MAX_QA_LENGTH,
-    WITHOUT_TFLITE,
+    OF_TEXTS,
     assert_equal,
+    assert_labels,
     expected_of,
-    export_kind,
-    labels_of,
+    expected_of_texts,
     make_inputs,
+    text_columns,
 )
-from tests.export.runtimes import run_in_session, run_loaded
-from tests.export.samples import LABELS, MAX_SEQ_LENGTH
+from tests.export.runtimes import run_in_session, run_loaded, run_onnx, run_openvino, run_tflite
 from tests.helpers import slow_except
 
+RUN = {
+    **{"loaded": run_loaded, "session": run_in_session},
+    **{"tflite": run_tflite, "onnx": run_onnx, "openvino": run_openvino},
+}
+IDS = [
+    (kind, runtime)
+    for kind in KINDS
+    for runtime in RUN
+    # A choice has no file for LiteRT, and those for OpenVINO take texts.
+    if not (kind == "multiple_choice" and runtime == "tflite")
+    and not (kind in OF_TEXTS and runtime == "openvino")
+]
+FAST = {
+    *(("classifier", runtime) for runtime in ("loaded", "session", "tflite")),
+    *(("regressor", "loaded"), ("multi_label", "loaded"), ("conditional_spans", "tflite")),
+    *((kind, runtime) for kind, runtime in IDS if runtime in ("onnx", "openvino")),
+}
 
-def run_tflite(path, inputs):
-    from ai_edge_litert.interpreter import Interpreter
 
-    run = Interpreter(f"{path}/model.tflite").get_signature_runner("serving_default")
-    rows = range(len(inputs["input_ids"]))
-    answers = [
-        run(**{name: values[row : row + 1] for name, values in inputs.items()}) for row in rows
-    ]
-    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
-
-
-@pytest.mark.parametrize("kind", slow_except(KINDS, "classifier"))
-def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
-    (model, paths), inputs = exported_kind(kind), make_inputs(kind)
-    expected = expected_of(kind, model, inputs)
-    received = run_loaded(paths["ids"], inputs)
+@pytest.mark.parametrize(("kind", "runtime"), slow_except(IDS, *FAST))
+def test_ids(kind, runtime, exported_kind):
+    form = "saved_model" if runtime in ("loaded", "session") else runtime
+    model, paths = exported_kind(kind, form)
+    path, inputs = paths.get("ids", paths.get(runtime)), make_inputs(kind)
+    expected, received = expected_of(kind, model, inputs), RUN[runtime](path, inputs)
     assert_equal(received, expected)
-    if "logits" in expected:
-        labels = np.char.decode(received["label"].astype(bytes)).tolist()
-        assert labels == labels_of(kind, expected)
-    assert_equal(run_in_session(paths["ids"], inputs), expected)
-    if kind not in WITHOUT_TFLITE:
-        file = export_kind(kind, model, tokenizer, str(tmp_path), "tflite")["tflite"]
-        assert_equal(run_tflite(file, inputs), expected)
+    if runtime in ("loaded", "onnx"):  # the others have the same, or no strings
+        assert_labels(kind, received, expected)
+    if runtime in ("onnx", "openvino"):
+        shorter = {name: values[:1, ..., :7] for name, values in inputs.items()}
+        assert_equal(RUN[runtime](path, shorter), expected_of(kind, model, shorter))
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtime"),
+    slow_except(
+        [
+            *((kind, runtime) for kind in OF_TEXTS for runtime in ("loaded", "openvino")),
+            *((kind, "session") for kind in KINDS),
+        ],
+        *((kind, "openvino") for kind in OF_TEXTS),
+        *((kind, "loaded") for kind in ("classifier", "multiple_choice")),
+        *((kind, "session") for kind in ("classifier", "token_classifier", "conditional_spans")),
+    ),
+)
+def test_texts(kind, runtime, exported_kind, tokenizer):
+    model, paths = exported_kind(kind, "openvino" if runtime == "openvino" else "saved_model")
+    path, columns = paths.get("text", paths.get("openvino")), text_columns(kind)
+    received = RUN[runtime](path, columns)
+    if kind in OF_TEXTS:
+        expected = expected_of_texts(kind, model, tokenizer)
+        assert_labels(kind, received, expected)
+    else:  # other tests compare these with Python's answers
+        expected = run_loaded(path, columns)
+    assert_equal(received, expected)
 
 
 @pytest.mark.slow
@@ -53,16 +84,40 @@ def test_python_runtimes(kind, exported_kind, tokenizer, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_cpp_runtime(kind, exported_kind, tokenizer, client):
     model, paths = exported_kind(kind)
-    if kind == "multiple_choice":
-        questions = [("the old man", "who _", "cat", "dog", "sea"), ("a", "b", "c", "d", "e")]
-        examples = [Example("", a, q, None, options) for a, q, *options in questions]
-        features = encode_choices(examples, LABELS, tokenizer, MAX_SEQ_LENGTH, MAX_QA_LENGTH)
-        expected = expected_of(kind, model, make_batch(features, np.arange(len(questions))))
-        lines = ["\t".join([a, *options, q]).encode() for a, q, *options in questions]
-        answers = client.answers(paths["text"], lines)
-    else:
+    answers = []
+    if kind != "multiple_choice":
         inputs = make_inputs(kind)
-        expected = expected_of(kind, model, inputs)
-        answers = client.answers(paths["ids"], lines_of_ids(inputs))
-    received = {name: np.array([one[name] for one in answers]) for name in expected}
-    assert_equal(received, expected)
+        answers.append((expected_of(kind, model, inputs), paths["ids"], lines_of_ids(inputs)))
+    columns = text_columns(kind)
+    if kind == "multiple_choice":
+        rows = zip(columns["article"], columns["options"], columns["question"], strict=True)
+        lines = ["\t".join([article, *of, question]) for article, of, question in rows]
+    else:  # the client takes the columns in the order of their names
+        lines = map("\t".join, zip(*(columns[name] for name in sorted(columns)), strict=True))
+    # More than one batch of the client's.
+    lines = [line.encode() for line in lines] * 20
+    expected = run_loaded(paths["text"], columns)
+    expected = {name: np.concatenate([values] * 20) for name, values in expected.items()}
+    answers.append((expected, paths["text"], lines))
+    for expected, path, lines in answers:
+        rows = client.answers(path, lines)
+        received = {name: np.array([row[name] for row in rows]) for name in expected}
+        strings = {name for name, values in received.items() if values.dtype.kind == "U"}
+        received |= {name: np.char.encode(received[name]).astype(object) for name in strings}
+        assert_equal(received, expected)
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("onnx", {"model.onnx"}),
+        ("openvino", {"model.xml", "model.bin"}),
+        ("tflite", {"model.tflite"}),
+    ],
+)
+def test_files_of_a_version(form, names, exported_kind):
+    _, paths = exported_kind("classifier", form)
+    folder = pathlib.Path(paths[form])
+    assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *names}
+    card = (folder / "README.md").read_text()
+    assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")

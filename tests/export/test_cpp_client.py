@@ -1,55 +1,12 @@
-"""The C++ runtime that TensorFlow Serving is built on gives the Python model's numbers."""
+"""The C++ client refuses mistakes with one line; test_agreement.py compares its numbers."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.export.cpp_client import lines_of_ids, needs_compiler
-from tests.export.runtimes import load
-from tests.export.samples import LABELS, TEXTS, VOCAB_SIZE, expected_of_texts
-from tests.helpers import random_inputs
+from tests.export.cpp_client import needs_compiler
 
 pytestmark = [pytest.mark.slow, needs_compiler]
-
-
-def test_ids_model_gives_the_models_numbers(client, exported, model):
-    inputs = random_inputs(vocab_size=VOCAB_SIZE)
-    answers = client.answers(exported["ids"], lines_of_ids(inputs))
-    logits = model(inputs).numpy()
-    np.testing.assert_allclose([row["logits"] for row in answers], logits, rtol=0, atol=1e-5)
-    assert [row["label"] for row in answers] == [LABELS[index] for index in logits.argmax(axis=1)]
-
-
-def test_text_model_gives_the_models_numbers(client, exported, model, tokenizer):
-    lines = ["\t".join(texts).encode() for texts in TEXTS]
-    # More than one batch of the client's.
-    answers = client.answers(exported["text"], lines * 20)
-    assert len(answers) == 20 * len(TEXTS)
-    expected = np.tile(expected_of_texts(model, tokenizer), (20, 1))
-    probabilities = [row["probabilities"] for row in answers]
-    np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-5)
-
-
-def test_spans_are_lists_of_each_line(client, exported_kind):
-    _, paths = exported_kind("token_classifier")
-    texts = ["the old man and the SEA", "", "🙂 (cat) naïve"]
-    answers = client.answers(paths["text"], [text.encode() for text in texts])
-    find = load(paths["text"]).signatures["serving_default"]
-    expected = {name: x.numpy() for name, x in find(text=tf.constant(texts)).items()}
-    assert any(expected["count"])
-    for row, answer in enumerate(answers):
-        assert [label.encode() for label in answer.pop("label")] == [*expected["label"][row]]
-        for name, values in answer.items():
-            np.testing.assert_allclose(values, expected[name][row], rtol=0, atol=1e-5)
-
-
-def test_embeddings_are_those_of_python(client, exported_kind):
-    _, paths = exported_kind("embedder")
-    texts = ["the old man and the SEA", "", "🙂 (cat) naïve"]
-    answers = client.answers(paths["text"], [text.encode() for text in texts])
-    embed = load(paths["text"]).signatures["serving_default"]
-    expected = embed(text_a=tf.constant(texts))["embedding"]
-    np.testing.assert_allclose([row["embedding"] for row in answers], expected, rtol=0, atol=1e-5)
 
 
 def test_other_bytes_than_text_are_answered(client, exported):

@@ -1,4 +1,4 @@
-"""OpenVINO answers as the model that a file was made of, from text or from ids."""
+"""The tokenizer inside a model for OpenVINO, and the weights of files for OpenVINO and ONNX Runtime."""
 
 import pathlib
 
@@ -6,121 +6,28 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.features import encode_choices, encode_examples
-from albert_tf.data.fine_tuning.tsv import Columns, Example, read_examples
-from albert_tf.errors import InputError
-from albert_tf.export.ids_model import INPUTS, trace
+from albert_tf.data.fine_tuning.tsv import Columns, read_examples
+from albert_tf.export.openvino_text import add_text_tokenizer
+from albert_tf.export.runtimes import convert_to_openvino
+from albert_tf.export.saved_models import INPUTS, trace
 from albert_tf.export.weights import in_float32
 from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from tests.export.kinds import (
-    KINDS,
-    MAX_QA_LENGTH,
+    LARGER_THAN_ITS_GRAPH,
+    TEXTS,
     assert_equal,
     expected_of,
     export_kind,
-    labels_of,
     make_inputs,
     make_model,
 )
-from tests.export.samples import (
-    LABELS,
-    LARGER_THAN_ITS_GRAPH,
-    MAX_SEQ_LENGTH,
-    TEXTS,
-    VOCAB_SIZE,
-    expected_of_texts,
-)
+from tests.export.runtimes import need, run_onnx, run_openvino
 from tests.helpers import random_inputs, shared_path, tiny_config
 from tests.parity.tokenization import read_lines
 
-_REASON = "pip install 'albert-tf[openvino]'; `make test-parity` has it"
-openvino = pytest.importorskip("openvino", reason=_REASON)
-for package in ("openvino_tokenizers", "nncf"):
-    pytest.importorskip(package, reason=_REASON)
-
-from albert_tf.export import openvino_model  # noqa: E402
-from albert_tf.export.openvino_text import add_text_tokenizer  # noqa: E402
-
-SIZES = {**LARGER_THAN_ITS_GRAPH, "initializer_range": 0.1}
-TAKING_TEXT = ("classifier", "regressor", "multiple_choice", "multi_label", "embedder")
-
-
-def compile_file(folder):
-    """Loads the file as a server does; `import openvino_tokenizers` adds the tokenizer's operators."""
-    config = {"INFERENCE_PRECISION_HINT": "f32"}
-    compiled = openvino.Core().compile_model(f"{folder}/model.xml", "CPU", config)
-    names = [output.get_any_name() for output in compiled.outputs]
-
-    def run(inputs):
-        outputs = compiled(inputs)
-        return {name: outputs[name] for name in names}
-
-    return run
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in TAKING_TEXT])
-def test_ids_give_the_models_numbers(kind, tokenizer, tmp_path):
-    model, inputs = make_model(kind), make_inputs(kind)
-    folder = export_kind(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
-    run = compile_file(folder)
-    assert_equal(run(inputs), expected_of(kind, model, inputs))
-    shorter = {name: values[:1, ..., :7] for name, values in inputs.items()}
-    assert_equal(run(shorter), expected_of(kind, model, shorter))
-
-
-def test_texts_give_the_models_labels(tokenizer, tmp_path):
-    model = make_model("classifier")
-    folder = export_kind("classifier", model, tokenizer, str(tmp_path), "openvino")["openvino"]
-    run, expected = compile_file(folder), expected_of_texts(model, tokenizer)
-    text_a, text_b = (np.array(texts) for texts in zip(*TEXTS, strict=True))
-    outputs = run({"text_a": text_a, "text_b": text_b})
-    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
-    assert outputs["label"].tolist() == [LABELS[index] for index in expected.argmax(axis=1)]
-    alone = run({"text_a": text_a[:1], "text_b": text_b[:1]})
-    np.testing.assert_allclose(alone["probabilities"], expected[:1], rtol=0, atol=1e-5)
-    assert {path.name for path in pathlib.Path(folder).iterdir()} == {
-        *("README.md", "assets", "model.bin", "model.xml")
-    }
-    assert "| input | `text_b` | string (?,) |" in pathlib.Path(folder, "README.md").read_text()
-
-
-@pytest.mark.parametrize("kind", ["regressor", "multi_label", "embedder"])
-def test_texts_give_the_models_scores(kind, tokenizer, tmp_path):
-    model = make_model(kind)
-    folder = export_kind(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
-    # An embedder takes single texts.
-    rows = [texts[:1] if kind == "embedder" else texts for texts in TEXTS[:5]]
-    examples = [Example("", *texts) for texts in rows]
-    features = encode_examples(examples, LABELS, tokenizer, MAX_SEQ_LENGTH)
-    columns = map(np.array, zip(*rows, strict=True))
-    received = compile_file(folder)(dict(zip(("text_a", "text_b"), columns, strict=False)))
-    expected = expected_of(kind, model, make_batch(features, np.arange(5)))
-    assert_equal(received, expected)
-    if kind == "multi_label":
-        assert received["label"].tolist() == labels_of(kind, expected)
-
-
-def test_texts_give_the_models_choices(tokenizer, tmp_path):
-    model, kind = make_model("multiple_choice"), "multiple_choice"
-    folder = export_kind(kind, model, tokenizer, str(tmp_path), "openvino")["openvino"]
-    rows = [
-        ("The old man, and the SEA.", "who _ ran", ("cat", "", "naïve dog")),
-        ("", "what ran", ("9,999, times", "tree", "")),
-        ("the cat " * 9, "_ and _ ran over the hat", ("tree", "man", "the old hat")),
-        ("green", "", ("_", "sea", "a")),
-    ]
-    articles, questions, options = (np.array(texts) for texts in zip(*rows, strict=True))
-    received = compile_file(folder)(
-        {"article": articles, "question": questions, "options": options}
-    )
-    examples = [Example("", article, question, None, of) for article, question, of in rows]
-    features = encode_choices(examples, LABELS, tokenizer, MAX_SEQ_LENGTH, MAX_QA_LENGTH)
-    expected = expected_of(kind, model, make_batch(features, np.arange(len(rows))))
-    assert_equal(received, expected)
-    best = expected["logits"].argmax(axis=1)
-    assert received["label"].tolist() == [LABELS[index] for index in best]
+openvino = pytest.importorskip("openvino", reason="needs the group parity: `make test-parity`")
+pytest.importorskip("openvino_tokenizers", reason="needs the group parity: `make test-parity`")
 
 
 class Incremented(tf.Module):
@@ -139,7 +46,7 @@ class Incremented(tf.Module):
 
 def tokenize(tokenizer, texts):
     """The ids that the tokenizer inside a model gives texts, without [CLS], [SEP] and padding."""
-    model = openvino_model.convert(Incremented())
+    model = convert_to_openvino(Incremented())
     model = add_text_tokenizer(model, tokenizer, max_seq_length=4096, pairs=False)
     outputs = openvino.Core().compile_model(model, "CPU")({"text_a": np.array(texts)})
     rows = zip(outputs["incremented"] - 1, outputs["lengths"], strict=True)
@@ -179,73 +86,42 @@ def test_wordpiece_vocabulary_stays_outside(tmp_path):
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"]) + "\n")
     model = make_model("classifier")
     tokenizer = WordPieceTokenizer(str(path))
-    folder = export_kind("classifier", model, tokenizer, str(tmp_path / "x"), "openvino")[
-        "openvino"
-    ]
-    inputs = random_inputs(vocab_size=VOCAB_SIZE)
-    assert_equal(compile_file(folder)(inputs), expected_of("classifier", model, inputs))
+    export_dir = str(tmp_path / "x")
+    (folder,) = export_kind("classifier", model, tokenizer, export_dir, "openvino").values()
+    inputs = make_inputs("classifier")
+    assert_equal(run_openvino(folder, inputs), expected_of("classifier", model, inputs))
 
 
-@pytest.fixture(scope="module")
-def larger_model():
-    return AlbertSpanLabeler(AlbertEncoder(tiny_config(**SIZES), seed=1), seed=2)
-
-
-def size_of_weights(folder, model):
-    """Bytes per parameter; a span labeler does not use its pooler."""
-    return pathlib.Path(folder, "model.bin").stat().st_size / model.count_params()
-
-
-def test_weights_are_stored_once(larger_model, tokenizer, tmp_path):
-    paths = export_kind("simple_spans", larger_model, tokenizer, str(tmp_path), "openvino")
-    assert 3.8 < size_of_weights(paths["openvino"], larger_model) < 4.1
-
-
-def test_bfloat16_takes_half_the_space(tokenizer, tmp_path):
-    encoder = AlbertEncoder(tiny_config(**SIZES), seed=1, dtype="mixed_bfloat16")
-    model = AlbertSpanLabeler(encoder, seed=2, dtype="mixed_bfloat16")
-    folder = export_kind("simple_spans", model, tokenizer, str(tmp_path), "openvino")["openvino"]
-    assert 1.9 < size_of_weights(folder, model) < 2.1
-    assert "stored in bfloat16" in pathlib.Path(folder, "README.md").read_text()
-    inputs = random_inputs(vocab_size=1500)
-    received, expected = compile_file(folder)(inputs), in_float32(model)(inputs)
-    for name, values in expected.items():
-        np.testing.assert_allclose(received[name], values, rtol=0, atol=0.03, err_msg=name)
-
-
-def test_int8_takes_a_quarter_of_the_space(larger_model, tokenizer, tmp_path):
-    rows = [random_inputs(1, length, 1500, seed=length) for length in range(5, 25)]
-    folder = export_kind(
-        "simple_spans",
-        larger_model,
-        tokenizer,
-        str(tmp_path),
-        "openvino",
-        weights="int8",
-        calibration=rows,
-    )["openvino"]
-    assert 0.95 < size_of_weights(folder, larger_model) < 1.2
-    inputs = random_inputs(vocab_size=1500)
-    received, expected = compile_file(folder)(inputs), larger_model(inputs)
-    for name, values in expected.items():
-        np.testing.assert_allclose(received[name], values, rtol=0, atol=0.1, err_msg=name)
-
-
+# Bytes per parameter, as a span labeler does not use its pooler; the largest difference of a logit, which
+# are up to 3.
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("form", "dtype", "weights", "least", "most", "bound"),
     [
-        ("float16", "^export_weights=float16: expected export_format=tflite; received openvino"),
-        ("int8", "^weights='int8': form='openvino' needs inputs as `calibration`"),
+        ("onnx", "float32", None, 3.8, 6, 1e-5),
+        ("onnx", "float32", "int8", 0.95, 1.5, 0.15),
+        ("openvino", "float32", None, 3.8, 4.1, 1e-5),
+        ("openvino", "mixed_bfloat16", None, 1.9, 2.1, 0.03),
+        ("openvino", "float32", "int8", 0.95, 1.2, 0.1),
     ],
 )
-def test_bad_weights_are_refused(weights, message, tokenizer, tmp_path):
-    with pytest.raises(InputError, match=message):
-        export_kind(
-            "simple_spans",
-            make_model("simple_spans"),
-            tokenizer,
-            str(tmp_path),
-            "openvino",
-            weights=weights,
-        )
-    assert list(tmp_path.iterdir()) == []
+def test_weights_are_stored_once(form, dtype, weights, least, most, bound, tokenizer, tmp_path):
+    need(form)
+    encoder = AlbertEncoder(tiny_config(**LARGER_THAN_ITS_GRAPH), seed=1, dtype=dtype)
+    model = AlbertSpanLabeler(encoder, seed=2, dtype=dtype)
+    rows = [random_inputs(1, length, 1500, seed=length) for length in range(5, 25)]
+    details = {"weights": weights, "calibration": rows}
+    (folder,) = export_kind(
+        "simple_spans", model, tokenizer, str(tmp_path), form, **details
+    ).values()
+    file, run = {
+        "onnx": ("model.onnx", run_onnx),
+        "openvino": ("model.bin", run_openvino),
+    }[form]
+    size = pathlib.Path(folder, file).stat().st_size / model.count_params()
+    assert least < size < most
+    stored_in = weights or dtype.removeprefix("mixed_")
+    assert f"stored in {stored_in}" in pathlib.Path(folder, "README.md").read_text()
+    inputs = random_inputs(vocab_size=1500)
+    received, expected = run(folder, inputs), in_float32(model)(inputs)
+    for name, values in expected.items():
+        np.testing.assert_allclose(received[name], values, rtol=0, atol=bound, err_msg=name)

@@ -1,48 +1,19 @@
+import os
 import pathlib
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.export import export
+from albert_tf.export import ExportedModel, export
 from albert_tf.export.version_folders import encoder_assets
 from albert_tf.tokenization import AlbertTokenizer
-from tests.export.kinds import SINGLE_TEXTS
-from tests.export.runtimes import run_in_session, run_loaded
-from tests.export.samples import (
-    LABELS,
-    TEXTS,
-    VOCAB_SIZE,
-    WORDS,
-    expected_of_texts,
-)
+from tests.export.kinds import LABELS, SINGLE_TEXTS, VOCAB_SIZE, text_columns
 from tests.helpers import random_inputs
-
-
-def text_inputs():
-    texts_a, texts_b = zip(*TEXTS, strict=True)
-    return {"text_a": texts_a, "text_b": texts_b}
-
-
-@pytest.mark.parametrize("run", [run_loaded, run_in_session])
-def test_ids_model_gives_the_models_numbers(exported, model, run):
-    inputs = random_inputs(vocab_size=50)
-    outputs = run(exported["ids"], inputs)
-    logits = model(inputs).numpy()
-    np.testing.assert_allclose(outputs["logits"], logits, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(outputs["probabilities"].sum(axis=1), 1.0, rtol=1e-6)
-    labels = [LABELS[index].encode() for index in logits.argmax(axis=1)]
-    assert outputs["label"].tolist() == labels
-
-
-@pytest.mark.parametrize("run", [run_loaded, run_in_session])
-def test_text_model_gives_the_models_numbers(exported, model, tokenizer, run):
-    outputs = run(exported["text"], text_inputs())
-    expected = expected_of_texts(model, tokenizer)
-    np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
 def test_text_model_computes_no_padding(exported, model, tokenizer):
@@ -51,7 +22,7 @@ def test_text_model_computes_no_padding(exported, model, tokenizer):
     (table,) = (weight for weight in loaded.weights if weight.shape == embedding.shape)
     # Outputs at padding positions become a part of every answer.
     table.assign(np.where(np.arange(VOCAB_SIZE)[:, None] == tokenizer.pad_id, np.nan, embedding))
-    texts = {name: tf.constant(column) for name, column in text_inputs().items()}
+    texts = {name: tf.constant(column) for name, column in text_columns("classifier").items()}
     outputs = loaded.signatures["serving_default"](**texts)
     assert np.isfinite(outputs["probabilities"]).all()
 
@@ -87,12 +58,6 @@ def test_ids_model_needs_tensorflow_alone(exported):
     assert modules == "set()"
 
 
-def test_text_model_answers_any_bytes(exported):
-    strange = [b"\xff\xfe", b"a\x00b", b"", " ".join(WORDS * 2000).encode(), "🙂‍↔️".encode()]
-    inputs = {"text_a": strange, "text_b": strange[::-1]}
-    assert np.isfinite(run_loaded(exported["text"], inputs)["probabilities"]).all()
-
-
 def test_assets_have_the_vocabulary_as_it_was_read(tmp_path, model, tokenizer):
     copy = tmp_path / "copy.model"
     copy.write_bytes(tokenizer.vocabulary)
@@ -116,16 +81,64 @@ def test_each_export_is_a_new_version_of_which_both_forms_appear_or_none(
         export(model, SINGLE_TEXTS, tokenizer, str(tmp_path))
 
     monkeypatch.setattr(tf.saved_model, "save", save)
-    (tmp_path / "ids" / "9").mkdir(parents=True)
+    for name in ("ids/9", "ids/notes", "text/7", "text/011.incomplete"):
+        (tmp_path / name).mkdir(parents=True)
     export_again()
     refused = "/text/"
     with pytest.raises(StoppedError, match="text/11: cannot be written: No space left"):
         export_again()
-    assert sorted(path.name for path in (tmp_path / "ids").iterdir()) == ["10", "9"]
-    assert [path.name for path in (tmp_path / "text").iterdir()] == ["10"]
+    assert {path.name for path in (tmp_path / "ids").iterdir()} == {"9", "10", "notes"}
+    assert {path.name for path in (tmp_path / "text").iterdir()} == {"7", "10", "011.incomplete"}
 
 
 def test_names_a_folder_that_cannot_be_made(tmp_path, model, tokenizer):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make the folder"):
         export(model, SINGLE_TEXTS, tokenizer, str(tmp_path / "file"))
+
+
+# In place of a model
+
+
+def test_is_a_layer_of_a_keras_model(exported, model):
+    layer = keras.layers.TFSMLayer(exported["ids"])
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+    tensors = {name: keras.Input((None,), dtype="int32", name=name) for name in inputs}
+    ids = tensors["input_ids"]
+    outputs = layer(ids, **{name: tensors[name] for name in ("input_mask", "segment_ids")})
+    app = keras.Model(tensors, outputs["logits"])
+    np.testing.assert_allclose(app(inputs), model(inputs), rtol=0, atol=1e-5)
+
+
+def test_folder_without_a_saved_model(tmp_path):
+    with pytest.raises(InputError, match="holds no SavedModel; expected a version's folder"):
+        ExportedModel(str(tmp_path), dict)
+
+
+def test_damaged_saved_model(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"neither a graph nor anything")
+    with pytest.raises(InputError, match="cannot be loaded: "):
+        ExportedModel(str(tmp_path), dict)
+
+
+def save_module(path):
+    module = tf.Module()
+    module.weights = [tf.Variable(tf.ones(500))]
+    module.answer = tf.function(lambda x: x, input_signature=[tf.TensorSpec((None,), tf.int32)])
+    tf.saved_model.save(module, str(path), signatures={"answer": module.answer})
+
+
+@pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "variables.index"])
+@pytest.mark.parametrize("size", [0, 100])
+def test_truncated_variables(tmp_path, name, size):
+    save_module(tmp_path)
+    os.truncate(tmp_path / "variables" / name, size)
+    with pytest.raises(InputError, match="cannot be loaded: ") as info:
+        ExportedModel(str(tmp_path), dict)
+    assert "\n" not in str(info.value)
+
+
+def test_refuses_a_saved_model_of_others(tmp_path):
+    save_module(tmp_path)
+    with pytest.raises(InputError, match="is not a model that this package exported"):
+        ExportedModel(str(tmp_path), dict)

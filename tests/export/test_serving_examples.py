@@ -69,15 +69,6 @@ def run_main(client, monkeypatch, lines, *flags):
     client.main()
 
 
-def test_rest_client_answers_lines(rest_url, monkeypatch, capsys):
-    client = load("rest_client")
-    run_main(client, monkeypatch, b"", f"--url={rest_url}/text")
-    assert not capsys.readouterr().out
-    run_main(client, monkeypatch, b"cat\na dog\n" * MAX_TEXTS + b"cats", f"--url={rest_url}/text")
-    scores = [json.loads(line)["score"] for line in capsys.readouterr().out.splitlines()]
-    assert scores == [3, 5] * MAX_TEXTS + [4]
-
-
 def exit_message(client, monkeypatch, capsys, lines, *flags):
     """What a client writes to standard error before it exits with 1."""
     with pytest.raises(SystemExit) as info:
@@ -151,14 +142,6 @@ def test_grpc_client(grpc_server):
     assert outputs["score"].tolist() == [len(text) for text in TEXTS]
 
 
-def test_grpc_client_answers_lines(grpc_server, monkeypatch, capsys):
-    client = load("grpc_client")
-    run_main(client, monkeypatch, b"", f"--server={grpc_server}")
-    assert not capsys.readouterr().out
-    run_main(client, monkeypatch, b"cat\na dog\n" * MAX_TEXTS + b"cats", f"--server={grpc_server}")
-    assert capsys.readouterr().out.split() == ["3.0", "5.0"] * MAX_TEXTS + ["4.0"]
-
-
 def test_grpc_client_says_in_one_line_what_is_wrong(grpc_server, closed_port, monkeypatch, capsys):
     client = load("grpc_client")
     fail = functools.partial(exit_message, client, monkeypatch, capsys)
@@ -173,6 +156,21 @@ def test_grpc_client_says_in_one_line_what_is_wrong(grpc_server, closed_port, mo
     monkeypatch.setattr(client, "OUTPUTS", ("label",))
     message = "model 'text' gives score; expected one of label"
     assert fail(b"cat\n", f"--server={grpc_server}") == message
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "flag"),
+    [("rest_client", "rest_url", "--url={}/text"), ("grpc_client", "grpc_server", "--server={}")],
+)
+def test_clients_answer_lines(name, server, flag, request, monkeypatch, capsys):
+    address = flag.format(request.getfixturevalue(server))
+    client = load(name)
+    run_main(client, monkeypatch, b"", address)
+    assert not capsys.readouterr().out
+    run_main(client, monkeypatch, b"cat\na dog\n" * MAX_TEXTS + b"cats", address)
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    scores = [line["score"] if name == "rest_client" else line for line in lines]
+    assert scores == [3, 5] * MAX_TEXTS + [4]
 
 
 def test_models_config_is_the_servers():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.export.ids_model import SEQUENCES_PER_SLICE, map_slices
+from albert_tf.export.saved_models import SEQUENCES_PER_SLICE, map_slices
 
 
 def in_slices(function, *shape):

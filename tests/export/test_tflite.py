@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -11,21 +13,16 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export.runtimes import write_tflite
-from albert_tf.kinds import Classification, QuestionAnswering, Regression
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertConditionalSpanLabeler,
-    AlbertEncoder,
-    AlbertSpanLabeler,
-)
-from tests.export.samples import LABELS, LARGER_THAN_ITS_GRAPH
+from albert_tf.models import AlbertClassifier, AlbertConditionalSpanLabeler, AlbertEncoder
+from tests.export.kinds import LARGER_THAN_ITS_GRAPH, OF_NAMES, SINGLE_TEXTS
 from tests.helpers import random_inputs, tiny_config
 
 S = 13
+KIND = dataclasses.replace(SINGLE_TEXTS, max_seq_length=S)
 SIZES = {**LARGER_THAN_ITS_GRAPH, "max_position_embeddings": 16}
-BYTES = {"float32": 4, "float16": 2, "int8": 1}
+BYTES = {None: 4, "float16": 2, "int8": 1}
 # Largest difference of a logit; logits are up to 1.
-BOUNDS = {"float32": 1e-5, "float16": 5e-3, "int8": 0.06}
+BOUNDS = {None: 1e-5, "float16": 5e-3, "int8": 0.06}
 
 
 def make_encoder(**changes):
@@ -41,8 +38,8 @@ def classifier():
 @pytest.fixture(scope="module", params=BYTES)
 def classifier_file(request, classifier, tmp_path_factory):
     """What the weights are stored in, and the file."""
-    path = tmp_path_factory.mktemp(request.param) / "model.tflite"
-    write_tflite(classifier, Classification(labels=LABELS).outputs, str(path), request.param, S)
+    path = tmp_path_factory.mktemp("tflite") / "model.tflite"
+    write_tflite(classifier, KIND, str(path), request.param)
     return request.param, path
 
 
@@ -64,28 +61,19 @@ def make_runner(path):
 def test_classifier_gives_the_models_numbers(classifier, classifier_file):
     weights, path = classifier_file
     run = make_runner(path)
-    answers = [(run(**inputs), classifier(inputs).numpy()) for inputs in texts(1500)]
-    expected = np.concatenate([logits for _, logits in answers])
-    logits = np.concatenate([outputs["logits"] for outputs, _ in answers])
-    np.testing.assert_allclose(logits, expected, rtol=0, atol=BOUNDS[weights])
-    np.testing.assert_array_equal(logits.argmax(axis=1), expected.argmax(axis=1))
-    assert len(set(expected.argmax(axis=1))) > 1
-    probabilities = np.concatenate([outputs["probabilities"] for outputs, _ in answers])
-    exponentials = np.exp(logits)
-    np.testing.assert_allclose(
-        probabilities, exponentials / exponentials.sum(axis=1, keepdims=True), rtol=1e-5
-    )
-
-
-def test_padding_changes_nothing(classifier, classifier_file):
-    weights, path = classifier_file
-    run = make_runner(path)
+    labels = set()
     for inputs in texts(1500):
         length = inputs["input_mask"].sum()
-        cut = {name: ids[:, :length] for name, ids in inputs.items()}
+        without_padding = {name: ids[:, :length] for name, ids in inputs.items()}
+        received, expected = run(**inputs), classifier(without_padding).numpy()
+        np.testing.assert_allclose(received["logits"], expected, rtol=0, atol=BOUNDS[weights])
+        labels.add(int(expected.argmax()))
+        assert received["logits"].argmax() == expected.argmax()
+        exponentials = np.exp(received["logits"])
         np.testing.assert_allclose(
-            run(**inputs)["logits"], classifier(cut), rtol=0, atol=BOUNDS[weights]
+            received["probabilities"], exponentials / exponentials.sum(), rtol=1e-5
         )
+    assert len(labels) > 1
 
 
 def test_each_weight_is_stored_once(classifier, classifier_file):
@@ -136,42 +124,15 @@ def test_runtime_can_keep_shared_weights_once(classifier, classifier_file, tmp_p
     assert 1 <= size < 1.3
 
 
-HEADS = {
-    "regressor": (lambda encoder: AlbertClassifier(encoder, 1, seed=2), Regression().outputs),
-    "span": (
-        lambda encoder: AlbertSpanLabeler(encoder, seed=2),
-        QuestionAnswering(head="simple").outputs,
-    ),
-    "conditional_span": (
-        lambda encoder: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
-        QuestionAnswering(head="conditional").outputs,
-    ),
-}
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_other_heads_give_the_models_numbers(tmp_path, head):
-    make, outputs = HEADS[head]
-    model = make(make_encoder(num_hidden_layers=1))
-    path = tmp_path / "model.tflite"
-    write_tflite(model, outputs, str(path), "float32", S)
-    run = make_runner(path)
-    for inputs in texts(97):
-        answers, expected = run(**inputs), outputs(model(inputs))
-        assert set(answers) == set(expected)
-        for name, value in expected.items():
-            np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
-
-
 def test_impossible_positions_stay_impossible_in_float16(tmp_path):
-    make, outputs = HEADS["conditional_span"]
-    model = make(make_encoder(num_hidden_layers=1))
+    model = AlbertConditionalSpanLabeler(make_encoder(num_hidden_layers=1), 3, 2, seed=2)
     path = tmp_path / "model.tflite"
-    write_tflite(model, outputs, str(path), "float16", S)
+    kind = dataclasses.replace(OF_NAMES["conditional_spans"], max_seq_length=S)
+    write_tflite(model, kind, str(path), "float16")
     run = make_runner(path)
     possible = 0
     for inputs in texts(97):
-        answers, expected = run(**inputs), outputs(model(inputs))
+        answers, expected = run(**inputs), model(inputs)
         for of in ("start_top", "end_top"):
             log_probs = expected[f"{of}_log_probs"].numpy()
             is_possible = log_probs > -1e4
@@ -192,31 +153,21 @@ def test_model_of_mixed_precision_becomes_float32(tmp_path):
 
     path = tmp_path / "model.tflite"
     model = make("mixed_bfloat16")
-    write_tflite(model, Classification(labels=LABELS).outputs, str(path), "float32", S)
+    write_tflite(model, KIND, str(path), None)
     inputs = next(texts(97))
     logits = make_runner(path)(**inputs)["logits"]
     np.testing.assert_allclose(logits, make("float32")(inputs), rtol=0, atol=1e-6)
     assert model.compute_dtype == model.encoder.compute_dtype == "bfloat16"
 
 
-@pytest.mark.parametrize(
-    ("weights", "length", "message"),
-    [
-        ("int4", S, "weights='int4': a .tflite file has float32, float16 or int8"),
-        ("int8", 17, "max_seq_length=17: expected 1 to 16, the model's positions"),
-        ("int8", 0, "max_seq_length=0: expected 1 to 16"),
-    ],
-)
-def test_bad_input_is_refused(tmp_path, classifier, weights, length, message):
+def test_texts_longer_than_the_models_positions_are_refused(tmp_path, classifier):
+    kind = dataclasses.replace(KIND, max_seq_length=17)
+    message = "max_seq_length=17: expected at most 16, the model's positions"
     with pytest.raises(InputError, match=message):
-        write_tflite(
-            classifier, Classification(labels=LABELS).outputs, str(tmp_path / "x"), weights, length
-        )
-    assert not list(tmp_path.iterdir())
+        write_tflite(classifier, kind, str(tmp_path / "x"), None)
 
 
-def test_path_that_cannot_be_written_is_named(tmp_path):
-    model = AlbertSpanLabeler(make_encoder(num_hidden_layers=1), seed=2)
+def test_path_that_cannot_be_written_is_named(tmp_path, classifier):
     path = tmp_path / "absent" / "model.tflite"
     with pytest.raises(StoppedError, match=r"absent/model\.tflite: cannot be written"):
-        write_tflite(model, QuestionAnswering(head="simple").outputs, str(path), "float32", S)
+        write_tflite(classifier, KIND, str(path), None)

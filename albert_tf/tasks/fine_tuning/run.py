@@ -18,8 +18,8 @@ from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError
 from albert_tf.export import ExportDetails, ExportedModel, export
 from albert_tf.export.exporter import OF_RUNTIMES
-from albert_tf.export.ids_model import INPUTS
 from albert_tf.export.runtimes import Predict
+from albert_tf.export.saved_models import INPUTS
 from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (

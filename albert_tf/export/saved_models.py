@@ -1,13 +1,13 @@
-"""The SavedModel that maps ids to predictions: its module, and an exported one in place of its model.
+"""The SavedModels that map ids and raw text to predictions, and an exported one in place of its model.
 
-Its module tracks the raw variables of the model, not the model: TensorFlow Serving's loader does not
+Their modules track the raw variables of the model, not the model: TensorFlow Serving's loader does not
 restore variables that it only reaches through a Keras 3 model, and tracking both would write each weight
 twice.
 """
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -16,10 +16,15 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.checks import check_ids
+from albert_tf.export.checks import check_ids, check_rows
 from albert_tf.export.version_folders import assets_folder
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
-from albert_tf.tokenization.in_graph import import_tensorflow_text
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.in_graph import (
+    GraphAlbertTokenizer,
+    import_tensorflow_text,
+    make_graph_tokenizer,
+)
 
 # Maps what the model returns, such as logits, to what the exported model returns.
 Outputs = Callable[[Any], dict[str, tf.Tensor]]
@@ -36,6 +41,12 @@ def input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:
     return {spec.name: spec for spec in specs if spec is not None}
 
 
+def ids_specs(kind: Any) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of a kind's ids model: int32 (B, S) each, or (B, C, S) with choices."""
+    choices = [] if kind.num_choices is None else [kind.num_choices]
+    return {name: tf.TensorSpec([None, *choices, None], tf.int32, name) for name in INPUTS}
+
+
 def trace(function: Callable, **specs: tf.TensorSpec) -> tf.types.experimental.ConcreteFunction:
     """Traces a function once, without AutoGraph: its Python code has no conditions on tensors.
 
@@ -47,25 +58,12 @@ def trace(function: Callable, **specs: tf.TensorSpec) -> tf.types.experimental.C
 class IdsModel(tf.Module):
     """Maps ids to predictions; its SavedModel needs TensorFlow alone.
 
-    Args:
-        model: maps ids to logits.
-        outputs: selects the outputs to return.
-        asset_files: files to keep in the SavedModel, such as the names of the labels.
-        int8: whether to store matrices in int8.
-        num_choices: C of a multiple choice model; None for other models.
+    With `int8` it stores matrices in int8.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        outputs: Outputs,
-        asset_files: Sequence[str] = (),
-        int8: bool = False,
-        num_choices: int | None = None,
-    ):
+    def __init__(self, model: keras.Model, kind: Any, int8: bool):
         super().__init__()
         self.weights = make_exported_weights(model, int8)
-        self.assets = [tf.saved_model.Asset(path) for path in asset_files]
 
         # The closures keep the Keras model out of what the module tracks.
         def predict(input_ids, input_mask, segment_ids):
@@ -73,7 +71,7 @@ class IdsModel(tf.Module):
             named = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             inputs = dict(zip(INPUTS, check_ids(named, model.encoder.config), strict=True))
             with reading(model, self.weights):
-                return outputs(model(inputs, training=False))
+                return kind.outputs(model(inputs, training=False))
 
         def compute_tokens(inputs):
             return model(model.without_padding(inputs), training=False)
@@ -86,26 +84,44 @@ class IdsModel(tf.Module):
             callers want the original's outputs at all positions.
             """
             with reading(model, self.weights):
-                return outputs(map_slices(compute_tokens, inputs))
+                return kind.outputs(map_slices(compute_tokens, inputs))
 
-        shape = (None, None) if num_choices is None else (None, num_choices, None)
-        specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
+        specs = ids_specs(kind)
         self.predict = self.serve = trace(predict, **specs)
         self.predict_unchecked = trace(predict_unchecked, **specs)
+
+
+class TextModel(tf.Module):
+    """Maps raw text to predictions, with an `IdsModel`; its SavedModel needs TensorFlow Text's operators.
+
+    Texts are split, truncated and joined as in training.
+    """
+
+    def __init__(self, ids_model: IdsModel, kind: Any, tokenizer: Tokenizer):
+        super().__init__()
+        self.weights = ids_model.weights
+        self.predict_unchecked = ids_model.predict_unchecked
+        make_tokenizer = GraphAlbertTokenizer if kind.needs_offsets else make_graph_tokenizer
+        self.graph_tokenizer = make_tokenizer(tokenizer)
+        specs = kind.text_specs()
+
+        # The closure keeps the kind out of what the module tracks.
+        def predict(**texts):
+            checked = check_rows(**{name: texts[name] for name in specs})
+            named = dict(zip(specs, checked, strict=True))
+            inputs, context = kind.graph_encode(tokenizer, self.graph_tokenizer, **named)
+            return kind.graph_decode(self.predict_unchecked(**inputs), context)
+
+        self.serve = trace(predict, **specs)
 
 
 class UncheckedModel(tf.Module):
     """Maps ids to predictions in float32, without the checks, which only TensorFlow can run.
 
     Converters to the forms of other runtimes read it.
-
-    Args:
-        model: maps ids to logits, in any precision.
-        outputs: selects the outputs to return.
-        shape: of each of the inputs.
     """
 
-    def __init__(self, model: keras.Model, outputs: Outputs, shape: Sequence[int | None]):
+    def __init__(self, model: keras.Model, outputs: Outputs, specs: Mapping[str, tf.TensorSpec]):
         super().__init__()
         model = in_float32(model)
         self.weights = [variable.value for variable in model.weights]
@@ -115,7 +131,6 @@ class UncheckedModel(tf.Module):
             inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
             return outputs(model(inputs, training=False))
 
-        specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
         self.serve = trace(predict, **specs)
 
 
@@ -127,13 +142,8 @@ def map_slices(
     A server that runs out of memory is killed together with everything that it serves. Yet a request may
     have thousands of texts, or one text that becomes thousands of windows.
 
-    Args:
-        function: maps named tensors to one tensor, or to several by name, with as many rows. The result
-            for a row does not depend on the other rows. The graph contains it once.
-        inputs: int32 (B, S) or (B, C, S) each.
-
-    Returns:
-        What the function returns for all rows.
+    The function maps named tensors, int32 (B, S) or (B, C, S), to one tensor, or to several by name, with
+    as many rows. Its result for a row does not depend on the other rows. The graph contains it once.
     """
     of_slice = trace(
         lambda **rows: function(rows),
@@ -189,9 +199,8 @@ class ExportedModel:
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error
         # Only models of ids have `predict`.
-        self._predict = getattr(self._loaded, "predict", None) or getattr(
-            self._loaded, "predict_unchecked", None
-        )
+        without_checks = getattr(self._loaded, "predict_unchecked", None)
+        self._predict = getattr(self._loaded, "predict", without_checks)
         if self._predict is None:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
         self._read_outputs = read_outputs
@@ -202,12 +211,9 @@ class ExportedModel:
         return AlbertConfig.from_json_file(self._config_file)
 
     def __call__(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> Any:
-        """Returns the model's outputs, such as logits.
+        """Returns the model's outputs, such as logits, for the inputs among some features.
 
-        Args:
-            batch: `input_ids`, `input_mask`, `segment_ids`, int32 (B, S), or (B, C, S) with choices;
-                other features are ignored.
-            training: ignored; an exported model does not train.
+        `training` is ignored; an exported model does not train.
         """
         return self._read_outputs(self._predict(**{name: batch[name] for name in INPUTS}))
 
