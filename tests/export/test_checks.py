@@ -77,9 +77,9 @@ def test_refuses_ids_of_another_shape(exported_kind, kind, names, shape):
     with pytest.raises(tf.errors.InvalidArgumentError) as info:
         answer(**{name: tf.ones(shapes[name], tf.int32) for name in INPUTS})
     expected = re.escape("[?, ?]" if kind == "classifier" else "[?, 3, ?]")
-    received = re.escape(" ".join(map(str, shape)))
+    received = " ".join(map(str, shape[:3]))  # TensorFlow shows three sizes
     assert re.search(
-        rf"expected \w+ of shape {expected}; received:\] \[{received}\]", info.value.message
+        rf"expected \w+ of shape {expected}; received:\] \[{received}", info.value.message
     )
 
 

@@ -1,4 +1,7 @@
-"""Forms and weights that are refused before anything is written."""
+"""Forms and weights that are refused before anything is written.
+
+Some of these tests need the group parity (`make test-parity`).
+"""
 
 import sys
 

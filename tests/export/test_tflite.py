@@ -27,7 +27,7 @@ BOUNDS = {None: 1e-5, "float16": 5e-3, "int8": 0.06}
 
 def make_encoder(**changes):
     # Wide starting values, so that texts differ in their answers.
-    return AlbertEncoder(tiny_config(initializer_range=0.1, **changes), seed=1)
+    return AlbertEncoder(tiny_config(**{"initializer_range": 0.1, **changes}), seed=1)
 
 
 @pytest.fixture(scope="module")
