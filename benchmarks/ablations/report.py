@@ -56,8 +56,7 @@ METRICS = {
     "small_distances": Metric("minus mean L2", lambda line: -np.mean(line["layer_distances"]), 2),
     "small_degrees": Metric("minus mean angle", lambda line: -np.mean(line["layer_degrees"]), 2),
 }
-_COLUMNS = tuple(name for name in METRICS if name != "nsp_accuracy")[:8]
-_CROSS_COLUMNS = ("masked_lm_accuracy", "nsp_accuracy", "sop_accuracy")
+_COLUMNS = tuple(METRICS)[:9]
 
 
 def verdict(higher: Sequence[float], lower: Sequence[float]) -> Literal["yes", "no", "undecided"]:
@@ -87,32 +86,34 @@ def _values(lines: Lines, arm: str, metric: str) -> list[float]:
         return []
 
 
-def _table(lines: Lines, number: int, columns: Sequence[str]) -> str:
-    header = ["arm", "seeds", "parameters", *(METRICS[name].title for name in columns)]
+def _arms(lines: Lines) -> str:
+    """Returns the table of all arms; the paper's columns are those of an arm's first table."""
+    header = ["tables", "arm", "seeds", "parameters", *(METRICS[name].title for name in _COLUMNS)]
     header += ["paper's arm", "parameters", "SST-2", "average"]
     rows = []
-    for arm, papers in TABLES[number].items():
+    for arm in dict.fromkeys(arm for of_table in TABLES.values() for arm in of_table):
         of_arm = lines.get(arm, ())
         size = f"{of_arm[0]['parameters'] / 1000:,.0f}k" if of_arm else _NOT_MEASURED
-        values = {name: _values(lines, arm, name) for name in columns}
+        values = {name: _values(lines, arm, name) for name in _COLUMNS}
         cells = [
             mean_and_spread(of_metric, METRICS[name].digits) if of_metric else "–"
             for name, of_metric in values.items()
         ]
-        rows.append([arm, str(len(of_arm)), size, *cells, *papers.split(" | ")])
-    return markdown_table(header, rows)
+        numbers = [number for number, of_table in TABLES.items() if arm in of_table]
+        papers = TABLES[numbers[0]][arm].split(" | ")
+        rows.append([", ".join(map(str, numbers)), arm, str(len(of_arm)), size, *cells, *papers])
+    return markdown_table(header, rows, text_columns=2)
 
 
 def _claims(lines: Lines) -> str:
     rows = []
     for source, claim in [(source, claim) for source, of in CLAIMS.items() for claim in of]:
-        for name in claim.metrics:
-            higher, lower = (_values(lines, arm, name) for arm in (claim.higher, claim.lower))
-            ours, sign, metric = _NOT_MEASURED, "", METRICS[name]
-            if higher and lower:
-                difference = statistics.mean(higher) - statistics.mean(lower)
-                ours, sign = f"{difference:+.{metric.digits}f}", verdict(higher, lower)
-            rows.append([source, claim.text, claim.difference, metric.title, ours, sign])
+        higher, lower = (_values(lines, arm, claim.metric) for arm in (claim.higher, claim.lower))
+        ours, sign, metric = _NOT_MEASURED, "", METRICS[claim.metric]
+        if higher and lower:
+            difference = statistics.mean(higher) - statistics.mean(lower)
+            ours, sign = f"{difference:+.{metric.digits}f}", verdict(higher, lower)
+        rows.append([source, claim.text, claim.difference, metric.title, ours, sign])
     header = ["", "claim", "paper", "our metric", "ours", "same sign"]
     return markdown_table(header, rows, text_columns=4)
 
@@ -122,8 +123,7 @@ def write(found: Iterable[Line], path: pathlib.Path) -> None:
     lines: dict[str, list[Line]] = {}
     for line in sorted(found, key=lambda line: line["seed"]):
         lines.setdefault(line["arm"], []).append(line)
-    blocks = {f"table {number}": _table(lines, number, _COLUMNS) for number in TABLES}
-    blocks |= {"cross evaluation": _table(lines, 5, _CROSS_COLUMNS), "claims": _claims(lines)}
+    blocks = {"claims": _claims(lines), "arms": _arms(lines)}
     if all(arm in lines for arm in FIGURE_1):
         from benchmarks import layer_similarity  # imports TensorFlow
 

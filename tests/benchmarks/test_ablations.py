@@ -51,20 +51,22 @@ def test_verdict_is_welchs(higher, lower, expected):
 
 @pytest.mark.filterwarnings("ignore:Precision loss")
 def test_report_from_given_lines(tmp_path):
-    lines = [make_line("E64 unshared", seed, dev=0.8) for seed in (1, 2, 3)]
+    lines = [
+        make_line("E64 unshared", seed, 0.8, masked_lm_accuracy=0.21 + 0.001 * seed)
+        for seed in (1, 2, 3)
+    ]
     lines += [make_line("E64 shared", seed) for seed in (1, 2, 3)]
     page = tmp_path / "paper.md"
     page.write_text((ROOT / "docs" / "paper.md").read_text("utf-8"), "utf-8")
     report.write(lines, page)
     rows = cells_of(page.read_text("utf-8"))
-    (unshared, *_) = [row for row in rows if row[0] == "E64 unshared"]
-    assert unshared[1:5] == ["3", "400k", "5.020 ± 0.010", "20.0 ± 0.0"]
+    (unshared,) = [row for row in rows if row[1:2] == ["E64 unshared"]]
+    assert unshared[:6] == ["3, 4", "E64 unshared", "3", "400k", "5.020 ± 0.010", "21.2 ± 0.1"]
     assert "80.2 ± 0.1" in unshared
     assert unshared[-4:] == ["not shared, E = H", "108M", "92.8", "82.3"]
-    assert ["NSP", "0", "not measured yet", "–"] in [row[:4] for row in rows]
+    assert ["5", "NSP", "0", "not measured yet", "–"] in [row[:5] for row in rows]
     claim = "E = H: sharing nothing beats sharing all"
-    assert ["table 4", claim, "+2.5", "dev mean", "+10.0", "yes"] in rows
-    assert ["table 4", claim, "+2.5", "MLM", "+0.0", "undecided"] in rows
+    assert ["table 4", claim, "+2.5", "MLM", "+1.2", "yes"] in rows
     assert [row[4:] for row in rows if row[1] == "SOP beats NSP"] == [["not measured yet", ""]]
     # Filling in twice is filling in once.
     first = page.read_text("utf-8")
