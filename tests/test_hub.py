@@ -17,6 +17,21 @@ from tests.helpers import tiny_config
 from tests.hub_server import COMMIT, serve
 from tests.tokenization.conftest import train_model
 
+# Runs a program in a fork for each environment; what all of them import is imported once.
+FORK = """
+import json, os, sys
+import tensorflow, albert_tf
+albert_tf.load, albert_tf.AlbertEncoder, albert_tf.AlbertTokenizer
+environments, program = json.loads(sys.argv.pop(1)), sys.argv.pop(1)
+for environment in environments:
+    if not os.fork():
+        os.environ.update(environment)
+        exec(program)
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.wait()[1] == 0
+    print("end", flush=True)
+"""
 # Prints for each name what comes of it, as a line of JSON.
 FIND = """
 import json, sys
@@ -81,7 +96,8 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def run(program, hub, cache, *names, **environment):
+def run(program, hub, cache, names, environments=({},)):
+    """Returns the lines that a program prints in each environment."""
     (cache / "keras").mkdir(exist_ok=True)
     of_client = {
         "HF_ENDPOINT": hub.address,
@@ -89,22 +105,20 @@ def run(program, hub, cache, *names, **environment):
         "HF_HUB_OFFLINE": "0",
         "HF_TOKEN": "hf_token",
         "KERAS_HOME": str(cache / "keras"),
-        **environment,
     }
     done = subprocess.run(
-        [sys.executable, "-c", program, *names],
+        [sys.executable, "-c", FORK, json.dumps(environments), program, *names],
         env={**os.environ, **of_client},
         capture_output=True,
         text=True,
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    return done
+    return [part.splitlines() for part in done.stdout.split("end\n")[:-1]]
 
 
-def find(hub, cache, *names, **environment):
+def read_found(lines):
     """Returns what comes of names, in their order."""
-    lines = run(FIND, hub, cache, *names, **environment).stdout.splitlines()
     return [json.loads(line)[1] for line in lines if line.startswith('["')]
 
 
@@ -116,7 +130,8 @@ def found(hub, cache):
     ]
     cut = archives[-2]
     names = [cut, "me/other", *SAME, *FAULTS, *archives]
-    first, *others = find(hub, cache, *names)
+    (lines,) = run(FIND, hub, cache, names)
+    first, *others = read_found(lines)
     return {"cut at first": first, **dict(zip(names[1:], others, strict=True))}
 
 
@@ -182,9 +197,10 @@ def test_a_faulty_archive_is_one_line_and_no_file(hub, found, cache, name, messa
 def test_without_a_network_what_is_cached_works(hub, found, cache, encoder):
     # Half a download is none.
     os.unlink(os.path.join(found["me/other"], "model.safetensors"))
-    for environment in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
-        names = ("me/tiny", "hf://me/tiny@v1", "hf://me/other", "hf://me/never")
-        folder, same, *faults = find(hub, cache, *names, **environment)
+    names = ("me/tiny", "hf://me/tiny@v1", "hf://me/other", "hf://me/never")
+    environments = ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"})
+    for lines in run(FIND + LOAD, hub, cache, names, environments):
+        folder, same, *faults = read_found(lines)
         assert folder == same == found["me/tiny"]
         for name, fault in zip(("other", "never"), faults, strict=True):
             message = (
@@ -192,8 +208,7 @@ def test_without_a_network_what_is_cached_works(hub, found, cache, encoder):
                 rf"reached .*; where there is a network, `hf download me/{name} --local-dir {name}`"
             )
             assert re.search(message, fault)
-    printed = run(LOAD, hub, cache, "me/tiny", HF_HUB_OFFLINE="1").stdout.splitlines()
-    embedding, count, pieces = map(json.loads, printed)
-    assert (count, pieces) == (encoder.count_params(), 150)
-    assert np.isfinite(embedding).all()
-    assert len(embedding) == 48
+        embedding, count, pieces = map(json.loads, lines[-3:])
+        assert (count, pieces) == (encoder.count_params(), 150)
+        assert np.isfinite(embedding).all()
+        assert len(embedding) == 48
