@@ -23,7 +23,6 @@ COMMANDS = {
     name: target.partition(":")[2]
     for name, target in tomllib.loads(_PROJECT.read_text())["project"]["scripts"].items()
 }
-_SHOW = "saved_model_cli"
 # Size of every vocabulary
 PIECES = 40
 # What a flag of the pages gets instead of its value
@@ -53,7 +52,7 @@ sys.exit(server.recv(1)[0])
 
 def write_programs(folder: pathlib.Path, address: str) -> None:
     """Writes `python` and the commands of albert_tf as programs that ask the server."""
-    for name in ("python", _SHOW, *COMMANDS):
+    for name in ("python", *COMMANDS):
         (folder / name).write_text(_CLIENT.format(python=sys.executable, address=address))
         (folder / name).chmod(0o755)
 
@@ -116,9 +115,6 @@ def _run(argv: list[str]) -> int:
         if name in COMMANDS:
             sys.argv = _make_small(argv)
             getattr(sys.modules["albert_tf.commands"], COMMANDS[name])()
-        elif name == _SHOW:
-            sys.argv = argv
-            importlib.import_module(f"tensorflow.python.tools.{name}").main()
         else:
             _run_python(argv[1:])
     except SystemExit as end:

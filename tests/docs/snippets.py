@@ -27,9 +27,6 @@ _SKIPPED = {
     "pip install": "changes the environment; tests/end_to_end/test_installation.py installs",
     "make ": "a target of the Makefile",
     "docker ": "needs Docker",
-    "git clone": "downloads",
-    "albert_base_en_uncased": "downloads",
-    "--data_source=tfds": "downloads",
     "--tpu=": "needs a TPU",
     "TF_CONFIG=": "needs two machines; tests/end_to_end/test_strategies.py starts workers",
     "--runner=": "needs Apache Beam; `make test-beam` runs the pipeline",
@@ -38,7 +35,7 @@ _SKIPPED = {
     "my_program.py": "the reader's own program",
 }
 # Packages that `make test` does not install, by what needs them
-_OPTIONAL = {"keras_hub": "keras_hub", "onnx": "onnxruntime", "openvino": "openvino"}
+_OPTIONAL = {"onnx": "onnxruntime", "openvino": "openvino"}
 _DATA = ("json", "text", "tsv")
 
 

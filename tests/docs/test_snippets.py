@@ -1,6 +1,6 @@
 """Every command and every Python block of the README and the guides works as it is printed.
 
-`make test-parity` runs those for OpenVINO, ONNX Runtime and KerasHub, too.
+`make test-parity` runs those for OpenVINO and ONNX Runtime, too.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ def run_page(programs, tmp_path):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", slow_except(PAGES, "README.md", "docs/pretraining_data.md"))
+@pytest.mark.parametrize("page", slow_except(PAGES, "docs/pretraining_data.md"))
 def test_snippets_work_as_printed(run_page, page):
     status, output = run_page(page)
     assert status == 0, output
