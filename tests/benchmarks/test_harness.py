@@ -18,6 +18,7 @@ from benchmarks.harness import (
     timed,
 )
 from benchmarks.original import NAME, Took, check, compare, watch
+from benchmarks.squad import repeat
 
 # A process and a child; the child uses memory and time.
 BUSY = """
@@ -141,3 +142,9 @@ def test_a_folder_without_the_original_is_named(tmp_path):
 
 def test_processor_has_name_extension_and_cores():
     assert f", {os.cpu_count()} cores" in processor()
+
+
+def test_questions_of_squad_are_repeated_in_order():
+    examples = list("abcdefg")
+    assert repeat(examples, 17) == examples + examples + examples[:3]
+    assert repeat(examples, 3) == examples[:3]
