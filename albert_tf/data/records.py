@@ -78,12 +78,8 @@ class RecordSpec:
         fields, lists = [], []
         for feature in self.features:
             array = np.asarray(columns[feature.name])
-            if array.shape[1:] != feature.shape:
-                raise ValueError(
-                    f"{feature.name}: received shape {array.shape[1:]}, expected {feature.shape}"
-                )
             stored = np.float32 if feature.kind == "float_list" else np.int64
-            lists.append(array.reshape(len(array), -1).astype(stored).tolist())
+            lists.append(array.reshape(len(array), feature.size).astype(stored).tolist())
             fields.append(getattr(example.features.feature[feature.name], feature.kind).value)
         records = []
         for row in zip(*lists, strict=True):

@@ -39,9 +39,6 @@ NO_WINDOW_SCORE = 1e6
 # The original's score of the start, and of the end, where no span is valid.
 NO_SPAN_LOG_PROB = -1e6
 
-# Number of the first window, as in the original.
-_FIRST_UNIQUE_ID = 1_000_000_000
-
 
 @dataclasses.dataclass(frozen=True)
 class WindowConfig(TextWindowConfig):
@@ -99,11 +96,6 @@ class SquadWindows(Features):
     token_ends: np.ndarray
     token_is_max_context: np.ndarray
 
-    @property
-    def unique_ids(self) -> np.ndarray:
-        """The number of each window, counted like in the original: int64 (n,)."""
-        return _FIRST_UNIQUE_ID + np.arange(len(self))
-
     def passages(self, rows: np.ndarray, length: int) -> PassageWindows:
         """Returns the offsets of some windows, with zeros for padding."""
         mask, tokens = self.tokens_of(rows, length)
@@ -112,7 +104,7 @@ class SquadWindows(Features):
             values = getattr(self, name)
             offsets[name] = np.zeros(mask.shape, values.dtype)
             offsets[name][mask] = values[tokens]
-        return PassageWindows(self.unique_ids[rows], self.example_indices[rows], **offsets)
+        return PassageWindows(rows, self.example_indices[rows], **offsets)
 
 
 def encode_windows(
