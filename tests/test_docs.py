@@ -6,7 +6,7 @@ import re
 import runpy
 
 import albert_tf
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 
 ROOT = pathlib.Path(__file__).parents[1]
 

@@ -20,9 +20,9 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.arguments import check_field, rows_of
+from albert_tf.kinds.classification import TextKind
+from albert_tf.kinds.kind import rows_of
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.texts import TextKind
 from albert_tf.layers import Pooling
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
@@ -48,6 +48,7 @@ class Embedding(TextKind):
 
     name: ClassVar = "embedding"
     texts: ClassVar = ("text_a",)
+    texts_of_line: ClassVar = 2
     of_weights: ClassVar = ("pooling",)
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
 
@@ -142,18 +143,6 @@ class Embedding(TextKind):
         """Yields ids, labels and cosines of pairs."""
         for example, cosine in zip(examples, _cosines(predictions), strict=True):
             yield {**example.known(), "prediction": float(cosine)}
-
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        """Makes an example of one or two texts; None for more."""
-        if len(fields) > 2:
-            return None
-        check_field(fields[0])
-        return Example("", *fields)
-
-    @property
-    def line_format(self) -> str:
-        """The expected fields of a line, as text for messages."""
-        return "text_a or text_a, tab, text_b"
 
     def answers(self, examples, predictions: np.ndarray) -> Iterator[dict[str, Any]]:
         """Yields the cosine of two texts, or the embedding of one."""

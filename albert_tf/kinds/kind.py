@@ -6,7 +6,7 @@ Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
 import abc
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -18,14 +18,10 @@ from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import to_tsv
 from albert_tf.export.runtimes import check_form
-from albert_tf.kinds.arguments import check_field
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.training.evaluator import Loss
-
-if TYPE_CHECKING:
-    import openvino
 
 KIND_FILE = "task.json"
 
@@ -195,10 +191,7 @@ class Kind(abc.ABC):
     ) -> bool | None:
         """Returns whether all predictions are alike; None if that has no meaning.
 
-        Args:
-            examples: a dev set.
-            predictions: predictions for it.
-            metrics: what `measure` returns for them.
+        `metrics` are what `measure` returns for them.
         """
         return None
 
@@ -215,10 +208,7 @@ class Kind(abc.ABC):
     ) -> dict[str, str]:
         """Returns the files of predictions, file name -> content; by default a table of `rows`.
 
-        Args:
-            name: name of the file without its end.
-            examples: n examples.
-            predictions: predictions for them.
+        `name` is the name of the file without its end.
         """
         return {f"{name}.tsv": to_tsv(self.rows(examples, predictions))}
 
@@ -284,9 +274,9 @@ class Kind(abc.ABC):
     def outputs(self, outputs: Any) -> dict[str, tf.Tensor]:
         """Maps what the model returns to what the exported model returns."""
 
-    @abc.abstractmethod
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> Any:
-        """Is the inverse of `outputs`."""
+        """Is the inverse of `outputs`; by default their `logits`."""
+        return exported["logits"]
 
     def text_specs(self) -> dict[str, tf.TensorSpec]:
         """Returns the inputs of the exported text model; by default string (B,) for each of `texts`."""
@@ -312,9 +302,7 @@ class Kind(abc.ABC):
         """Maps the outputs of the ids model to those of the text model; by default they are the same."""
         return outputs
 
-    def add_openvino_tokenizer(
-        self, model: "openvino.Model", tokenizer: AlbertTokenizer
-    ) -> "openvino.Model":
+    def add_openvino_tokenizer(self, model: Any, tokenizer: AlbertTokenizer) -> Any:
         """Puts the tokenizer in front of a model for OpenVINO; by default that keeps taking ids."""
         return model
 
@@ -327,3 +315,36 @@ class Kind(abc.ABC):
     def assets(self) -> dict[str, bytes]:
         """Returns what describes the kind in an exported model, file name -> content."""
         return {KIND_FILE: files.to_json(self.to_dict()).encode()}
+
+
+def check_field(field: str, what: str = "the text") -> None:
+    """Raises an `InputError` if a field of a line is empty."""
+    if not field.strip():
+        raise InputError(f"{what} is empty")
+
+
+def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
+    """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings."""
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, bytes | Mapping) or not hasattr(texts, "__len__"):
+        raise InputError(
+            f"{name}: expected a string or a list of strings; received {type(texts).__name__}"
+        )
+    if not len(texts):
+        raise InputError(f"{name}: expected at least one string; received none")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")
+    return list(texts)
+
+
+def rows_of(**texts: str | Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the rows of columns of texts."""
+    columns = [as_texts(*column) for column in texts.items()]
+    counts = [len(column) for column in columns]
+    if len(set(counts)) > 1:
+        raise InputError(
+            f"expected as many of {' and '.join(texts)}; received {' and '.join(map(str, counts))}"
+        )
+    return list(zip(*columns, strict=True))

@@ -18,9 +18,8 @@ from albert_tf.evaluation.metrics import (
     label_scores,
     score_labels,
 )
-from albert_tf.kinds.classification import name_probabilities
+from albert_tf.kinds.classification import TextKind, name_probabilities
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.texts import TextKind
 from albert_tf.losses import MultiLabelLoss, batch_loss
 
 # Of a model without a dev set.

@@ -13,8 +13,8 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_choice_tokenizer
-from albert_tf.kinds.arguments import as_texts, check_field, rows_of
 from albert_tf.kinds.classification import Classification
+from albert_tf.kinds.kind import as_texts, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options import option

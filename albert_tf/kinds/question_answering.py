@@ -38,8 +38,7 @@ from albert_tf.evaluation.squad_answers import (
 from albert_tf.evaluation.squad_metrics import with_margin
 from albert_tf.export.graph_answers import find_answers
 from albert_tf.export.graph_windows import cut_windows
-from albert_tf.kinds.arguments import rows_of
-from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.kind import Kind, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -220,7 +219,7 @@ class QuestionAnswering(Kind):
 
     def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
-        if not self.version_2_with_negative or self.null_score_diff_threshold is not None:
+        if not self.missing:
             return self
         threshold = find_null_threshold(gold_answers(examples), predictions)
         threshold = with_margin(threshold, predictions.null_odds)
@@ -237,9 +236,12 @@ class QuestionAnswering(Kind):
         """The threshold; None if every question has an answer."""
         return self.null_score_diff_threshold if self.version_2_with_negative else None
 
+    @property
+    def _limit(self) -> float:
+        return math.inf if self._threshold is None else self._threshold
+
     def _texts(self, predictions: RankedAnswers) -> list[str]:
-        threshold = math.inf if self._threshold is None else self._threshold
-        return list(predictions.predictions(threshold).values())
+        return list(predictions.predictions(self._limit).values())
 
     def measure(self, examples, predictions: RankedAnswers) -> dict[str, float]:
         """Returns the metrics of SQuAD, of version 2.0 if questions may have no answer."""
@@ -302,8 +304,7 @@ class QuestionAnswering(Kind):
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
         """Chooses the answers; see `find_answers`."""
         texts, windows, lengths = context
-        threshold = math.inf if self._threshold is None else self._threshold
-        rule = self.n_best_size, self.max_answer_length, threshold
+        rule = self.n_best_size, self.max_answer_length, self._limit
         return find_answers(texts, windows, outputs, lengths, *rule)
 
 

@@ -11,8 +11,8 @@ from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.evaluation.metrics import compute_metrics
+from albert_tf.kinds.classification import TextKind
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.texts import TextKind
 from albert_tf.losses import RegressionLoss, batch_loss
 
 

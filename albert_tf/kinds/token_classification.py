@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -22,9 +22,8 @@ from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.export.graph_windows import cut_windows
-from albert_tf.kinds.arguments import check_field, rows_of
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -227,10 +226,6 @@ class TokenClassification(Kind):
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""
         return class_outputs(self.labels, outputs)
-
-    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the logits (B, S, k) of an exported model."""
-        return exported["logits"]
 
     def graph_encode(self, tokenizer, graph_tokenizer, text) -> tuple[dict[str, tf.Tensor], Any]:
         """Converts texts of any length to windows of ids."""

@@ -11,8 +11,10 @@ from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import OWN_KINDS, Classification, MultiLabel, QuestionAnswering, Regression
 from albert_tf.kinds.registry import find_kind
-from albert_tf.tasks.fine_tuning import classification, question_answering
+from albert_tf.tasks.fine_tuning import classification
 from albert_tf.tasks.fine_tuning.data import RunData, read_data
+from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
+from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.training.loop import Callback
@@ -64,14 +66,9 @@ def fine_tune(
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
     is_squad = kind == QuestionAnswering.name
-    if is_squad:
-        script, options_class, task = (
-            question_answering,
-            question_answering.QuestionAnsweringOptions,
-            {},
-        )
-    else:
-        script, options_class = classification, classification.options_class()
+    options_class, task = QuestionAnsweringOptions, {}
+    if not is_squad:
+        options_class = classification.options_class()
         task = {
             "task_name": OWN_TASK.name if kind in OWN_KINDS else kind,
             "label_type": _LABEL_TYPES.get(kind, "string"),
@@ -94,13 +91,8 @@ def fine_tune(
         **files,
         **flags,
     )
-    evaluates = dev is not None or getattr(options, "holds_out", False)
-    options = dataclasses.replace(options, do_eval=evaluates)
-    if is_squad:
-        script.run(options, callback=callback)
-    else:
-        read = functools.partial(_read, kind=kind, sources=sources)
-        script.run(options, read, callback)
+    options = dataclasses.replace(options, do_eval=dev is not None or options.holds_out)
+    run(options, functools.partial(_read, kind=kind, sources=sources), callback)
     return load(output_dir)
 
 

@@ -80,15 +80,3 @@ def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: st
             f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "
             f"vocab_size {config.vocab_size}"
         )
-
-
-@contextlib.contextmanager
-def name_original_files(*names: str) -> Iterator[None]:
-    """Adds to an error of `--data_source=tfds` the flags that name the original files instead."""
-    try:
-        yield
-    except InputError as error:
-        *flags, last = [f"--{name}" for name in ("data_source=files", *names)]
-        raise InputError(
-            f"--data_source=tfds: {error}; give the original files instead: {', '.join(flags)} and {last}"
-        ) from error

@@ -34,8 +34,7 @@ from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_reco
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.recipes import PAPER_LENGTH, PAPER_PREDICTIONS
-from albert_tf.tasks.training_options import TrainingOptions
+from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS, TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _BAD_RECORDS_FILE = "bad_records.txt"

@@ -43,14 +43,15 @@ from albert_tf.tasks.pretraining_records import (
     save_records,
     write_bad_records,
 )
-from albert_tf.tasks.recipes import PAPER_PRETRAINING as PAPER
-from albert_tf.tasks.recipes import (
+from albert_tf.tasks.training_options import (
+    MAX_BATCH_SIZE,
     PretrainingRecipe,
     PretrainingRecipeName,
     find_size,
+    fixed_length,
     small_pretraining,
 )
-from albert_tf.tasks.training_options import MAX_BATCH_SIZE, fixed_length
+from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.training import (
     Evaluator,
     Trainer,

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from benchmarks.ablations import report, training
 from benchmarks.ablations.arms import ARMS, CLAIMS, TABLES, Recipe

@@ -5,8 +5,8 @@ import pytest
 from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import InputError
 from albert_tf.kinds import OWN_KINDS, MultipleChoice
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
-from albert_tf.tasks.recipes import PAPER
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.training_options import PAPER
 
 
 def make(**changes):

@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import embedding
 from albert_tf.tasks.embedding import EmbeddingOptions, run
-from albert_tf.tasks.sentence_transformers import read_modules
+from albert_tf.tasks.loading import read_modules
 from tests.export.runtimes import load
 from tests.helpers import shared_path, tiny_config
 from tests.tasks.animals import OTHERS

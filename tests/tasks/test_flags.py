@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.tasks import flags
-from albert_tf.tasks.flags import check_addresses, load_tokenizer, name_original_files
+from albert_tf.tasks.fine_tuning.data import name_original_files
+from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from tests.tokenization.conftest import make_sentences
 

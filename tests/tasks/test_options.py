@@ -8,13 +8,13 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.tasks import recipes
+from albert_tf.tasks import training_options
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
-from albert_tf.tasks.recipes import PAPER_PRETRAINING, find_size
+from albert_tf.tasks.training_options import PAPER_PRETRAINING, find_size
 from tests.tasks import animals
 from tests.tasks.animals import NO_FILES
 
@@ -223,7 +223,7 @@ def test_defaults_are_those_of_the_paper(recipe):
 
 @pytest.mark.parametrize("bfloat16", [True, False])
 def test_recipe_for_small_budgets_has_two_parts_and_flags_win(monkeypatch, bfloat16):
-    monkeypatch.setattr(recipes, "has_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(training_options, "has_bfloat16", lambda: bfloat16)
     first = values_of_the_recipe(PRETRAINING(recipe="small"))
     assert first == {
         "optimizer": "lamb",

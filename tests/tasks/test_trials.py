@@ -5,7 +5,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.files import write_json_lines
 from albert_tf.tasks.fine_tuning.classification import run
-from albert_tf.tasks.fine_tuning.trials import run_trials
+from albert_tf.tasks.fine_tuning.training import run_trials
 from tests.tasks.animals import make_options
 
 

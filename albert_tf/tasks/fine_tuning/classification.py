@@ -1,35 +1,252 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
-from collections.abc import Callable
+import dataclasses
+import os
+from typing import Any, ClassVar, Literal
 
-from albert_tf.tasks.common import find_init_model, start_devices
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions, options_class
-from albert_tf.tasks.fine_tuning.data import RunData, read_data
-from albert_tf.tasks.fine_tuning.run import run_task
-from albert_tf.tasks.flags import check_addresses
-from albert_tf.tokenization import Tokenizer
-from albert_tf.training.loop import Callback
+from albert_tf import files
+from albert_tf.checkpoints.loading import read_config
+from albert_tf.data.fine_tuning.race import LEVELS
+from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.task_table import (
+    OWN_TASK,
+    RACE_TASK,
+    TASKS,
+    Task,
+    find_task,
+    select_level,
+)
+from albert_tf.errors import InputError, name_place
+from albert_tf.kinds import KINDS
+from albert_tf.kinds.registry import find_kind, load_kinds, with_kind_options
+from albert_tf.options import option
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.run import run
+from albert_tf.tasks.trained_folder import read_folder
+from albert_tf.tasks.training_options import PAPER
 
 __all__ = ["ClassificationOptions", "options_class", "run"]
 
+_SPLITS = ("train", "dev", "test")
+_OWN_FILES = tuple(f"{split}_file" for split in _SPLITS)
 
-def run(
-    options: ClassificationOptions,
-    read: Callable[[ClassificationOptions, Tokenizer], RunData] = read_data,
-    callback: Callback | None = None,
-) -> dict[str, float]:
-    """Trains, evaluates, predicts and exports, as the options say.
+# The original's.
+_MAX_SEQ_LENGTH_OF_RACE = 512
+_LEARNING_RATE = 2e-5
 
-    Args:
-        options: the options.
-        read: reads the data; by default from the files that the options name.
-        callback: called after each report of the training.
 
-    Returns:
-        The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
-        without `--do_eval`.
-    """
-    options = find_init_model(options)
-    check_addresses(options)
-    start_devices(options)
-    return run_task(options.complete(), read, callback)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ClassificationOptions(ColumnNames, FineTuningOptions):
+    """The options of `run_classifier.py`."""
+
+    WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
+    NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
+
+    output_dir: str | None = option(
+        "Folder for checkpoints, metrics, summaries and results. Not needed to answer --predict_file "
+        "with --exported_model.",
+        None,
+    )
+    task_name: str | None = option(
+        f"Task: {', '.join((*TASKS, *KINDS))}. Without --do_train it defaults to the model's task.",
+        None,
+    )
+    data_dir: str | None = option(
+        "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
+    )
+    train_file: str | None = option(
+        "File to train on, for --task_name=tsv or a kind: CSV, TSV or Parquet with names of columns, "
+        "JSON lines, a folder of datasets, or CoNLL.",
+        None,
+    )
+    dev_file: str | None = option(
+        "File to evaluate on. Default: a part of --train_file, see --dev_fraction.", None
+    )
+    test_file: str | None = option("File to predict.", None)
+    dev_fraction: float = option(
+        "Fraction of --train_file that becomes the dev set if there is no --dev_file; 0 for none.",
+        0.1,
+        least=0,
+        most=0.9,
+    )
+    label_type: Literal["string", "float", "set"] = option(
+        "Type of the labels: class names, scores, or sets of names with | between them "
+        "(--task_name=tsv).",
+        "string",
+    )
+    race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
+    best_metric: str | None = option(
+        "Metric that selects the best checkpoint. Default: the task's first one.", None
+    )
+    do_predict: bool = option("Predict the test set with the best checkpoint.", False)
+    predict_file: str | None = option(
+        "File to answer on standard output: a table as for --test_file, or lines of text with tabs "
+        "between texts; - is standard input, lines of text.",
+        None,
+    )
+    predict_format: Literal["tsv", "jsonl"] = option(
+        "Answer --predict_file with a header row and tabs between columns, or with JSON lines.",
+        "tsv",
+    )
+    init_classifier: str | None = option(
+        "Folder of a classifier trained on another task. Its configuration, vocabulary and best weights "
+        "are the starting point; the head is initialised randomly.",
+        None,
+    )
+
+    def __post_init__(self):
+        if self.train_file:
+            self._assume_training()
+        super().__post_init__()
+        self.check_combinations(
+            (
+                "task_name",
+                *(() if self.init_classifier or self.init_checkpoint else ("albert_config_file",)),
+            ),
+            dev_flag="dev_file",
+            has_dev_set=self.task_name is None or self.holds_out or "dev" in self.splits,
+        )
+        if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
+            raise InputError("expected --output_dir; received none")
+        if self.task_name is not None:
+            self._check_task()
+
+    def _assume_training(self) -> None:
+        """Sets what a training file that nothing is said of asks for: to train, evaluate and export."""
+        assumed = {}
+        if not any(getattr(self, name) for name in self.WANTED):
+            assumed = {"do_train": True, "do_eval": bool(self.dev_file or self.dev_fraction)}
+            if self.output_dir:
+                assumed["export_dir"] = os.path.join(self.output_dir, "exported")
+        if self.task_name is None and (self.do_train or assumed):
+            assumed["task_name"] = OWN_TASK.name
+        for name, value in assumed.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def init_flag(self) -> str:
+        """The flag that names the initial weights, for messages."""
+        return "init_classifier" if self.init_classifier else super().init_flag
+
+    @property
+    def lines_file(self) -> str | None:
+        """The file whose lines are answered on standard output."""
+        return self.predict_file
+
+    @property
+    def task(self) -> Task:
+        """The row of the task."""
+        if self.task_name not in TASKS and self.task_name in load_kinds():
+            return Task(name=self.task_name, metrics=(), kind=self.task_name)
+        task = find_task(self.task_name, KINDS)
+        return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits to read. Training chooses its best checkpoint on the dev set, if there is one."""
+        wanted = {
+            "train": self.do_train,
+            "dev": not self.holds_out and (self.do_eval or (self.do_train and self._has_dev_set())),
+            "test": self.do_predict,
+        }
+        return [split for split, is_wanted in wanted.items() if is_wanted]
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a part of the training file becomes the dev set."""
+        wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
+        return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
+
+    def complete(self) -> "_ClassificationOptions":
+        """Returns the options with the values of those that the user left out."""
+        options = _start_from_classifier(self) if self.init_classifier else self
+        recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
+        completed = options.fill(recipe, options._defaults())
+        if completed.task_name is None or completed.albert_config_file is None:
+            raise InputError(
+                f"{options.model_flag}: holds no classifier; expected a folder that "
+                f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
+            )
+        return completed
+
+    def _defaults(self) -> dict[str, Any]:
+        task = None if self.task_name is None else self.task
+        length = KINDS["classification"].max_seq_length
+        if task:
+            is_race = task.name == RACE_TASK.name
+            length = _MAX_SEQ_LENGTH_OF_RACE if is_race else find_kind(task.kind).max_seq_length
+        return {"max_seq_length": length, "learning_rate": _LEARNING_RATE}
+
+    def _has_dev_set(self) -> bool:
+        return "dev" in self.task.sets if self.task.sets else bool(self.dev_file)
+
+    def _check_task(self) -> None:
+        """Checks the options that depend on the task."""
+        task, name = self.task, f"--task_name={self.task_name}"
+        if self.recipe and task.name not in PAPER:
+            raise InputError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
+        if self.race_level != "all" and task.name != RACE_TASK.name:
+            raise InputError(f"--race_level={self.race_level}: expected --task_name=race")
+        if self.label_type != "string" and task.name != OWN_TASK.name:
+            raise InputError(f"--label_type={self.label_type}: expected --task_name=tsv")
+        for flag in dataclasses.fields(ColumnNames):
+            if task.sets and getattr(self, flag.name):
+                raise InputError(f"--{flag.name}: {name} has columns of its own")
+        for split in self.splits:
+            if task.sets and split not in task.sets:
+                raise InputError(
+                    f"{name}: has no {split} set, but {', '.join(task.sets)}; the model is that of "
+                    f"--task_name={task.model_task}"
+                )
+            flag = "data_dir" if task.sets else f"{split}_file"
+            if self.data_source == "files" and not getattr(self, flag):
+                raise InputError(f"{name}: expected --{flag}; received none")
+        if self.data_source == "tfds" and not task.tfds:
+            raise InputError(f"--data_source=tfds: TensorFlow Datasets has no {name}")
+        read = ("data_dir",) if task.sets else _OWN_FILES
+        for flag in ("data_dir", *_OWN_FILES):
+            if flag not in read and getattr(self, flag):
+                raise InputError(
+                    f"--{flag}: {name} does not read it; expected --{', --'.join(sorted(read))}"
+                )
+
+
+def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOptions:
+    """Returns the options with those that `--init_classifier` determines."""
+    if options.init_checkpoint or not options.do_train:
+        raise InputError("--init_classifier: expected --do_train, and no --init_checkpoint")
+    folder = options.init_classifier
+    with name_place("--init_classifier"):
+        values = read_folder(folder, (), optional=("do_lower_case",))
+    of_folder = {name: value for name, value in values.items() if value is not None}
+    if len(of_folder) < 3:  # config, case and one of two vocabularies
+        raise InputError(
+            f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
+        )
+    if options.albert_config_file is None:
+        with name_place("--init_classifier"):
+            read_config(of_folder["albert_config_file"])
+    for name in ("spm_model_file", "vocab_file", "do_lower_case"):
+        received, there = getattr(options, name), of_folder.get(name)
+        if received is not None and not _are_same(received, there):
+            raise InputError(
+                f"--{name}={received}: the model of --init_classifier={folder} has another; expected "
+                f"no --{name}"
+            )
+    missing = {name: value for name, value in of_folder.items() if getattr(options, name) is None}
+    return dataclasses.replace(options, init_checkpoint=folder, reset_head=True, **missing)
+
+
+def _are_same(received: str | bool, there: str | bool | None) -> bool:
+    """Returns whether two values are equal, or two files."""
+    if isinstance(received, bool) or there is None:
+        return received == there
+    return files.read_bytes(received) == files.read_bytes(there)
+
+
+def options_class() -> type:
+    """Returns `ClassificationOptions` with the options of all kinds, also those of other packages."""
+    return with_kind_options(_ClassificationOptions, load_kinds().values())
+
+
+ClassificationOptions = with_kind_options(_ClassificationOptions, KINDS.values())

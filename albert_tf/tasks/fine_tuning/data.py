@@ -1,9 +1,10 @@
 """Reads the examples of a fine-tuning run and checks them against the model's kind."""
 
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.loading import stored_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
-from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task, select_level
+from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
 from albert_tf.errors import InputError
@@ -20,10 +21,8 @@ from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import find_kind, option_fields, read_kind
 from albert_tf.options import select
 from albert_tf.tasks.common import has_checkpoint, name_remedy
-from albert_tf.tasks.fine_tuning.classification_options import ClassificationOptions
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
-from albert_tf.tasks.flags import name_original_files
 from albert_tf.tasks.trained_folder import kind_of, options_path, read_options
 from albert_tf.tokenization import Tokenizer
 
@@ -65,38 +64,37 @@ class RunData:
 
 
 def read_data(
-    options: ClassificationOptions,
+    options: FineTuningOptions,
     tokenizer: Tokenizer,
     sources: Mapping[str, Any] | None = None,
 ) -> RunData:
-    """Reads the splits that the options of `run_classifier.py` ask for.
+    """Reads the splits that the options ask for, and converts their examples to ids.
 
     Args:
         options: complete options.
         tokenizer: maps text to ids.
         sources: split -> data in memory, instead of the files that the options name.
     """
-    check_lines(options.predict_file)
-    row = select_level(options.task, options.race_level)
+    check_lines(options.lines_file)
+    row = options.task
     if row.sets:
         examples = {split: _read_split(options, row, split) for split in options.splits}
-        kind = start_kind(options, row)
+        kind = _start_kind(options, row)
         if options.do_train:
             more = {"labels": _names_of(row.labels), "metrics": row.metrics}
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], row.name)
     else:
         kind, examples = _read_own(options, row, sources or {})
-    if options.best_metric:
-        kind = _select_by(options.best_metric, kind)
+    if metric := getattr(options, "best_metric", None):
+        kind = _select_by(metric, kind)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
-    return make_data(options, row, kind, tokenizer, examples)
+    return _encode(options, row, kind, tokenizer, examples)
 
 
-def make_data(
+def _encode(
     options: FineTuningOptions, row: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
 ) -> RunData:
-    """Converts the examples of a run to ids."""
     if options.export_dir:
         kind.check_export(options.export_format, options.export_weights, tokenizer)
     if options.do_train:
@@ -110,19 +108,16 @@ def make_data(
         for split, of_split in examples.items()
     }
     for split, (one,) in sets.items() if not row.sets else ():
-        path = getattr(options, f"{split}_file", None) or options.train_file or row.name
+        path = getattr(options, options.file_flag(split)) or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
             print(f"warning: {fault}", file=sys.stderr)
     return RunData(row, kind, tokenizer, sets)
 
 
-def start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None) -> Kind:
+def _start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None) -> Kind:
     """Returns the kind as the options define it or, without training, the model's.
 
-    Args:
-        options: complete options.
-        row: row of the table of tasks.
-        kind: what the training data define; by default the kind of the task.
+    `kind` is what the training data define; None for the kind of the task.
     """
     there = None if options.do_train else read_model_kind(options)
     if there:
@@ -149,7 +144,7 @@ def _select_by(metric: str, kind: Kind) -> Kind:
 
 
 def _read_own(
-    options: ClassificationOptions, row: Task, given: Mapping[str, Any]
+    options: FineTuningOptions, row: Task, given: Mapping[str, Any]
 ) -> tuple[Kind, Splits]:
     """Returns the kind with the labels of the training set, and the examples of the user's data."""
     if row == OWN_TASK:
@@ -157,10 +152,13 @@ def _read_own(
     sources = {split: _own_source(options, split, given) for split in options.splits}
     train = sources.get("train")
     is_new = options.do_train and row == OWN_TASK
-    kind = start_kind(options, row, recognise(train, options.label_type) if is_new else None)
+    kind = _start_kind(options, row, recognise(train, options.label_type) if is_new else None)
     examples = {}
     for split, source in sources.items():
-        examples[split] = {"": kind.read(source, split)}
+        if options.data_source == "tfds":
+            examples[split] = {"": options.read_tfds(kind, split)}
+        else:
+            examples[split] = {"": kind.read(source, split)}
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.holds_out:
@@ -180,16 +178,29 @@ def _read_own(
     return kind, examples
 
 
-def _own_source(options: ClassificationOptions, split: str, sources: Mapping[str, Any]) -> Any:
+def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
     """Returns the data of a split as the kind reads them."""
-    flag = f"{split}_file"
+    flag = options.file_flag(split)
     source = sources.get(split, getattr(options, flag))
     if isinstance(source, str) and not tf.io.gfile.exists(source):
         raise InputError(f"--{flag}: no file '{source}'")
-    return find_kind(options.task.kind).open(source, split, select(options, ColumnNames))
+    names = select(options, ColumnNames) if isinstance(options, ColumnNames) else ColumnNames()
+    return find_kind(options.task.kind).open(source, split, names)
 
 
-def _read_split(options: ClassificationOptions, row: Task, split: str) -> dict[str, list[Example]]:
+@contextlib.contextmanager
+def name_original_files(*names: str) -> Iterator[None]:
+    """Adds to an error of `--data_source=tfds` the flags that name the original files instead."""
+    try:
+        yield
+    except InputError as error:
+        *flags, last = [f"--{name}" for name in ("data_source=files", *names)]
+        raise InputError(
+            f"--data_source=tfds: {error}; give the original files instead: {', '.join(flags)} and {last}"
+        ) from error
+
+
+def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, list[Example]]:
     """Returns the examples of each set of a split."""
     if options.data_source == "tfds":
         with name_original_files("data_dir"):

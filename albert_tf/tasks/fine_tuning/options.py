@@ -6,11 +6,12 @@ the trained folder, so that prediction needs nothing else. Otherwise it has a de
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError
 from albert_tf.export.exporter import Weights
 from albert_tf.export.version_folders import assets_folder
@@ -19,9 +20,8 @@ from albert_tf.kinds.registry import read_kind
 from albert_tf.options import option
 from albert_tf.tasks.common import name_remedy
 from albert_tf.tasks.flags import load_tokenizer
-from albert_tf.tasks.recipes import Recipe
 from albert_tf.tasks.trained_folder import read_folder
-from albert_tf.tasks.training_options import MAX_BATCH_SIZE, ExportOptions, TrainingOptions
+from albert_tf.tasks.training_options import MAX_BATCH_SIZE, ExportOptions, Recipe, TrainingOptions
 from albert_tf.tokenization import Tokenizer
 
 _DEFAULTS = {
@@ -43,6 +43,10 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     Attributes:
         OF_KINDS: option of a kind -> names of the kinds that have it.
+        holds_out: whether a part of the training file becomes the dev set.
+        lines_file: the file whose lines are answered on standard output, if any.
+        task: row of the table of tasks.
+        splits: the splits to read.
         WANTED: options that ask for something; at least one has to be given.
         NOT_WITH_TRIALS: options that `--num_trials` excludes.
         DEV_PREDICTIONS: name of the files of predictions for dev sets, without their ends.
@@ -50,6 +54,10 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     """
 
     OF_KINDS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    holds_out: ClassVar = False
+    lines_file: ClassVar[str | None] = None
+    task: ClassVar[Task]
+    splits: ClassVar[Sequence[str]]
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
     NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
     DEV_PREDICTIONS: ClassVar = "eval_predictions"
@@ -153,17 +161,16 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         name = "exported_model" if self.exported_model else "output_dir"
         return f"--{name}={getattr(self, name)}"
 
-    @property
-    def lines_file(self) -> str | None:
-        """The file whose lines are answered on standard output, if any."""
-        return None
+    def file_flag(self, split: str) -> str:
+        """Returns the name of the option that names the file of a split."""
+        return f"{split}_file"
+
+    def complete(self) -> Self:
+        """Returns the options with the values of those that the user left out."""
+        raise NotImplementedError
 
     def check_kinds(self, kinds: Iterable[str]) -> None:
-        """Checks that no option is given that only other kinds have.
-
-        Args:
-            kinds: names of the kinds that the run may be of.
-        """
+        """Checks that no option is given that only other kinds than `kinds` have."""
         for name, having in self.OF_KINDS.items():
             if getattr(self, name) is not None and not {*kinds} & {*having}:
                 raise InputError(

@@ -24,12 +24,14 @@ from albert_tf.export.weights import round_to_int8
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
+    find_init_model,
     has_checkpoint,
     load_config,
     make_evaluator,
+    start_devices,
     write_results,
 )
-from albert_tf.tasks.fine_tuning.data import RunData, check_kind
+from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
     measure_sets,
@@ -39,9 +41,8 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_scores,
     write_submission,
 )
-from albert_tf.tasks.fine_tuning.training import train_kind
-from albert_tf.tasks.fine_tuning.trials import run_trials, trials_of
-from albert_tf.tasks.flags import check_vocab_size
+from albert_tf.tasks.fine_tuning.training import run_trials, train_kind, trials_of
+from albert_tf.tasks.flags import check_addresses, check_vocab_size
 from albert_tf.tasks.trained_folder import options_asset, options_path, read_options, write_kind
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.vocabulary_files import VOCABULARY_SHA256
@@ -56,28 +57,32 @@ from albert_tf.training.loop import Callback
 _CALIBRATION_EXAMPLES = 300
 
 
-def run_task(
+def run(
     options: FineTuningOptions,
-    read_data: Callable[[FineTuningOptions, Tokenizer], RunData],
+    read: Callable[[FineTuningOptions, Tokenizer], RunData] = read_data,
     callback: Callback | None = None,
 ) -> dict[str, float]:
     """Trains, evaluates, predicts and exports, as the options say.
 
     Args:
-        options: complete options, see `FineTuningOptions.fill`.
-        read_data: reads the data of the run.
+        options: the options.
+        read: reads the data; by default from the files that the options name.
         callback: called after each report of the training.
 
     Returns:
         The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
         without `--do_eval`.
     """
+    options = find_init_model(options)
+    check_addresses(options)
+    start_devices(options)
+    options = options.complete()
     config = load_config(options)
     tokenizer = options.load_tokenizer()
     check_vocab_size(tokenizer, config, options.albert_config_file)
     for trial in trials_of(options):
         _check_folder(trial, config, tokenizer)
-    data = read_data(options, tokenizer)
+    data = read(options, tokenizer)
 
     def run_one(options: FineTuningOptions) -> dict[str, float]:
         return _Run(options, data, config).run(callback)
