@@ -26,39 +26,41 @@ def mixed(rng, *words):
     return " ".join(words)
 
 
-def class_rows(rng, split):
+def class_rows(rng, split, count=60):
     """The label says whether the text names an animal or a plant."""
-    for _ in range(60):
+    for _ in range(count):
         name = rng.choice(list(LABELS))
         yield name, mixed(rng, rng.choice(LABELS[name])), mixed(rng)
 
 
-def score_rows(rng, split):
-    """The score is the number of animals in the text."""
-    for _ in range(60):
-        animals_ = rng.integers(4)
+def score_rows(rng, split, count=60):
+    """The score is the number of animals in the text: none or three."""
+    for _ in range(count):
+        animals_ = 3 * rng.integers(2)
         yield animals_, mixed(rng, *rng.choice(ANIMALS, animals_)), mixed(rng)
 
 
-def set_rows(rng, split):
+def set_rows(rng, split, count=60):
     """The labels are those of which the text has a word."""
-    for _ in range(60):
+    for _ in range(count):
         chosen = [name for name in LABELS if rng.random() < 0.6] or ["plant"]
         yield "|".join(chosen), mixed(rng, *(rng.choice(LABELS[name]) for name in chosen))
 
 
-def choice_rows(rng, split):
+def choice_rows(rng, split, count=60):
     """The answer is the only animal among the choices."""
-    for _ in range(60):
+    for _ in range(count):
         right, choices = rng.integers(3), list(rng.choice(PLANTS, 3))
         choices[right] = rng.choice(ANIMALS)
         yield "ABC"[right], "one sees", "the big _ ?", *choices
 
 
-def pair_rows(rng, split):
+def pair_rows(rng, split, count=60):
     """Pairs have the same topic; those of the dev set also different ones, with a low score."""
-    for _ in range(60):
+    for _ in range(count):
         one, other = rng.choice(TOPICS, 2)
+        if rng.random() < 0.5:
+            other = one
         score = [] if split == "train" else [float(one == other)]
         yield *score, mixed(rng, one), mixed(rng, one if split == "train" else other)
 

@@ -135,6 +135,14 @@ def test_labels_of_rows_to_predict_do_not_matter(kind, row):
     assert (example.text_a, example.label) == ("a", None)
 
 
+def test_single_texts_are_refused_after_training_on_pairs():
+    kind = dataclasses.replace(TEXTS, pairs=True)
+    with pytest.raises(
+        InputError, match=r"^dev: has the text in 'text'; the model is trained on pair"
+    ):
+        kind.read(rows(("text", "label"), ("a", "no")), "dev")
+
+
 def test_single_class_is_refused():
     examples = [Example(f"train-{row}", "text", None, "same") for row in range(3)]
     with pytest.raises(InputError, match=r"^rows.tsv: every row has the label 'same'"):

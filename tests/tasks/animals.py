@@ -1,5 +1,7 @@
 """A classification task that a tiny model learns in seconds: does a text name an animal or a plant?"""
 
+import csv
+
 import numpy as np
 
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
@@ -26,6 +28,12 @@ def write_rows(path, count, seed, pairs=False, labelled=True):
         second = [" ".join(rng.choice(OTHERS, 3))] * pairs
         lines.append("\t".join([*second, " ".join(text), *[label] * labelled]))
     path.write_text("\n".join(lines) + "\n")
+
+
+def read_table(path):
+    """Returns the rows of a TSV file with a header row as dictionaries."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def write_vocabulary(path, seed=0):

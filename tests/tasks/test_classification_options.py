@@ -75,12 +75,6 @@ def test_steps_replace_the_default_epochs():
     assert (options.warmup_steps, options.warmup_proportion) == (2, None)
 
 
-def test_folder_without_a_task_is_refused(tmp_path):
-    options = ClassificationOptions(output_dir=str(tmp_path), do_eval=True)
-    with pytest.raises(InputError, match="holds no classifier"):
-        options.complete()
-
-
 def test_diagnostic_set_is_predicted_alone():
     options = make(task_name="AX", do_train=False, do_predict=True)
     assert options.splits == ["test"]

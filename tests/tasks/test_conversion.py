@@ -1,4 +1,3 @@
-import dataclasses
 import hashlib
 import json
 import pathlib
@@ -32,27 +31,36 @@ from tests.helpers import change_json, largest_file, slow_except, tiny_config
 from tests.tokenization.conftest import train_model
 
 
+def save_ours(folder, model):
+    """Writes our checkpoint `ours` of a model, with its config."""
+    save_checkpoint(model, str(folder / "ours"))
+    config = getattr(model, "encoder", model).config
+    config.to_json_file(str(folder / "albert_config.json"))
+    return folder / "ours"
+
+
 @pytest.fixture
 def model(tmp_path):
     model = AlbertPretrainer(AlbertEncoder(tiny_config(), seed=1), seed=2)
-    save_checkpoint(model, str(tmp_path / "ours"))
-    model.encoder.config.to_json_file(str(tmp_path / "albert_config.json"))
+    save_ours(tmp_path, model)
     return model
 
 
-def make_options(folder, **changes):
-    values = {
-        "init_checkpoint": str(folder / "ours"),
-        "albert_config_file": str(folder / "albert_config.json"),
-        "output_checkpoint": str(folder / "out" / "model.ckpt-best"),
-        "to": "tf1",
-        **changes,
-    }
-    return ConversionOptions(**values)
+def convert(source, to, output, **options):
+    output = None if output is None else str(output)
+    return run(
+        ConversionOptions(init_checkpoint=str(source), to=to, output_checkpoint=output, **options)
+    )
+
+
+def convert_ours(folder, **changes):
+    """Converts `ours` to `out/model.ckpt-best` of the original's format, or as the changes say."""
+    output = folder / "out" / "model.ckpt-best"
+    return convert(**{"source": folder / "ours", "to": "tf1", "output": output, **changes})
 
 
 def test_there_and_back(tmp_path, model, capsys):
-    run(make_options(tmp_path))
+    convert_ours(tmp_path)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "albert_config.json",
         "model.ckpt-best.data-00000-of-00001",
@@ -71,14 +79,7 @@ def test_there_and_back(tmp_path, model, capsys):
     assert "its outputs differ by at most" in shown.splitlines()[-1]
 
     back = str(tmp_path / "back" / "ckpt")
-    run(
-        make_options(
-            tmp_path,
-            init_checkpoint=str(tmp_path / "out"),
-            to="albert_tf",
-            output_checkpoint=back,
-        )
-    )
+    convert(tmp_path / "out", "albert_tf", back)
     again, _ = load_model(model.encoder.config, back)
     for ours, theirs in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -87,11 +88,11 @@ def test_there_and_back(tmp_path, model, capsys):
 @pytest.mark.usefixtures("model")
 def test_refuses_another_format_than_from_says(tmp_path):
     with pytest.raises(InputError, match=r"^--from=tf1: .*ours has the format albert_tf"):
-        run(make_options(tmp_path, from_="tf1"))
+        convert_ours(tmp_path, from_="tf1")
     assert not (tmp_path / "out").exists()
-    run(make_options(tmp_path, from_="albert_tf"))
+    convert_ours(tmp_path, from_="albert_tf")
     with pytest.raises(InputError, match=r"^--from=hugging_face: .*best has the format tf1"):
-        run(make_options(tmp_path, init_checkpoint=str(tmp_path / "out"), from_="hugging_face"))
+        convert_ours(tmp_path, source=tmp_path / "out", from_="hugging_face")
 
 
 @pytest.mark.usefixtures("model")
@@ -99,11 +100,7 @@ def test_a_hugging_face_folder_in_half_precision(tmp_path):
     sizes = {}
     for dtype in ("float32", "float16"):
         folder = tmp_path / dtype
-        run(
-            make_options(
-                tmp_path, to="hugging_face", output_dtype=dtype, output_checkpoint=str(folder)
-            )
-        )
+        convert_ours(tmp_path, to="hugging_face", output=folder, output_dtype=dtype)
         sizes[dtype] = (folder / "model.safetensors").stat().st_size
         model, _ = load_model(read_config(str(folder / "config.json")), str(folder))
         for weight in map(np.asarray, model.weights):
@@ -113,14 +110,14 @@ def test_a_hugging_face_folder_in_half_precision(tmp_path):
         assert f"stored in {dtype}; 97 pieces" in card
     assert sizes["float16"] < 0.6 * sizes["float32"]
     with pytest.raises(InputError, match=r"^--output_dtype=float16: expected --to=hugging_face$"):
-        make_options(tmp_path, output_dtype="float16")
+        convert_ours(tmp_path, output_dtype="float16")
 
 
 @pytest.mark.usefixtures("model")
 def test_a_full_disk_names_what_the_user_named(tmp_path):
     folder = tmp_path / "theirs"
     with largest_file(100_000), pytest.raises(StoppedError) as error:
-        run(make_options(tmp_path, to="hugging_face", output_checkpoint=str(folder)))
+        convert_ours(tmp_path, to="hugging_face", output=folder)
     assert str(error.value).startswith(f"{folder}/model.safetensors: cannot be written: ")
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith("theirs")]
 
@@ -129,15 +126,7 @@ def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
     write_checkpoint(str(tmp_path / "theirs"), brightmart_pretrainer()[1])
     tiny_config(embedding_size=16).to_json_file(str(tmp_path / "albert_config.json"))
     output = tmp_path / "out" / "ckpt"
-    run(
-        make_options(
-            tmp_path,
-            init_checkpoint=str(tmp_path / "theirs"),
-            from_="brightmart",
-            to="albert_tf",
-            output_checkpoint=str(output),
-        )
-    )
+    convert(tmp_path / "theirs", "albert_tf", output, from_="brightmart")
     config = read_config(str(output.parent / "albert_config.json"))
     assert config == tiny_config(embedding_size=48)
     assert load_checkpoint(AlbertPretrainer(AlbertEncoder(config)), str(output)).missing == ()
@@ -146,8 +135,8 @@ def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
 @pytest.mark.usefixtures("model")
 def test_dry_run_shows_the_names_and_writes_nothing(tmp_path, capsys):
     before = sorted(tmp_path.iterdir())
-    run(make_options(tmp_path, dry_run=True))
-    run(make_options(tmp_path, dry_run=True, output_checkpoint=None))
+    convert_ours(tmp_path, dry_run=True)
+    convert_ours(tmp_path, dry_run=True, output=None)
     assert sorted(tmp_path.iterdir()) == before
     assert capsys.readouterr().out.count("cls/predictions/output_bias") == 2
 
@@ -157,42 +146,34 @@ def test_other_models_convert(tmp_path, model, kind):
     other = model.encoder if kind == "encoder" else AlbertClassifier(model.encoder, num_classes=3)
     save_tf1_checkpoint(other, str(tmp_path / kind))
     output = str(tmp_path / "converted" / "ckpt")
-    run(
-        make_options(
-            tmp_path,
-            init_checkpoint=str(tmp_path / kind),
-            to="albert_tf",
-            output_checkpoint=output,
-        )
-    )
+    convert(tmp_path / kind, "albert_tf", output)
     converted, _ = load_model(model.encoder.config, output)
     assert type(converted) is type(other)
 
 
 @pytest.mark.usefixtures("model")
-def test_nothing_is_overwritten(tmp_path):
-    options = make_options(tmp_path)
-    run(options)
+@pytest.mark.parametrize(("to", "name"), [("tf1", "model.ckpt-best"), ("hugging_face", "")])
+def test_nothing_is_overwritten(tmp_path, to, name):
+    output = {"to": to, "output": tmp_path / "out" / name}
+    convert_ours(tmp_path, **output)
     before = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
-    with pytest.raises(InputError, match=r"--output_checkpoint: '.*best' exists already"):
-        run(options)
+    with pytest.raises(
+        InputError, match=rf"--output_checkpoint: '.*{name or 'out'}' exists already"
+    ):
+        convert_ours(tmp_path, **output)
     assert [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())] == before
 
 
 def test_model_that_the_original_does_not_have(tmp_path):
-    encoder = AlbertEncoder(tiny_config(sharing="ffn"))
-    save_checkpoint(encoder, str(tmp_path / "ours"))
-    encoder.config.to_json_file(str(tmp_path / "albert_config.json"))
+    save_ours(tmp_path, AlbertEncoder(tiny_config(sharing="ffn")))
     with pytest.raises(InputError, match="sharing 'ffn' with 5 layers in 1 groups"):
-        run(make_options(tmp_path))
+        convert_ours(tmp_path)
     assert not (tmp_path / "out").exists()
 
 
 def test_unshared_layers_become_groups(tmp_path, capsys):
-    encoder = AlbertEncoder(tiny_config(sharing="none"))
-    save_checkpoint(encoder, str(tmp_path / "ours"))
-    encoder.config.to_json_file(str(tmp_path / "albert_config.json"))
-    run(make_options(tmp_path))
+    save_ours(tmp_path, AlbertEncoder(tiny_config(sharing="none")))
+    convert_ours(tmp_path)
     assert "num_hidden_groups in the written config: 5" in capsys.readouterr().out
 
 
@@ -200,7 +181,7 @@ def test_unshared_layers_become_groups(tmp_path, capsys):
 def test_config_of_another_model_leaves_nothing_behind(tmp_path):
     tiny_config(intermediate_size=81).to_json_file(str(tmp_path / "albert_config.json"))
     with pytest.raises(InputError, match=r"has shape \(48, 80\); the model's .* \(48, 81\)"):
-        run(make_options(tmp_path))
+        convert_ours(tmp_path)
     assert not (tmp_path / "out").exists()
 
 
@@ -208,13 +189,8 @@ def test_config_of_another_model_leaves_nothing_behind(tmp_path):
 def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
     model.encoder.pooler.dense.bias.assign(np.full(48, np.nan, np.float32))
     save_checkpoint(model, str(tmp_path / "diverged"))
-    options = {
-        "init_checkpoint": str(tmp_path / "diverged"),
-        "spm_model_file": vocabulary,
-        "to": to,
-    }
     with pytest.raises(InputError, match="best: not written: its outputs would differ by nan"):
-        run(make_options(tmp_path, **options))
+        convert_ours(tmp_path, source=tmp_path / "diverged", to=to, spm_model_file=vocabulary)
     assert "wrote" not in capsys.readouterr().out
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -236,17 +212,10 @@ def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabu
 def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, to, architecture, capsys):
     folder = write_folder(tmp_path / "theirs", architecture)
     there, back = str(tmp_path / "there" / "model.ckpt-best"), str(tmp_path / "back")
-    run(ConversionOptions(init_checkpoint=folder, to=to, output_checkpoint=there))
+    convert(folder, to, there)
     config_file = str(tmp_path / "there" / "albert_config.json")
     assert read_config(config_file) == read_config(f"{folder}/config.json")
-    run(
-        ConversionOptions(
-            init_checkpoint=there,
-            albert_config_file=config_file,
-            to="hugging_face",
-            output_checkpoint=back,
-        )
-    )
+    convert(there, "hugging_face", back)
     assert capsys.readouterr().out.count("its outputs differ by at most 0.0e+00") == 2
     tensors = safetensors.numpy.load_file(f"{back}/model.safetensors")
     expected = folder_tensors(architecture, with_prefix=True)
@@ -260,7 +229,7 @@ def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, to, architecture
 def test_original_has_the_classifiers_names_for_multiple_choice(tmp_path):
     folder = write_folder(tmp_path / "theirs", "AlbertForMultipleChoice")
     output = str(tmp_path / "out" / "ckpt")
-    run(ConversionOptions(init_checkpoint=folder, to="tf1", output_checkpoint=output))
+    convert(folder, "tf1", output)
     config = read_config(f"{folder}/config.json")
     model = AlbertMultipleChoice(AlbertEncoder(config))
     assert load_checkpoint(model, output).unexpected == ()
@@ -286,13 +255,7 @@ def read_json(path):
 @pytest.mark.parametrize("checkpoint", ["", "best"])
 def test_trained_folder_is_all_that_its_conversion_needs(trained, tmp_path, checkpoint):
     there = tmp_path / "there"
-    run(
-        ConversionOptions(
-            init_checkpoint=str(trained / checkpoint),
-            to="hugging_face",
-            output_checkpoint=str(there),
-        )
-    )
+    convert(trained / checkpoint, "hugging_face", there)
     config = read_json(there / "config.json")
     assert config["id2label"] == {"0": "animal", "1": "plant"}
     assert config["label2id"] == {"animal": 0, "plant": 1}
@@ -307,11 +270,7 @@ def test_cased_training_gives_a_cased_tokenizer(trained, tmp_path):
     options = read_json(folder / "run_options.json")
     (folder / "run_options.json").write_text(json.dumps({**options, "do_lower_case": False}))
     for source, output in ((folder, there), (there, again)):
-        run(
-            ConversionOptions(
-                init_checkpoint=str(source), to="hugging_face", output_checkpoint=str(output)
-            )
-        )
+        convert(source, "hugging_face", output)
         assert "Lowercase" not in (output / "tokenizer.json").read_text()
         assert read_json(output / "tokenizer_config.json")["do_lower_case"] is False
 
@@ -340,13 +299,9 @@ def test_kind_is_kept_in_both_directions(tmp_path, changes, kind, labels):
             tensors[name] = tensors[name][:1]
     theirs = write_folder(tmp_path / "theirs", architecture, tensors, **changes)
     there, back = tmp_path / "there" / "ckpt", tmp_path / "back"
-    run(ConversionOptions(init_checkpoint=theirs, to="albert_tf", output_checkpoint=str(there)))
+    convert(theirs, "albert_tf", there)
     head_file = there.parent / "task.json"
-    run(
-        ConversionOptions(
-            init_checkpoint=str(there), to="hugging_face", output_checkpoint=str(back)
-        )
-    )
+    convert(there, "hugging_face", back)
     config = read_json(back / "config.json")
     if kind is None:
         assert not head_file.exists()
@@ -363,17 +318,14 @@ def test_kind_must_match_the_number_of_outputs(trained, tmp_path):
     folder = shutil.copytree(trained, tmp_path / "changed")
     change_json(folder / "task.json", labels=["a", "b", "c"])
     change_json(folder / "run_options.json", sha256={})
-    options = ConversionOptions(
-        init_checkpoint=str(folder), to="hugging_face", output_checkpoint=str(tmp_path / "out")
-    )
     with pytest.raises(InputError, match=r"its head has 2 outputs; task.json next to it has 3 lab"):
-        run(options)
+        convert(folder, "hugging_face", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_checksum_of_safetensors_is_printed(tmp_path, capsys):
     folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
-    run(ConversionOptions(init_checkpoint=str(folder), to="albert_tf", dry_run=True))
+    convert(folder, "albert_tf", None, dry_run=True)
     content = (folder / "model.safetensors").read_bytes()
     expected = f"; SHA-256 of model.safetensors: {hashlib.sha256(content).hexdigest()}\n"
     assert expected in capsys.readouterr().out
@@ -385,40 +337,27 @@ def check_tokenizers_that_we_do_not_have(folder):
     written = path.read_text()
     for key, value in {"strip_accents": False, "tokenize_chinese_chars": False}.items():
         path.write_text(json.dumps({**json.loads(written), key: value}))
-        options = ConversionOptions(init_checkpoint=str(folder), to="albert_tf", dry_run=True)
         with pytest.raises(InputError, match=f"tokenizer_config.json: key '{key}' is False; with"):
-            run(options)
-    run(dataclasses.replace(options, do_lower_case=True))
+            convert(folder, "albert_tf", None, dry_run=True)
+    convert(folder, "albert_tf", None, dry_run=True, do_lower_case=True)
     path.write_text(written)
 
 
 def test_wordpiece_vocabulary_goes_along(tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(92))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    model = AlbertEncoder(tiny_config(), seed=1)
-    save_checkpoint(model, str(tmp_path / "ours"))
-    model.config.to_json_file(str(tmp_path / "albert_config.json"))
     theirs, back = tmp_path / "theirs", tmp_path / "back"
-    options = {"to": "hugging_face", "output_checkpoint": str(theirs)}
-    run(ConversionOptions(init_checkpoint=str(tmp_path / "ours"), **options))
+    convert(save_ours(tmp_path, AlbertEncoder(tiny_config())), "hugging_face", theirs)
     assert read_json(theirs / "tokenizer.json")["model"]["type"] == "WordPiece"
     check_tokenizers_that_we_do_not_have(theirs)
-    options = {"to": "albert_tf", "output_checkpoint": str(back / "ckpt")}
-    run(ConversionOptions(init_checkpoint=str(theirs), **options))
+    convert(theirs, "albert_tf", back / "ckpt")
     assert (back / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
 
 
 def test_vocabulary_that_tokenizers_cannot_express_goes_alone(tmp_path, capsys):
     (tmp_path / "spiece.model").write_bytes(train_model(model_type="bpe"))
-    model = AlbertEncoder(tiny_config(vocab_size=150), seed=1)
-    save_checkpoint(model, str(tmp_path / "ours"))
-    model.config.to_json_file(str(tmp_path / "albert_config.json"))
     output = tmp_path / "theirs"
-    run(
-        ConversionOptions(
-            init_checkpoint=str(tmp_path / "ours"), to="hugging_face", output_checkpoint=str(output)
-        )
-    )
+    convert(save_ours(tmp_path, AlbertEncoder(tiny_config(vocab_size=150))), "hugging_face", output)
     assert "no tokenizer.json: " in capsys.readouterr().out
     names = {path.name for path in output.iterdir()}
     assert names == {"README.md", "config.json", "model.safetensors", "spiece.model"}
@@ -427,14 +366,13 @@ def test_vocabulary_that_tokenizers_cannot_express_goes_alone(tmp_path, capsys):
 @pytest.mark.usefixtures("model")
 def test_vocabulary_goes_along(tmp_path, vocabulary):
     folder, back = tmp_path / "theirs", tmp_path / "back" / "ckpt"
-    run(
-        make_options(
-            tmp_path, to="hugging_face", output_checkpoint=str(folder), spm_model_file=vocabulary
-        )
-    )
+    # An empty folder may be there, and what is next to it does not matter.
+    folder.mkdir()
+    (tmp_path / "spiece.model").write_bytes(b"other pieces")
+    convert_ours(tmp_path, to="hugging_face", output=folder, spm_model_file=vocabulary)
+    assert (tmp_path / "spiece.model").read_bytes() == b"other pieces"
     # The folder brings its own.
-    options = {"init_checkpoint": str(folder), "albert_config_file": None, "to": "albert_tf"}
-    run(make_options(tmp_path, **options, output_checkpoint=str(back)))
+    convert(folder, "albert_tf", back)
     with open(vocabulary, "rb") as file:
         content = file.read()
     for path in (folder / "spiece.model", back.parent / "spiece.model"):
@@ -443,20 +381,15 @@ def test_vocabulary_goes_along(tmp_path, vocabulary):
     with pytest.raises(
         InputError, match=r"spiece.model' belongs to another model; name another folder"
     ):
-        run(make_options(tmp_path, **options, output_checkpoint=f"{back}-2"))
+        convert(folder, "albert_tf", f"{back}-2")
     assert not (back.parent / "ckpt-2.index").exists()
 
 
 def test_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
     save_hugging_face(AlbertEncoder(tiny_config(vocab_size=96)), str(tmp_path / "theirs"))
-    options = ConversionOptions(
-        init_checkpoint=str(tmp_path / "theirs"),
-        spm_model_file=vocabulary,
-        to="tf1",
-        output_checkpoint=str(tmp_path / "out" / "ckpt"),
-    )
+    output = tmp_path / "out" / "ckpt"
     with pytest.raises(InputError, match=r"97.model has 97 pieces; .* says vocab_size 96"):
-        run(options)
+        convert(tmp_path / "theirs", "tf1", output, spm_model_file=vocabulary)
     assert not (tmp_path / "out").exists()
 
 
@@ -467,19 +400,19 @@ def test_config_of_another_model_is_not_replaced(tmp_path):
     tiny_config(num_hidden_layers=6).to_json_file(str(config_file))
     before = config_file.read_bytes()
     with pytest.raises(InputError, match=r"albert_config.json' belongs to another model"):
-        run(make_options(tmp_path))
+        convert_ours(tmp_path)
     assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [before]
 
 
 @pytest.mark.usefixtures("model")
 def test_config_is_needed_where_the_checkpoint_has_none(tmp_path):
-    run(make_options(tmp_path, albert_config_file=None, dry_run=True))
+    convert_ours(tmp_path, dry_run=True)
     (tmp_path / "albert_config.json").unlink()
     with pytest.raises(
         InputError,
         match=r"expected --albert_config_file; there is no albert_config.json next to --init_.*ours$",
     ):
-        run(make_options(tmp_path, albert_config_file=None))
+        convert_ours(tmp_path)
 
 
 @pytest.mark.parametrize("by_folder", [True, False])
@@ -490,14 +423,8 @@ def test_takes_config_and_vocabulary_from_next_to_the_checkpoint(
     theirs, there, back = tmp_path / "theirs", tmp_path / "there" / "ckpt", tmp_path / "back"
     tokenizer_files = hugging_face_files(AlbertTokenizer(vocabulary), max_length=64)
     save_hugging_face(AlbertEncoder(tiny_config()), str(theirs), more_files=tokenizer_files)
-    run(ConversionOptions(init_checkpoint=str(theirs), to=to, output_checkpoint=str(there)))
-    run(
-        ConversionOptions(
-            init_checkpoint=str(there.parent if by_folder else there),
-            to="hugging_face",
-            output_checkpoint=str(back),
-        )
-    )
+    convert(theirs, to, there)
+    convert(there.parent if by_folder else there, "hugging_face", back)
     names = sorted(path.name for path in theirs.iterdir())
     assert len(names) == 6
     for name in names:
@@ -505,49 +432,22 @@ def test_takes_config_and_vocabulary_from_next_to_the_checkpoint(
 
 
 @pytest.mark.usefixtures("model")
-def test_ignores_a_vocabulary_next_to_the_folder(tmp_path, vocabulary):
-    (tmp_path / "out").mkdir()
-    other = tmp_path / "out" / "spiece.model"
-    other.write_bytes(b"other pieces")
-    # An empty folder may be there.
-    folder = tmp_path / "out" / "theirs"
-    folder.mkdir()
-    run(
-        make_options(
-            tmp_path, to="hugging_face", output_checkpoint=str(folder), spm_model_file=vocabulary
-        )
-    )
-    assert (folder / "spiece.model").read_bytes() != other.read_bytes() == b"other pieces"
-
-
-@pytest.mark.usefixtures("model")
 def test_file_is_not_replaced_by_a_folder(tmp_path):
     (tmp_path / "out").write_text("notes")
     with pytest.raises(InputError, match="out' exists already"):
-        run(make_options(tmp_path, to="hugging_face", output_checkpoint=str(tmp_path / "out")))
-
-
-@pytest.mark.usefixtures("model")
-def test_folder_is_not_replaced(tmp_path):
-    options = make_options(tmp_path, to="hugging_face", output_checkpoint=str(tmp_path / "out"))
-    run(options)
-    before = (tmp_path / "out" / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="out' exists already"):
-        run(options)
-    assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
+        convert_ours(tmp_path, to="hugging_face", output=tmp_path / "out")
 
 
 def test_exact_gelu_does_not_become_the_originals(tmp_path):
     folder = write_folder(tmp_path / "theirs", "AlbertModel", hidden_act="gelu")
-    options = {"init_checkpoint": folder, "to": "tf1"}
-    output = str(tmp_path / "out" / "ckpt")
+    output = tmp_path / "out" / "ckpt"
     with pytest.raises(InputError, match="hidden_act 'gelu_erf': the original's gelu is the tanh"):
-        run(ConversionOptions(**options, output_checkpoint=output))
+        convert(folder, "tf1", output)
     assert not (tmp_path / "out").exists()
     # With the original's own config the same weights are the original's model.
     tiny_config(num_hidden_groups=2, inner_group_num=2).to_json_file(str(tmp_path / "config"))
     config_file = str(tmp_path / "config")
-    run(ConversionOptions(**options, output_checkpoint=output, albert_config_file=config_file))
+    convert(folder, "tf1", output, albert_config_file=config_file)
     assert (tmp_path / "out" / "ckpt.index").exists()
 
 
@@ -555,12 +455,10 @@ def test_pickle_and_truncated_weights_leave_nothing_behind(tmp_path):
     folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:10_000])
-    options = ConversionOptions(
-        init_checkpoint=str(folder), to="tf1", output_checkpoint=str(tmp_path / "out" / "ckpt")
-    )
+    output = tmp_path / "out" / "ckpt"
     with pytest.raises(InputError, match=r"model.safetensors: the file is damaged"):
-        run(options)
+        convert(folder, "tf1", output)
     weights.rename(folder / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"pytorch_model.bin is a pickle"):
-        run(options)
+        convert(folder, "tf1", output)
     assert not (tmp_path / "out").exists()

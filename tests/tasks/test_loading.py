@@ -13,10 +13,6 @@ from albert_tf.kinds import Regression
 from tests.helpers import change_json
 
 
-def read_rows(path):
-    return [line.split("\t") for line in path.read_text().splitlines()[1:]]
-
-
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -134,6 +130,7 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
             {"do_lower_case": None},
             "lacks 'do_lower_case', which --do_train writes",
         ),
+        ("run_options.json", {"do_lower_case": 1}, "do_lower_case=1: expected bool"),
         (
             "run_options.json",
             {"sha256": 7},

@@ -127,6 +127,9 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             {"do_train": False, "do_eval": False, **NO_FILES},
             "expected at least one of --do_train",
         ),
+        (OWN, {"train_batch_size": 10**9}, "train_batch_size=10+: expected at most 1048576"),
+        (OWN, {"eval_batch_size": 10**9}, "eval_batch_size=10+: expected at most 1048576"),
+        (OWN, {"exclude_collapsed": True}, "--exclude_collapsed: expected --num_trials of at leas"),
         (OWN, {"num_train_steps": 0}, "num_train_steps=0: expected at least 1"),
         (OWN, {"classifier_dropout": 1.5}, "classifier_dropout=1.5: expected at most 1"),
         (OWN, {"learning_rate": float("nan")}, "learning_rate=nan: expected at least 0"),
@@ -198,6 +201,16 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             "expected --output_dir; received none$",
         ),
         (GLUE, {"exported_model": "ids"}, "--exported_model: expected no --do_train"),
+        (
+            TRAINED,
+            {"exported_model": "ids", "export_dir": "x"},
+            "--exported_model: expected no --export_dir",
+        ),
+        (
+            TRAINED,
+            {"export_dir": "x", "export_weights": "float16"},
+            "export_weights=float16: expected export_format=tflite",
+        ),
         (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
         (
             TRAINED,

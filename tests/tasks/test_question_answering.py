@@ -94,13 +94,11 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
         ({"predict_file": None}, r"^--do_eval: expected --predict_file; received none"),
         ({"albert_config_file": None}, r"^--do_train: expected --albert_config_file"),
         ({"data_source": "tfds"}, r"^--train_file: expected --data_source=files; received tfds"),
-        ({"n_best_size": 0}, r"^n_best_size=0: expected at least 1"),
         ({"doc_stride": 0}, r"^doc_stride=0: expected at least 1"),
         (
             {"early_stopping_evaluations": 2, "predict_file": None, "do_eval": False},
             r"^--early_stopping_evaluations=2: expected --predict_file; received none",
         ),
-        ({"num_trials": 2, "export_dir": "x"}, r"^--num_trials=2: expected no --export_dir"),
     ],
 )
 def test_contradictory_flags_are_refused(data, tmp_path, changes, message):

@@ -147,28 +147,6 @@ def test_wordpiece_vocabulary(data, tmp_path):
         run(ClassificationOptions(**export))
 
 
-# Mistakes
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"train_file": None}, "--task_name=token_classification: expected --train_file; received"),
-        ({"train_file": "nowhere.jsonl"}, "--train_file: no file 'nowhere.jsonl'"),
-        ({"label_type": "float"}, "--label_type=float: expected --task_name=tsv"),
-        ({"doc_stride": 0}, "doc_stride=0: expected at least 1"),
-        (
-            {"task_name": "tsv"},
-            "--doc_stride=11: .* has no such option; it is one of question_answering and token_",
-        ),
-        ({"recipe": "paper"}, "--recipe=paper: has no row for --task_name=token_classification"),
-    ],
-)
-def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
-    with pytest.raises(InputError, match=message):
-        run(make_options(data, tmp_path / "out", **changes))
-
-
 def test_spans_that_cut_words_are_counted(data, tmp_path, capsys):
     path = tmp_path / "train.jsonl"
     texts = [as_json("the numpy mean", [(4, 7, "LIB"), (10, 14, "FUNC")])] * 3

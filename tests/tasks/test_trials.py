@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.files import write_json_lines
 from albert_tf.tasks.fine_tuning.classification import run
 from albert_tf.tasks.fine_tuning.training import run_trials
@@ -61,10 +60,3 @@ def test_collapsed_trials_are_reported_and_excluded_on_request(
         f"{len(collapsed)} of 2 trials collapsed ({', '.join(map(str, collapsed))}); the figures"
     )
     assert named in capsys.readouterr().out
-
-
-def test_exclude_collapsed_needs_trials(data, tmp_path):
-    with pytest.raises(
-        InputError, match="--exclude_collapsed: expected --num_trials of at least 2"
-    ):
-        make_options(data, tmp_path, exclude_collapsed=True)
