@@ -111,13 +111,8 @@ def check_output_dir(
 ) -> None:
     """Checks that the options match the checkpoints in the output folder, if there are any.
 
-    Args:
-        options: options of the run.
-        config: config of the model.
-        fixed_options: names of the options that cannot change after the start. With `--do_train` the
-            optimizer is one of them, as its state is restored.
-        data_options: names of the options that decide the content of each batch. If one has changed, a
-            warning is printed.
+    `fixed_options` cannot change after the start, nor can the optimizer with `--do_train`, as its state
+    is restored. A change of `data_options`, which decide the content of each batch, prints a warning.
     """
     if not has_checkpoint(options):
         return

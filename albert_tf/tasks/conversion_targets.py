@@ -46,20 +46,11 @@ _PROBLEM_TYPES: Mapping[str, ProblemType] = {
 }
 
 
-def _whole(model: keras.Model) -> keras.Model:
-    """Returns the part of a model that a format has a place for: all of it."""
-    return model
-
-
 @dataclasses.dataclass(frozen=True)
 class Companions:
-    """What accompanies a model's weights.
+    """What accompanies a model's weights: of a classifier `head`, if known.
 
-    Attributes:
-        config: config of the encoder.
-        tokenizer: its tokenizer, if there is a vocabulary.
-        head: what a classifier predicts, if known.
-        dtype: type in which a Hugging Face folder stores the weights.
+    A Hugging Face folder stores the weights in `dtype`.
     """
 
     config: AlbertConfig
@@ -82,7 +73,9 @@ class CheckpointTarget:
     layout: Callable[[AlbertConfig], Layout]
     save: Callable[[keras.Model, str], None]
 
-    part_of = staticmethod(_whole)
+    def part_of(self, model: keras.Model) -> keras.Model:
+        """Returns the part of a model that the format has a place for."""
+        return model
 
     def check(self, output: str, companions: Companions) -> None:
         """Raises an `InputError` if existing files belong to another model."""
@@ -125,7 +118,7 @@ class CheckpointTarget:
 class HuggingFaceTarget:
     """Hugging Face's folders with config, labels, vocabulary and tokenizer."""
 
-    part_of = staticmethod(_whole)
+    part_of = CheckpointTarget.part_of
 
     def config_there(self, config: AlbertConfig) -> AlbertConfig:
         """Returns the config that accompanies the checkpoint."""
@@ -207,15 +200,7 @@ class SavedModelTarget:
 
 
 class LoadedEncoder:
-    """A reusable SavedModel, for comparison with the model that it was made of.
-
-    Args:
-        path: its folder.
-        masked_lm: whether it was made of an `AlbertPretrainer`.
-
-    Attributes:
-        weights: its weights in the model's order.
-    """
+    """A reusable SavedModel, for comparison with the model that it was made of."""
 
     def __init__(self, path: str, masked_lm: bool):
         self._loaded = tf.saved_model.load(path)

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -31,13 +31,7 @@ _SHOWN_LABELS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Predictor:
-    """Predicts from texts.
-
-    Attributes:
-        kind: what is predicted.
-        evaluator: runs the model.
-        tokenizer: the tokenizer that the model was trained with.
-    """
+    """Predicts from texts, with the tokenizer that the model was trained with."""
 
     kind: Kind
     evaluator: Evaluator
@@ -55,10 +49,8 @@ class Predictor:
     def run(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
         """Returns the kind's predictions for n examples.
 
-        Args:
-            examples: the examples.
-            report: receives the number of sequences of each batch that is done. By default work of more
-                than ten seconds shows its progress.
+        `report` receives the number of sequences of each batch that is done. By default work of more than
+        ten seconds shows its progress.
         """
         features = self.kind.encode(examples, self.tokenizer)
         with contextlib.ExitStack() as stack:
@@ -66,8 +58,8 @@ class Predictor:
                 total, delay = len(features), SECONDS_WITHOUT_PROGRESS
                 shown = Progress("predicting", "sequences", total, delay=delay)
                 report = stack.enter_context(shown).update
-            evaluator = _Reporting(self.evaluator, report)
-            return predict(self.kind, evaluator, examples, features, _BATCH_SIZE)
+            run = self.kind, self.evaluator, examples, features, _BATCH_SIZE
+            return predict(*run, report=report)
 
     def export(
         self, export_dir: str, export_format: Form = "saved_model", weights: Weights | None = None
@@ -81,19 +73,6 @@ class Predictor:
         assets = options_asset(self.tokenizer, self.kind.assets())
         details = ExportDetails(export_format, weights, assets)
         return export(self.model, self.kind, self.tokenizer, export_dir, details)
-
-
-class _Reporting:
-    """Predicts like an evaluator, and reports the number of rows of each batch."""
-
-    def __init__(self, evaluator: Evaluator, report: Callable[[int], None]):
-        self._evaluator = evaluator
-        self._report = report
-
-    def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
-        for outputs in self._evaluator.predict_batches(batches):
-            self._report(len(tf.nest.flatten(outputs)[0]))
-            yield outputs
 
 
 class Loaded:

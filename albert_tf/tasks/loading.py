@@ -129,13 +129,8 @@ def _find_version(folder: str) -> str | None:
 
 
 def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
-    """Loads a model that the scripts trained.
-
-    Args:
-        folder: the trained folder, or the assets of the exported model.
-        version: folder of the exported model; None for a trained folder.
-    """
-    vocabulary = read_folder(folder, ("do_lower_case",))
+    """Loads a model from a trained folder, or a version of an exported model from its assets."""
+    vocabulary = read_folder(folder)
     kind = read_kind(folder)
     if kind.missing:
         raise InputError(f"no {kind.missing} in {KIND_FILE}, which --do_eval writes; expected it")

@@ -7,7 +7,7 @@ encoder's config and the vocabulary they are all that evaluation, prediction and
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -64,12 +64,7 @@ def _as_numbers(version: str) -> list[int]:
 
 
 def options_asset(tokenizer: Tokenizer, contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns the run options of an exported model, as an asset.
-
-    Args:
-        tokenizer: its tokenizer.
-        contents: assets whose SHA-256 are noted, file name -> content.
-    """
+    """Returns the run options of an exported model, as an asset; they note the SHA-256 of `contents`."""
     values = {
         "do_lower_case": tokenizer.lower_case,
         VOCABULARY_SHA256: tokenizer.vocabulary_sha256,
@@ -103,33 +98,31 @@ def write_kind(folder: str, kind: Kind) -> None:
     write_options(folder, read_options(options_path(folder)), {KIND_FILE: content})
 
 
-def read_folder(
-    model_dir: str, names: Iterable[str], optional: Iterable[str] = ()
-) -> dict[str, Any]:
+def read_folder(model_dir: str) -> dict[str, Any]:
     """Returns the options that a trained folder or the assets of an exported model determine.
 
-    Args:
-        model_dir: the folder. The result is empty if it holds no run options.
-        names: options to return besides those that name the config and the vocabulary.
-        optional: further ones, which the folder may lack.
+    They are the config, the vocabulary, its case and the dropout; none if there are no run options.
     """
     path = options_path(model_dir)
     if not tf.io.gfile.exists(path):
         return {}
     saved = read_options(path)
-    for name in names:
-        if name not in saved:
-            raise InputError(f"{path}: lacks '{name}', which --do_train writes")
-    lower_case = saved.get("do_lower_case")
+    if "do_lower_case" not in saved:
+        raise InputError(f"{path}: lacks 'do_lower_case', which --do_train writes")
+    lower_case = saved["do_lower_case"]
     if not isinstance(lower_case, bool | None):
         raise InputError(f"{path}: do_lower_case={lower_case!r}: expected bool")
     for file, expected in saved.get(_SHA256, {}).items():
         _check_file(os.path.join(model_dir, file), expected)
-    values: dict[str, Any] = {name: saved.get(name) for name in (*names, *optional)}
     config_file = os.path.join(model_dir, CONFIG_FILE)
-    values["albert_config_file"] = config_file if tf.io.gfile.exists(config_file) else None
-    values["spm_model_file"], values["vocab_file"] = find_vocabulary(model_dir)
-    return values
+    spm_model_file, vocab_file = find_vocabulary(model_dir)
+    return {
+        "do_lower_case": lower_case,
+        "dropout": saved.get("dropout"),
+        "albert_config_file": config_file if tf.io.gfile.exists(config_file) else None,
+        "spm_model_file": spm_model_file,
+        "vocab_file": vocab_file,
+    }
 
 
 def _check_file(path: str, expected: Sequence[str]) -> None:

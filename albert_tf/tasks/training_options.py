@@ -160,9 +160,7 @@ PAPER_LENGTH, PAPER_PREDICTIONS = 512, 20
 def small_pretraining(is_first: bool) -> PretrainingRecipe:
     """Returns the recipe for hours on a few cores; see docs/pretraining.md.
 
-    Args:
-        is_first: whether the run starts with random weights, which learn with few layers only, instead of
-            those of the first run.
+    The first run starts with random weights, which learn with few layers only.
     """
     precision = "mixed_bfloat16" if has_bfloat16() else "float32"
     if is_first:
@@ -173,12 +171,7 @@ def small_pretraining(is_first: bool) -> PretrainingRecipe:
 def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConfig | None:
     """Returns the preset with the size of a config, which has the dropout of the recipe's version.
 
-    Args:
-        config: any config. Its vocabulary and dropout do not count.
-        recipe: name of a recipe of the paper.
-
-    Returns:
-        The preset; None if the config has none of the four sizes.
+    Vocabulary and dropout of the config do not count. None if it has none of the four sizes.
     """
     dropped = {"vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"}
     for name in PRESETS:

@@ -36,8 +36,3 @@ def test_race_answers_are_grouped_by_article(tmp_path):
     path = write_submission(str(tmp_path), find_task("race"), "", examples(*guids), ["A", "D", "B"])
     with open(path, encoding="utf-8") as file:
         assert json.load(file) == {"high1.txt": ["A", "D"], "middle-2.txt": ["B"]}
-
-
-def test_own_task_has_no_leaderboard(tmp_path):
-    assert write_submission(str(tmp_path), find_task("tsv"), "", examples("0"), ["x"]) is None
-    assert list(tmp_path.iterdir()) == []

@@ -98,13 +98,10 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         if self.train_file:
             self._assume_training()
         super().__post_init__()
+        if self.do_train and not self.task_name:
+            raise InputError("--do_train: expected --task_name; received none")
         self.check_combinations(
-            (
-                "task_name",
-                *(() if self.init_classifier or self.init_checkpoint else ("albert_config_file",)),
-            ),
-            dev_flag="dev_file",
-            has_dev_set=self.task_name is None or self.holds_out or "dev" in self.splits,
+            has_dev_set=self.task_name is None or self.holds_out or "dev" in self.splits
         )
         if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
             raise InputError("expected --output_dir; received none")
@@ -217,7 +214,8 @@ def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOp
         raise InputError("--init_classifier: expected --do_train, and no --init_checkpoint")
     folder = options.init_classifier
     with name_place("--init_classifier"):
-        values = read_folder(folder, (), optional=("do_lower_case",))
+        values = read_folder(folder)
+    values.pop("dropout", None)
     of_folder = {name: value for name, value in values.items() if value is not None}
     if len(of_folder) < 3:  # config, case and one of two vocabularies
         raise InputError(

@@ -68,12 +68,9 @@ def read_data(
     tokenizer: Tokenizer,
     sources: Mapping[str, Any] | None = None,
 ) -> RunData:
-    """Reads the splits that the options ask for, and converts their examples to ids.
+    """Reads the splits that complete options ask for, and converts their examples to ids.
 
-    Args:
-        options: complete options.
-        tokenizer: maps text to ids.
-        sources: split -> data in memory, instead of the files that the options name.
+    `sources` are data in memory by split, instead of the files that the options name.
     """
     check_lines(options.lines_file)
     row = options.task

@@ -182,22 +182,14 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         """Loads the vocabulary, of either kind."""
         return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
 
-    def check_combinations(
-        self, for_training: Iterable[str], dev_flag: str, has_dev_set: bool
-    ) -> None:
-        """Checks the options that depend on each other.
-
-        Args:
-            for_training: options that `--do_train` needs.
-            dev_flag: the flag that names the dev set.
-            has_dev_set: whether there is a dev set.
-        """
+    def check_combinations(self, has_dev_set: bool) -> None:
+        """Checks the options that depend on each other."""
         if not any(getattr(self, name) for name in self.WANTED):
             flags = ", ".join(f"--{name}" for name in self.WANTED)
             raise InputError(f"expected at least one of {flags}; received none")
-        for name in for_training:
-            if self.do_train and not getattr(self, name):
-                raise InputError(f"--do_train: expected --{name}; received none")
+        has_config = self.albert_config_file or getattr(self, self.init_flag)
+        if self.do_train and not has_config:
+            raise InputError("--do_train: expected --albert_config_file; received none")
         if self.init_checkpoint and not self.do_train:
             raise InputError(
                 "--init_checkpoint: expected --do_train; without it the best checkpoint of --output_dir "
@@ -211,7 +203,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         if self.early_stopping_evaluations and self.do_train and not has_dev_set:
             raise InputError(
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
-                f"--{dev_flag}; received none"
+                f"--{self.file_flag('dev')}; received none"
             )
         self._check_trials()
         self._check_exports()
@@ -248,9 +240,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     def fill(self, recipe: Recipe | None, defaults: Mapping[str, Any]) -> Self:
         """Returns the options with the values of those that the user left out.
 
-        Args:
-            recipe: recipe of the training, if one is asked for.
-            defaults: the task's own defaults.
+        They come from the recipe, if one is asked for, or else the task's own defaults.
         """
         values = {**_DEFAULTS, **defaults, **self._stored_values(recipe)}
         for one, other in (*_LENGTHS, _VOCABULARIES):
@@ -287,7 +277,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     def _read_folder(self) -> dict[str, Any]:
         """Returns the values that the model's folder determines."""
-        values = read_folder(self.model_dir, ("do_lower_case",), optional=("dropout",))
+        values = read_folder(self.model_dir)
         if tf.io.gfile.exists(os.path.join(self.model_dir, KIND_FILE)):
             kind = read_kind(self.model_dir)
             values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}

@@ -60,10 +60,12 @@ def predict(
     features: Features,
     batch_size: int,
     fixed_length: int | None = None,
+    report: Callable[[int], Any] = lambda count: None,
 ) -> Any:
     """Returns the predictions of a model for n examples.
 
-    All batches have the length `fixed_length`; None if lengths may differ.
+    All batches have the length `fixed_length`; None if lengths may differ. `report` receives the number
+    of sequences of each batch that is done.
     """
     if not len(features):
         return kind.decode(examples, features, ())
@@ -71,8 +73,13 @@ def predict(
     unlabelled = dataclasses.replace(features, labels={}, token_labels={})
     batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
     rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
-    outputs = evaluator.predict_batches(batches)
-    return kind.decode(examples, features, zip(rows, outputs, strict=True))
+
+    def outputs() -> Iterator[Any]:
+        for of_batch in evaluator.predict_batches(batches):
+            report(len(tf.nest.flatten(of_batch)[0]))
+            yield of_batch
+
+    return kind.decode(examples, features, zip(rows, outputs(), strict=True))
 
 
 def predict_sets(
@@ -128,14 +135,8 @@ def write_scores(kind: Kind, output_dir: str, examples: ExampleSet, predictions:
 
 def write_submission(
     output_dir: str, task: Task, set_name: str, examples: Sequence[Any], names: Sequence[str]
-) -> str | None:
-    """Writes predictions in the leaderboard's format.
-
-    Returns:
-        The file; None if the task has no leaderboard.
-    """
-    if set_name not in task.submissions:
-        return None
+) -> str:
+    """Writes predictions in the leaderboard's format, and returns the file."""
     path = os.path.join(output_dir, task.submissions[set_name])
     if isinstance(task.labels, Scores):
         names = [f"{task.labels.clip(float(name)):.6f}" for name in names]

@@ -45,11 +45,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_combinations(
-            () if self.init_checkpoint else ("albert_config_file",),
-            dev_flag="predict_file",
-            has_dev_set=self.has_predict_set,
-        )
+        self.check_combinations(has_dev_set=self.has_predict_set)
         self._check_sources()
 
     @property

@@ -138,9 +138,7 @@ class _Run:
             self._load_best_checkpoint()
         metrics = {}
         if self.data.dev_set:
-            predictions = predict_sets(
-                self.kind, self.data.sets["dev"], self.evaluator, self.options
-            )
+            predictions = predict_sets(self.kind, self.data.sets["dev"], self.evaluator, options)
             self._fit(predictions[0])
             if options.do_eval:
                 metrics = self._write_evaluation(predictions)
@@ -182,11 +180,8 @@ class _Run:
         options, kind, row = self.options, self.kind, self.data.row
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
-        for one, of_set in zip(
-            test_sets,
-            predict_sets(self.kind, self.data.sets["test"], self.evaluator, self.options),
-            strict=True,
-        ):
+        predictions = predict_sets(kind, test_sets, self.evaluator, options)
+        for one, of_set in zip(test_sets, predictions, strict=True):
             name = options.TEST_PREDICTIONS
             path = write_predictions(kind, options.output_dir, name, one, of_set)
             print(f"predictions in {path}")
