@@ -42,7 +42,6 @@ class TextKind(Kind):
 
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Table:
-        """Opens a table."""
         return Table.read(source, split, names)
 
     def read(self, source: Any, split: str) -> list[Example]:
@@ -79,11 +78,9 @@ class TextKind(Kind):
         return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
 
     def encode(self, examples, tokenizer) -> Features:
-        """Converts examples to ids, with labels if they have any."""
         return encode_examples(examples, self.accepted_labels, tokenizer, self.max_seq_length)
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
-        """Makes the model, with a randomly initialised head."""
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
 
     @property
@@ -92,7 +89,6 @@ class TextKind(Kind):
         return 1 + self.pairs
 
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        """Makes an example of the fields of a line; None if their number is wrong."""
         if len(fields) > self.texts_of_line:
             return None
         check_field(fields[0])
@@ -100,7 +96,6 @@ class TextKind(Kind):
 
     @property
     def line_format(self) -> str:
-        """The expected fields of a line, as text for messages."""
         is_pair = self.texts_of_line == 2
         return "text_a or text_a, tab, text_b" if is_pair else "a text without a tab"
 
@@ -115,7 +110,6 @@ class TextKind(Kind):
         return encode_in_graph(graph_tokenizer, text_a, text_b, *ids, self.max_seq_length), None
 
     def add_openvino_tokenizer(self, model, tokenizer):
-        """Puts the tokenizer in front of a model for OpenVINO, which then takes texts."""
         return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
 
 
@@ -155,7 +149,6 @@ class Classification(TextKind):
 
     @property
     def loss(self) -> ClassificationLoss:
-        """The training loss."""
         return ClassificationLoss(self.weights)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
@@ -169,7 +162,6 @@ class Classification(TextKind):
         return dataclasses.replace(fitted, weights=fitted._weigh(examples))
 
     def _weigh(self, examples: Sequence[Example]) -> tuple[float, ...]:
-        """Returns the weights of the labels, given the training set."""
         if self.class_weights == "none":
             return ()
         counts = np.bincount(label_ids(examples, self.labels), minlength=len(self.labels))
@@ -194,7 +186,6 @@ class Classification(TextKind):
         return {**compute_metrics(self.reported, ids, predicted), "loss": float(loss)}
 
     def is_collapsed(self, examples, predictions, metrics: Mapping[str, float]) -> bool:
-        """Returns whether the model gives all examples the same answer."""
         ids = label_ids(examples, self.labels)
         return is_collapsed(_probabilities(predictions), ids, metrics["loss"])
 
@@ -209,7 +200,6 @@ class Classification(TextKind):
             yield {**example.known(), "prediction": name, **name_probabilities(self.labels, row)}
 
     def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
-        """Returns the confusion matrix."""
         ids, predicted = label_ids(examples, self.labels), _probabilities(predictions).argmax(-1)
         return {"confusion_matrix.tsv": confusion_matrix(self.labels, ids, predicted)}
 
@@ -219,7 +209,6 @@ class Classification(TextKind):
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
-    """Returns the weights by label of `label:weight,...`."""
     flag = f"--class_weights={text}"
     weights = {}
     for part in text.split(","):

@@ -65,7 +65,6 @@ class Embedding(TextKind):
 
     @property
     def accepted_labels(self) -> tsv.Scores:
-        """The labels that an example may have."""
         return tsv.Scores()
 
     def read(self, source: Any, split: str) -> list[Example]:
@@ -114,7 +113,6 @@ class Embedding(TextKind):
 
     @property
     def loss(self) -> ContrastiveLoss:
-        """The training loss."""
         return ContrastiveLoss(self.temperature)
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertEmbedder:

@@ -122,7 +122,6 @@ class MultiLabel(TextKind):
             yield {"prediction": names, **name_probabilities(self.labels, row)}
 
     def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
-        """Returns the scores of each label."""
         ids = label_ids(examples, self.accepted_labels)
         scores = score_labels(ids, _probabilities(predictions), self._limits)
         return {"label_scores.tsv": label_scores(dict(zip(self.labels, scores, strict=True)))}

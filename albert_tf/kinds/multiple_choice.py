@@ -96,17 +96,14 @@ class MultipleChoice(Classification):
         ]
 
     def encode(self, examples, tokenizer) -> Features:
-        """Converts examples to ids, with labels if they have any."""
         return encode_choices(
             examples, self.labels, tokenizer, self.max_seq_length, self.max_qa_length
         )
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
-        """Makes the model, with a randomly initialised head."""
         return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
 
     def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        """Makes an example of the fields of a line; None if their number is wrong."""
         texts = 1 + self.pairs
         if len(fields) != texts + len(self.labels):
             return None
@@ -117,13 +114,11 @@ class MultipleChoice(Classification):
 
     @property
     def line_format(self) -> str:
-        """The expected fields of a line, as text for messages."""
         texts = "text_a, text_b" if self.pairs else "text_a"
         return f"{texts} and {len(self.labels)} choices with tabs between them"
 
     @property
     def num_choices(self) -> int:
-        """C."""
         return len(self.labels)
 
     def text_specs(self) -> dict[str, tf.TensorSpec]:
@@ -151,7 +146,6 @@ class MultipleChoice(Classification):
         return {name: tf.reshape(ids, shape) for name, ids in packed.items()}, None
 
     def add_openvino_tokenizer(self, model: Any, tokenizer: Any) -> Any:
-        """Puts the tokenizer in front of a model for OpenVINO, which then takes texts."""
         return add_choice_tokenizer(
             model, tokenizer, self.num_choices, self.max_seq_length, self.max_qa_length
         )

@@ -178,11 +178,9 @@ class QuestionAnswering(Kind):
 
     @property
     def loss(self) -> Loss:
-        """The training loss."""
         return SpanLoss() if self.head == "simple" else ConditionalSpanLoss()
 
     def make_model(self, encoder, dropout, seed, dtype) -> keras.Model:
-        """Makes the model, with a randomly initialised head."""
         if self.head == "simple":
             return AlbertSpanLabeler(encoder, seed, dtype=dtype)
         beam = self.start_n_top, self.end_n_top
@@ -265,7 +263,6 @@ class QuestionAnswering(Kind):
         )
 
     def rows(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, str]]:
-        """Yields ids and answers."""
         for example, text in zip(examples, self._texts(predictions), strict=True):
             yield {"guid": example.id, "prediction": text}
 
@@ -288,7 +285,6 @@ class QuestionAnswering(Kind):
         return {name: each for name, each in outputs.items() if name not in _OF_KNOWN_START}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the outputs as they are."""
         return dict(exported)
 
     def graph_encode(

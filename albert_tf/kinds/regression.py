@@ -38,21 +38,17 @@ class Regression(TextKind):
 
     @property
     def accepted_labels(self) -> tsv.Scores:
-        """The labels that an example may have."""
         return tsv.Scores()
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics and the loss."""
         scores = label_ids(examples, self.accepted_labels)
         loss = batch_loss(self.loss, {"label_ids": scores}, predictions)
         return {**compute_metrics(self.metrics, scores, predictions[:, 0]), "loss": float(loss)}
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
-        """Returns the scores."""
         return Scores(predictions[:, 0])
 
     def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        """Yields ids, labels and scores."""
         for example, (score,) in zip(examples, predictions, strict=True):
             yield {**example.known(), "prediction": float(score)}
 

@@ -80,7 +80,6 @@ class TokenClassification(Kind):
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Names of the labels of spans."""
         return self._table.labels
 
     @property
@@ -139,7 +138,6 @@ class TokenClassification(Kind):
         ]
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertTokenClassifier:
-        """Makes the model, with a randomly initialised head."""
         return AlbertTokenClassifier(encoder, len(self.labels), dropout, seed, dtype=dtype)
 
     def decode(self, examples, features, batches) -> WordLogits:
@@ -151,13 +149,11 @@ class TokenClassification(Kind):
         return WordLogits(of_tokens[features.words.tokens], features)
 
     def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> dict[str, float]:
-        """Returns the metrics and the loss."""
         scores = self._score(examples, predictions)[ALL]
         loss = batch_loss(self.loss, {"label_ids": predictions.label_ids}, predictions.logits)
         return {**{name: getattr(scores, name) for name in self.metrics}, "loss": float(loss)}
 
     def is_collapsed(self, examples, predictions: WordLogits, metrics) -> bool:
-        """Returns whether the model gives all words the same tag."""
         probabilities = tf.nn.softmax(predictions.logits).numpy()
         return is_collapsed(probabilities, predictions.label_ids, metrics["loss"])
 

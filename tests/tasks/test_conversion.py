@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import safetensors.numpy
+import tensorflow as tf
 
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensor_files import write_checkpoint
@@ -185,14 +186,16 @@ def test_config_of_another_model_leaves_nothing_behind(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("to", slow_except(["tf1", "albert_tf", "hugging_face"], "tf1"))
+@pytest.mark.parametrize(
+    "to", slow_except(["tf1", "albert_tf", "hugging_face", "saved_model"], "tf1", "saved_model")
+)
 def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
     model.encoder.pooler.dense.bias.assign(np.full(48, np.nan, np.float32))
     save_checkpoint(model, str(tmp_path / "diverged"))
     with pytest.raises(InputError, match="best: not written: its outputs would differ by nan"):
         convert_ours(tmp_path, source=tmp_path / "diverged", to=to, spm_model_file=vocabulary)
     assert "wrote" not in capsys.readouterr().out
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(
@@ -462,3 +465,67 @@ def test_pickle_and_truncated_weights_leave_nothing_behind(tmp_path):
     with pytest.raises(InputError, match=r"pytorch_model.bin is a pickle"):
         convert(folder, "tf1", output)
     assert not (tmp_path / "out").exists()
+
+
+def versions(folder):
+    return {
+        path.name: sorted(version.name for version in path.iterdir()) for path in folder.iterdir()
+    }
+
+
+def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, capsys):
+    out, encoder = tmp_path / "out", model.encoder
+    convert_ours(tmp_path, to="saved_model", output=out)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-3] == (
+        "not written, as saved_model has no place for them: "
+        "albert_pretrainer/sentence_order_head/dense/bias, "
+        "albert_pretrainer/sentence_order_head/dense/kernel"
+    )
+    assert shown[-2] == "no vocabulary, therefore no preprocessor next to the encoder"
+    assert shown[-1].startswith(f"wrote {out}; its outputs differ by at most ")
+    loaded = tf.saved_model.load(str(out / "encoder" / "1"))
+    assert len(loaded.mlm.trainable_variables) == len(encoder.weights) + 5
+    ids = {"input_ids": np.array([[2, 9, 7, 3]], np.int32)}
+    inputs = {
+        "input_word_ids": tf.constant(ids["input_ids"]),
+        "input_mask": tf.ones((1, 4), tf.int32),
+        "input_type_ids": tf.zeros((1, 4), tf.int32),
+    }
+    expected = encoder(ids)["pooled_output"]
+    np.testing.assert_allclose(loaded(inputs)["pooled_output"], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_vocabulary_makes_the_preprocessor_of_a_saved_model(tmp_path, model, vocabulary):
+    out = tmp_path / "out"
+    source = save_ours(tmp_path, model.encoder)
+    options = {"spm_model_file": vocabulary, "do_lower_case": False}
+    convert(source, "saved_model", out, **options)
+    assert versions(out) == {"encoder": ["1"], "preprocessor": ["1"]}
+    asset = out / "encoder" / "1" / "assets" / "97.model"
+    assert asset.read_bytes() == pathlib.Path(vocabulary).read_bytes()
+    preprocessor = tf.saved_model.load(str(out / "preprocessor" / "1"))
+    small, capitals = preprocessor(["abcd", "ABCD"])["input_word_ids"].numpy()
+    # Without lower-casing, capitals are unknown.
+    assert 1 in capitals
+    assert 1 not in small
+
+
+@pytest.mark.slow
+def test_versions_and_what_goes_without_a_preprocessor(tmp_path, model, capsys):
+    encoder = model.encoder
+    convert(save_ours(tmp_path, encoder), "saved_model", tmp_path / "out")
+    before = (tmp_path / "out" / "encoder" / "1" / "fingerprint.pb").read_bytes()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    source = save_ours(tmp_path, AlbertClassifier(encoder, num_classes=3))
+    convert(source, "saved_model", tmp_path / "out")
+    shown = capsys.readouterr().out
+    assert shown.count("no vocabulary, therefore no preprocessor") == 1
+    assert "no place for them: albert_classifier/head/dense/bias, albert_classifier/h" in shown
+    assert versions(tmp_path / "out") == {"encoder": ["1", "2"], "preprocessor": ["2"]}
+    assert (tmp_path / "out" / "encoder" / "1" / "fingerprint.pb").read_bytes() == before
+    loaded = tf.saved_model.load(str(tmp_path / "out" / "encoder" / "2"))
+    assert loaded.vocab_file.asset_path.numpy().endswith(b"vocab.txt")
+    assert len(loaded.trainable_variables) == len(encoder.weights)

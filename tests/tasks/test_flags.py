@@ -21,20 +21,21 @@ def model_file(tmp_path_factory) -> str:
     return path
 
 
-def test_a_sentencepiece_model(model_file):
-    tokenizer = load_tokenizer(model_file, None, lower_case=False)
-    assert isinstance(tokenizer, AlbertTokenizer)
-    assert tokenizer.vocabulary_file == model_file
-    assert tokenizer.lower_case is False
+@pytest.fixture
+def vocab_file(tmp_path) -> str:
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    return str(path)
 
 
-def test_a_wordpiece_vocabulary(tmp_path):
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
-    tokenizer = load_tokenizer("", str(vocab_file), lower_case=True)
-    assert isinstance(tokenizer, WordPieceTokenizer)
-    assert tokenizer.vocabulary_file == str(vocab_file)
-    assert tokenizer.lower_case is True
+def test_the_vocabulary_decides_the_tokenizer(model_file, vocab_file):
+    for path, files, kind, lower_case in (
+        (model_file, (model_file, None), AlbertTokenizer, False),
+        (vocab_file, ("", vocab_file), WordPieceTokenizer, True),
+    ):
+        tokenizer = load_tokenizer(*files, lower_case=lower_case)
+        assert isinstance(tokenizer, kind)
+        assert (tokenizer.vocabulary_file, tokenizer.lower_case) == (path, lower_case)
 
 
 @pytest.mark.parametrize(
@@ -48,11 +49,9 @@ def test_exactly_one_vocabulary_is_needed(spm_model_file, vocab_file, received):
         load_tokenizer(spm_model_file, vocab_file, lower_case=True)
 
 
-def test_vocabularies_taken_for_each_other(model_file, tmp_path):
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+def test_vocabularies_taken_for_each_other(model_file, vocab_file):
     with pytest.raises(InputError, match="not a SentencePiece model"):
-        load_tokenizer(str(vocab_file), None, lower_case=True)
+        load_tokenizer(vocab_file, None, lower_case=True)
     with pytest.raises(InputError, match=r"^--vocab_file: '.*small\.model' is .* --spm_model_file"):
         load_tokenizer(None, model_file, lower_case=True)
 

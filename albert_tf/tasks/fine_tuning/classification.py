@@ -178,7 +178,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         return "dev" in self.task.sets if self.task.sets else bool(self.dev_file)
 
     def _check_task(self) -> None:
-        """Checks the options that depend on the task."""
         task, name = self.task, f"--task_name={self.task_name}"
         if self.recipe and task.name not in PAPER:
             raise InputError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
@@ -236,7 +235,6 @@ def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOp
 
 
 def _are_same(received: str | bool, there: str | bool | None) -> bool:
-    """Returns whether two values are equal, or two files."""
     if isinstance(received, bool) or there is None:
         return received == there
     return files.read_bytes(received) == files.read_bytes(there)

@@ -134,7 +134,6 @@ def _start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None)
 
 
 def _select_by(metric: str, kind: Kind) -> Kind:
-    """Returns the kind with the metric that selects the best checkpoint in front."""
     if metric not in kind.reported:
         raise InputError(f"--best_metric={metric}: expected one of {', '.join(kind.reported)}")
     return dataclasses.replace(kind, metrics=tuple(dict.fromkeys((metric, *kind.metrics))))
@@ -198,7 +197,6 @@ def name_original_files(*names: str) -> Iterator[None]:
 
 
 def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, list[Example]]:
-    """Returns the examples of each set of a split."""
     if options.data_source == "tfds":
         with name_original_files("data_dir"):
             return {name: read_tfds(row, split, name, options.data_dir) for name in row.sets[split]}

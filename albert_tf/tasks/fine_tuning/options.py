@@ -276,7 +276,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         return {name: value for name, value in values.items() if value is not None}
 
     def _read_folder(self) -> dict[str, Any]:
-        """Returns the values that the model's folder determines."""
         values = read_folder(self.model_dir)
         if tf.io.gfile.exists(os.path.join(self.model_dir, KIND_FILE)):
             kind = read_kind(self.model_dir)

@@ -83,7 +83,6 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         return filled
 
     def _is_version_2(self) -> bool:
-        """Returns whether questions may have no answer."""
         if self.version_2_with_negative is not None or self.data_source == "tfds":
             return bool(self.version_2_with_negative)
         return any(each.is_impossible and each.is_trainable for each in read_squad(self.train_file))

@@ -176,7 +176,6 @@ class _Run:
         return metrics
 
     def _write_predictions(self) -> None:
-        """Predicts the test sets; writes the predictions and the leaderboard's files."""
         options, kind, row = self.options, self.kind, self.data.row
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
@@ -257,7 +256,6 @@ class _Run:
         return [{name: batch[name] for name in INPUTS} for batch in batches]
 
     def _evaluate_exported(self, predict: Predict) -> dict[str, float]:
-        """Returns the metrics of an exported file on the dev set."""
 
         def model(batch, training):
             return self.kind.read_outputs(predict(batch))
