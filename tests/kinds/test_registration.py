@@ -13,8 +13,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.kinds import KINDS
 from albert_tf.tasks.fine_tuning.classification import options_class, run
-from tests.helpers import tiny_config
-from tests.tasks.animals import ANIMALS, OTHERS, make_options, write_vocabulary
+from tests.tasks.animals import ANIMALS, OTHERS, make_options, write_model
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -49,9 +48,7 @@ def write_ratings(path, count, seed):
 
 
 def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
-    write_vocabulary(tmp_path / "words.model")
-    config = tiny_config(vocab_size=50, num_hidden_layers=2)
-    config.to_json_file(str(tmp_path / "albert_config.json"))
+    write_model(tmp_path)
     options = make_options(
         tmp_path,
         tmp_path / "out",

@@ -36,12 +36,31 @@ def read_table(path):
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def write_vocabulary(path, seed=0):
-    """Writes a vocabulary of 50 pieces; another seed gives them other ids."""
+def write_vocabulary(path, seed=0, words=(*ANIMALS, *PLANTS, *OTHERS), size=50):
+    """Writes a vocabulary of words; another seed gives its pieces other ids."""
     rng = np.random.default_rng(seed)
-    words = ANIMALS + PLANTS + OTHERS
     sentences = [" ".join(rng.choice(words, 10)) for _ in range(300)]
-    train_vocabulary(sentences, str(path), vocab_size=50)
+    train_vocabulary(sentences, str(path), vocab_size=size)
+
+
+def write_model(folder, words=(*ANIMALS, *PLANTS, *OTHERS), size=50, **config):
+    """Writes a vocabulary and the config of a tiny model."""
+    write_vocabulary(folder / "words.model", words=words, size=size)
+    config = tiny_config(vocab_size=size, num_hidden_layers=2, **config)
+    config.to_json_file(str(folder / "albert_config.json"))
+
+
+def training_of(data, output_dir):
+    """Returns options of a short training of any kind, as a dictionary."""
+    return {
+        "albert_config_file": str(data / "albert_config.json"),
+        "spm_model_file": str(data / "words.model"),
+        "output_dir": str(output_dir),
+        "do_train": True,
+        "do_eval": True,
+        "train_batch_size": 16,
+        "learning_rate": 3e-3,
+    }
 
 
 def write_data(folder):
@@ -52,9 +71,7 @@ def write_data(folder):
     write_rows(folder / "pairs-train.tsv", 100, seed=5, pairs=True)
     write_rows(folder / "pairs-dev.tsv", 60, seed=6, pairs=True)
     write_rows(folder / "pairs-test.tsv", 30, seed=7, pairs=True, labelled=False)
-    write_vocabulary(folder / "words.model")
-    config = tiny_config(vocab_size=50, num_hidden_layers=2)
-    config.to_json_file(str(folder / "albert_config.json"))
+    write_model(folder)
 
 
 def pair_files(data):
@@ -65,18 +82,12 @@ def pair_files(data):
 def make_options(data, output_dir, **changes):
     """Returns the options of a short training on what `write_data` wrote."""
     values = {
+        **training_of(data, output_dir),
         "task_name": "tsv",
         "train_file": str(data / "train.tsv"),
         "dev_file": str(data / "dev.tsv"),
         "test_file": str(data / "test.tsv"),
-        "albert_config_file": str(data / "albert_config.json"),
-        "spm_model_file": str(data / "words.model"),
-        "output_dir": str(output_dir),
-        "do_train": True,
-        "do_eval": True,
         "max_seq_length": 24,
-        "train_batch_size": 16,
-        "learning_rate": 3e-3,
         "num_train_steps": 60,
         "save_checkpoints_steps": 30,
         **changes,

@@ -5,8 +5,7 @@ import json
 import numpy as np
 
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
-from albert_tf.tokenization import train_vocabulary
-from tests.helpers import tiny_config
+from tests.tasks.animals import training_of, write_model
 
 LIBRARIES = ["numpy", "keras", "open cv", "pandas"]
 FUNCTIONS = ["mean", "dot", "sort", "load"]
@@ -67,12 +66,8 @@ def write_data(folder):
     write_json_lines(folder / "test.jsonl", 20, 3, max_words=50)
     write_conll(folder / "train.conll", 300, 4)
     write_conll(folder / "dev.conll", 40, 5)
-    rng = np.random.default_rng(0)
     words = " ".join([*LIBRARIES, *FUNCTIONS, *OTHERS]).split()
-    sentences = [" ".join(rng.choice([*words, ","], 10)) for _ in range(300)]
-    train_vocabulary(sentences, str(folder / "words.model"), vocab_size=54)
-    config = tiny_config(vocab_size=54, num_hidden_layers=2, max_position_embeddings=40)
-    config.to_json_file(str(folder / "albert_config.json"))
+    write_model(folder, [*words, ","], 54, max_position_embeddings=40)
 
 
 def make_options(data, output_dir, ending="jsonl", **changes):
@@ -81,15 +76,9 @@ def make_options(data, output_dir, ending="jsonl", **changes):
         "task_name": "token_classification",
         "train_file": str(data / f"train.{ending}"),
         "dev_file": str(data / f"dev.{ending}"),
-        "albert_config_file": str(data / "albert_config.json"),
-        "spm_model_file": str(data / "words.model"),
-        "output_dir": str(output_dir),
-        "do_train": True,
-        "do_eval": True,
+        **training_of(data, output_dir),
         "max_seq_length": 40,
         "doc_stride": 11,
-        "train_batch_size": 16,
-        "learning_rate": 3e-3,
         "num_train_steps": 100,
         "save_checkpoints_steps": 50,
         **changes,

@@ -3,9 +3,8 @@
 import numpy as np
 
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
-from albert_tf.tokenization import train_vocabulary
 from tests.data.squad_file import make_question, make_squad, write_squad
-from tests.helpers import tiny_config
+from tests.tasks.animals import training_of, write_model
 
 PLANTS = ["oak", "fern", "moss", "ivy", "rose"]
 OTHERS = ["the", "a", "one", "sees", "old", "under", "big", "and", "near", "few", "Cat", "hens"]
@@ -33,11 +32,8 @@ def write_data(folder):
     for version, impossible in (("v1", 0.0), ("v2", 0.4)):
         write_questions(folder / f"train-{version}.json", 300, 1, impossible)
         write_questions(folder / f"dev-{version}.json", 40, 2, impossible, max_words=60)
-    rng = np.random.default_rng(0)
-    sentences = [" ".join(rng.choice([*PLANTS, *OTHERS, "which", "plant"], 10)) for _ in range(300)]
-    train_vocabulary(sentences, str(folder / "words.model"), vocab_size=48)
-    config = tiny_config(vocab_size=48, num_hidden_layers=2, max_position_embeddings=40)
-    config.to_json_file(str(folder / "albert_config.json"))
+    words = [*PLANTS, *OTHERS, "which", "plant"]
+    write_model(folder, words, 48, max_position_embeddings=40)
 
 
 def make_options(data, output_dir, version="v1", **changes):
@@ -45,17 +41,11 @@ def make_options(data, output_dir, version="v1", **changes):
     values = {
         "train_file": str(data / f"train-{version}.json"),
         "predict_file": str(data / f"dev-{version}.json"),
-        "albert_config_file": str(data / "albert_config.json"),
-        "spm_model_file": str(data / "words.model"),
-        "output_dir": str(output_dir),
-        "do_train": True,
-        "do_eval": True,
+        **training_of(data, output_dir),
         "max_seq_length": 40,
         "max_query_length": 7,
         "doc_stride": 17,
         "max_answer_length": 4,
-        "train_batch_size": 16,
-        "learning_rate": 3e-3,
         "num_train_steps": 150,
         "save_checkpoints_steps": 75,
         **changes,

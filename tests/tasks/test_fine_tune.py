@@ -9,15 +9,8 @@ import pytest
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning import question_answering
-from albert_tf.tasks.fine_tuning.classification import run
 from tests.tasks import plants
-from tests.tasks.animals import make_options
-
-
-def read_dictionaries(path):
-    """Returns the rows of a TSV file as a list of dictionaries."""
-    header, *rows = [line.split("\t") for line in path.read_text().splitlines()]
-    return [dict(zip(header, row, strict=True)) for row in rows]
+from tests.tasks.animals import read_table
 
 
 def flags(data, **changes):
@@ -34,20 +27,12 @@ def flags(data, **changes):
 
 
 @pytest.fixture(scope="module")
-def start(data, tmp_path_factory):
-    """Folder of a classifier to start from, as the script trained it."""
-    folder = tmp_path_factory.mktemp("start") / "out"
-    run(make_options(data, folder))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def tuned(data, start, tmp_path_factory):
+def tuned(data, trained, tmp_path_factory):
     """A model that `fine_tune` returned, what its callback received, and the dev set."""
     reports = []
-    rows, dev = (read_dictionaries(data / f"{name}.tsv") for name in ("train", "dev"))
+    rows, dev = (read_table(data / f"{name}.tsv") for name in ("train", "dev"))
     model = albert_tf.fine_tune(
-        str(start / "best"),
+        str(trained / "best"),
         rows,
         dev,
         output_dir=tmp_path_factory.mktemp("tuned") / "out",
@@ -162,12 +147,12 @@ def test_answers_to_questions(tmp_path):
         ({"train": [{"text": "a", "labels": ["x"]}]}, "^kind='classification': the columns of"),
     ],
 )
-def test_mistakes_are_one_line(data, start, tmp_path, arguments, message):
+def test_mistakes_are_one_line(data, trained, tmp_path, arguments, message):
     values = {"train": [{"text": "x", "label": label} for label in "ab"], **arguments}
     if "dev" not in values:
         values["dev_fraction"] = 0.0
     with pytest.raises(InputError, match=message):
         albert_tf.fine_tune(
-            str(start / "best"), output_dir=tmp_path / "out", **{**flags(data), **values}
+            str(trained / "best"), output_dir=tmp_path / "out", **{**flags(data), **values}
         )
     assert not (tmp_path / "out").exists()
