@@ -1,4 +1,4 @@
-"""Classification of texts or pairs of texts, and what other kinds that predict from these share."""
+"""Classes and scores of texts or pairs of texts, and what other kinds that predict from these share."""
 
 import dataclasses
 import math
@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.features import Features, encode_examples, label_ids
 from albert_tf.data.fine_tuning.packing import encode_in_graph
@@ -18,7 +19,7 @@ from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_c
 from albert_tf.export.openvino_text import add_text_tokenizer
 from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
-from albert_tf.losses import ClassificationLoss, batch_loss
+from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
 from albert_tf.models import AlbertClassifier
 from albert_tf.options import option
 
@@ -206,6 +207,51 @@ class Classification(TextKind):
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
         return class_outputs(self.labels, outputs)
+
+
+class Scores(NamedTuple):
+    """The predictions of a regression model for n examples.
+
+    Attributes:
+        score: float32 (n,).
+    """
+
+    score: np.ndarray
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Regression(TextKind):
+    """Texts or pairs of texts, with a score. Predictions are float32 (n, 1)."""
+
+    name: ClassVar = "regression"
+    loss: ClassVar = RegressionLoss()
+
+    metrics: tuple[str, ...] = ("pearson", "spearman")
+
+    @property
+    def accepted_labels(self) -> tsv.Scores:
+        return tsv.Scores()
+
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
+        scores = label_ids(examples, self.accepted_labels)
+        loss = batch_loss(self.loss, {"label_ids": scores}, predictions)
+        return {**compute_metrics(self.metrics, scores, predictions[:, 0]), "loss": float(loss)}
+
+    def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
+        return Scores(predictions[:, 0])
+
+    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
+        for example, (score,) in zip(examples, predictions, strict=True):
+            yield {**example.known(), "prediction": float(score)}
+
+    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps logits (B, 1) to `score` (B,)."""
+        return {"score": outputs[:, 0]}
+
+    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits (B, 1) of an exported model."""
+        return exported["score"][:, None]
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:

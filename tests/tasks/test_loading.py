@@ -109,7 +109,7 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("task.json", {"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, emb"),
+        ("task.json", {"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, reg"),
         ("task.json", {"kind": None}, "expected an object with the key 'kind', as --do_train wri"),
         (
             "task.json",
