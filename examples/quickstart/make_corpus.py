@@ -2,13 +2,12 @@
 
 The quick start shows the whole job on real English without a download, so it reads Python's own
 documentation (`pydoc_data.topics`) and the docstrings of Python and other installed libraries. The
-fine-tuning task comes from the same text: which library does this docstring come from?
+fine-tuning task comes from the same sentences: which of them have a slip, such as `is` for `are`?
 
 Three decisions shape the files:
 
 * Source files are parsed with `ast`, never imported: that is fast and has no side effects.
-* A module is in one split only. The functions of a module share their phrases, so a split by
-  function would reward memory of them instead of language.
+* A module is in one split only, because its functions share their phrases.
 * Every line is a sentence that reads as English; `prose.py` finds them.
 
 It needs the standard library alone, so it runs from a clone in which nothing of ours is installed.
@@ -32,13 +31,13 @@ import re
 import sys
 import sysconfig
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pydoc_data.topics import topics as python_topics
 from typing import Any, NoReturn
 
-from prose import opening, sentences
+from prose import sentences
 
-# Label, which is the name its version is known by, and package. Python is its standard library.
+# The name its version is known by, and package. Python is its standard library.
 LIBRARIES = {
     "keras": "keras",
     "matplotlib": "matplotlib",
@@ -48,7 +47,7 @@ LIBRARIES = {
     "scipy": "scipy",
     "tensorflow": "tensorflow",
 }
-# Tests, generated code, and code of others, whose docstrings would carry the wrong label.
+# Tests, generated code, and copies of others.
 SKIPPED_FOLDERS = re.compile(
     r"__pycache__|_api|_external|_tf_keras|_vendor|array_api_compat|array_api_extra|cobyqa|"
     r"(dist|site)-packages|distutils|ensurepip|externals|idlelib|lib2to3|pydoc_data|pyprima|"
@@ -58,21 +57,14 @@ SKIPPED_FILES = re.compile(r"(test_.*|.*_tests?|conftest|.*_pb2)\.py")
 SKIPPED_MODULES = "tensorflow.python.keras."  # an old copy of Keras
 
 MIN_DOCUMENT_SENTENCES = 6
-MIN_ROW_WORDS = 8
-# Rows of each label. All of keras and numpy, the smallest, fit in; the others are cut, so that the
-# majority class stays near one in seven.
-MAX_ROWS = {"train": 1000, "dev": 150, "test": 150}
-# A module with more rows remains in train, so that a held-out split covers many topics.
-MAX_HELD_OUT_MODULE_ROWS = 30
-HELD_OUT_TOPICS = 0.1
+HELD_OUT = 0.1  # share of the modules, of dev and of test
 
-# A row that names a library would give its label away.
-LIBRARY_NAME = re.compile(
-    r"(?<![a-z0-9])(c?python|keras|matplotlib|mpl|np|numpy|plt|pylab|pyplot|scikits?|scipy|sklearn|"
-    r"tensorflow|tf)(?![a-z0-9])",
-    re.IGNORECASE,
-)
-NAME_OR_NUMBER = re.compile(r"\W*\b\w*[A-Z0-9]\w*")
+# Words of which one is often written for the other.
+CONFUSED = (("a", "an"), ("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))
+CONFUSED += (("this", "these"),)
+REPLACEMENTS = {first: second for pair in CONFUSED for first, second in (pair, pair[::-1])}
+ROW_WORDS = range(8, 31)
+MAX_ROWS = {"train": 4000, "dev": 1000, "test": 2000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,37 +72,15 @@ class Docstring:
     """One docstring.
 
     Attributes:
-        library: its label.
-        module: its label and the path of the file in the library, with dots.
+        module: library and path of the file in it, with dots.
         owner: name of the class or function at the top level of the module that it belongs to;
             empty for the docstring of the module.
         text: as it stands in the source.
     """
 
-    library: str
     module: str
     owner: str
     text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One example of the fine-tuning task.
-
-    Attributes:
-        label: the library.
-        module: where the docstring comes from.
-        sentences: the opening of the docstring.
-    """
-
-    label: str
-    module: str
-    sentences: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """What the model reads."""
-        return " ".join(self.sentences)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +109,7 @@ def read_library(library: str) -> Iterator[Docstring]:
             module = ".".join([library, *path.relative_to(root).with_suffix("").parts])
             skipped = SKIPPED_FILES.fullmatch(name) or module.startswith(SKIPPED_MODULES)
             if path.suffix == ".py" and not skipped:
-                yield from read_module(library, module, path.read_bytes())
+                yield from read_module(module, path.read_bytes())
 
 
 def library_folder(library: str) -> pathlib.Path:
@@ -153,7 +123,7 @@ def library_folder(library: str) -> pathlib.Path:
     return pathlib.Path(spec.submodule_search_locations[0])
 
 
-def read_module(library: str, module: str, source: bytes) -> Iterator[Docstring]:
+def read_module(module: str, source: bytes) -> Iterator[Docstring]:
     """Yields the docstrings of a source file: of the module, then of its classes and functions."""
     try:
         with warnings.catch_warnings(action="ignore"):  # of the libraries' source, e.g. old escapes
@@ -163,7 +133,7 @@ def read_module(library: str, module: str, source: bytes) -> Iterator[Docstring]
     for owner, node in walk_definitions(tree, ""):
         text = ast.get_docstring(node, clean=False)
         if text:
-            yield Docstring(library, module, owner, text)
+            yield Docstring(module, owner, text)
 
 
 def walk_definitions(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.AST]]:
@@ -174,54 +144,7 @@ def walk_definitions(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.AST]]
             yield from walk_definitions(child, owner or child.name)
 
 
-# ---- from sentences to rows and documents
-
-
-def make_rows(docstrings: Iterable[Docstring]) -> list[Row]:
-    """Returns a row for each docstring with enough to read and no name of a library.
-
-    Docstrings are inherited, re-exported and adapted a lot, often with no change but of names and
-    numbers. A text is one row, and none where two libraries have it.
-    """
-    rows: dict[str, list[Row]] = collections.defaultdict(list)
-    for docstring in docstrings:
-        row = Row(docstring.library, docstring.module, opening(docstring.text))
-        if len(row.text.split()) >= MIN_ROW_WORDS and not LIBRARY_NAME.search(row.text):
-            rows[NAME_OR_NUMBER.sub("", row.text)].append(row)
-    return [same[0] for same in rows.values() if len({row.label for row in same}) == 1]
-
-
-def split_modules(rows: Iterable[Row], seed: int) -> dict[str, str]:
-    """Returns the split of each module that has rows.
-
-    Dev and test take modules by lot until they have their rows of a label; train has the rest.
-    """
-    sizes: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-    for row in rows:
-        sizes[row.label][row.module] += 1
-    splits = {}
-    for modules in sizes.values():
-        filled: collections.Counter = collections.Counter()
-        for module in sorted(modules, key=lot(seed)):
-            splits[module] = "train"
-            if modules[module] <= MAX_HELD_OUT_MODULE_ROWS:
-                open_splits = (name for name in ("dev", "test") if filled[name] < MAX_ROWS[name])
-                splits[module] = next(open_splits, "train")
-            filled[splits[module]] += modules[module]
-    return splits
-
-
-def choose_rows(rows: Iterable[Row], splits: dict[str, str], seed: int) -> dict[str, list[Row]]:
-    """Returns the rows of each split in random order, at most `MAX_ROWS` of each label."""
-    chosen: dict[str, list[Row]] = {split: [] for split in MAX_ROWS}
-    counts: collections.Counter = collections.Counter()
-    draw = lot(seed)
-    for row in sorted(rows, key=lambda row: draw(row.text)):
-        split = splits[row.module]
-        if counts[split, row.label] < MAX_ROWS[split]:
-            counts[split, row.label] += 1
-            chosen[split].append(row)
-    return chosen
+# ---- from docstrings to documents and rows
 
 
 def make_documents(docstrings: Iterable[Docstring]) -> Iterator[Document]:
@@ -261,9 +184,25 @@ def choose_documents(
     return chosen
 
 
-def lot(seed: int) -> Callable[[str], bytes]:
-    """Returns a sort key that puts texts into an order drawn by `seed`, whatever else is sorted."""
-    return lambda text: hashlib.sha256(f"{seed}:{text}".encode()).digest()
+def make_rows(lines: Sequence[str], max_rows: int) -> list[tuple[str, str]]:
+    """Returns (label, sentence): every other sentence has a slip, a replaced word of `CONFUSED`.
+
+    Args:
+        lines: sentences in random order.
+        max_rows: number of rows at most.
+    """
+    known = set(lines)
+    rows: list[tuple[str, str]] = []
+    for line in lines:
+        words = line.split()
+        places = [place for place, word in enumerate(words) if word in REPLACEMENTS]
+        if places and len(words) in ROW_WORDS and len(rows) < max_rows:
+            place = places[len(line) % len(places)]
+            words[place] = REPLACEMENTS[words[place]]
+            # Some docstrings have slips of their own.
+            if (slip := " ".join(words)) not in known:
+                rows.append(("slip", slip) if len(rows) % 2 else ("right", line))
+    return rows
 
 
 # ---- files
@@ -276,41 +215,46 @@ def make_corpus(
 
     Args:
         output_dir: where the files go.
-        libraries: labels of the task, out of `LIBRARIES`.
+        libraries: the libraries to read, out of `LIBRARIES`.
         seed: draws the splits and the order.
         max_megabytes: size of `corpus.txt` and of `corpus_dev.txt` at most.
     """
-    docstrings = [docstring for library in libraries for docstring in read_library(library)]
-    rows = make_rows(docstrings)
+    documents: dict[str, list[Document]] = collections.defaultdict(list)
     for library in libraries:
-        if not any(row.label == library for row in rows):
+        found = list(make_documents(read_library(library)))
+        if not found:
             fail(f"no docstrings in {library_folder(library)}; expected the source of {library}")
-    splits = split_modules(rows, seed)
-    table = choose_rows(rows, splits, seed)
+        for document in found:
+            documents[document.module].append(document)
+    for topic in read_topics():
+        documents[topic.module].append(topic)
 
-    draw = lot(seed)
-    topics = sorted(read_topics(), key=lambda topic: draw(topic.module))
-    for topic in topics[: round(HELD_OUT_TOPICS * len(topics))]:
-        splits[topic.module] = "dev"
-    documents: dict[str, list[Document]] = {split: [] for split in MAX_ROWS}
-    for document in itertools.chain(topics, make_documents(docstrings)):
-        documents[splits.get(document.module, "train")].append(document)
-    for of_split in documents.values():
-        of_split.sort(key=lambda document: draw(document.module))
+    def lot(text: str) -> bytes:
+        return hashlib.sha256(f"{seed}:{text}".encode()).digest()
+
+    modules = sorted(documents, key=lot)
+    held_out = round(HELD_OUT * len(modules))
+    splits = {
+        "dev": modules[:held_out],
+        "test": modules[held_out : 2 * held_out],
+        "train": modules[2 * held_out :],
+    }
     seen: set[str] = set()
-    dev = choose_documents(documents["dev"], seen, max_megabytes * 1e6)
-    seen.update(text for row in table["dev"] + table["test"] for text in row.sentences)
-    train = choose_documents(documents["train"], seen, max_megabytes * 1e6)
-
+    chosen, table = {}, {}
+    for split, names in splits.items():
+        of_split = itertools.chain(*(documents[name] for name in names))
+        chosen[split] = choose_documents(of_split, seen, max_megabytes * 1e6)
+        lines = itertools.chain(*(document.sentences for document in chosen[split]))
+        table[split] = make_rows(sorted(lines, key=lot), MAX_ROWS[split])
     versions = {library: version(library) for library in libraries}
-    corpus = {"corpus": train, "corpus_dev": dev}
+    corpus = {"corpus": chosen["train"], "corpus_dev": chosen["dev"]}
     write_files(output_dir, corpus, table, {"seed": seed, "versions": versions})
 
 
 def write_files(
     output_dir: pathlib.Path,
     corpus: dict[str, list[Document]],
-    table: dict[str, list[Row]],
+    table: dict[str, list[tuple[str, str]]],
     stats: dict[str, Any],
 ) -> None:
     """Writes everything; `stats.json` goes first and comes last, so it vouches for the others."""
@@ -321,10 +265,9 @@ def write_files(
         stats |= {name: count(documents)}
     for split, rows in table.items():
         lines = io.StringIO()
-        writer = csv.writer(lines, "excel-tab", lineterminator="\n")
-        writer.writerows([("label", "text_a"), *((row.label, row.text) for row in rows)])
-        write_text(output_dir / f"{split}.tsv", lines.getvalue())
-        stats |= {split: dict(sorted(collections.Counter(row.label for row in rows).items()))}
+        csv.writer(lines, lineterminator="\n").writerows([("label", "text"), *rows])
+        write_text(output_dir / f"{split}.csv", lines.getvalue())
+        stats |= {split: collections.Counter(label for label, _ in rows)}
     write_text(output_dir / "stats.json", json.dumps(stats, indent=2) + "\n")
 
 
@@ -366,7 +309,7 @@ def main() -> None:
         choices=LIBRARIES,
         default=list(LIBRARIES),
         metavar="LIBRARY",
-        help=f"labels of the task; default: {' '.join(LIBRARIES)}",
+        help=f"which to read; default: {' '.join(LIBRARIES)}",
     )
     flags = parser.parse_args()
     if not flags.max_megabytes > 0:

@@ -10,19 +10,10 @@ import itertools
 import re
 from collections.abc import Iterator
 
-MAX_OPENING_SENTENCES = 3
 MAX_WORDS = 60
 
 FENCED_CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^.*\n[ \t]*([-=~*^\"])\1{2,}[ \t]*$", re.MULTILINE)
-# What follows the opening: `Args:`, an underlined `Parameters`, `:param x:`.
-SECTION = re.compile(
-    r"^[ \t]*(?::(?:param|type|returns?|raises?)\b|@param|"
-    r"(?:\w+ )?(?:arguments|args|attributes|examples?|inputs?|methods|notes?|options|outputs?|"
-    r"parameters|raises|references?|returns?|see also|shape|usage|warns|warnings?|yields)"
-    r"(?::[ \t]*$|\n[ \t]*[-=~]{3}))",
-    re.MULTILINE | re.IGNORECASE,
-)
 # A directive whose content is no prose; the others are admonitions and notes on versions.
 HIDING_DIRECTIVE = re.compile(
     r"\.\. (?!attention|deprecated|important|note|tip|versionadded|versionchanged|warning)"
@@ -65,15 +56,6 @@ def sentences(docstring: str) -> list[str]:
     if texts and texts[0][-1:].isalnum():
         texts[0] += "."  # a summary line, whose full stop many leave out
     return [part for text in texts for part in SENTENCE_END.split(text) if is_prose(part)]
-
-
-def opening(docstring: str) -> tuple[str, ...]:
-    """Returns the first sentences of a docstring, from before its first section."""
-    text = SECTION.split(inspect.cleandoc(docstring), maxsplit=1)[0]
-    found = sentences(text)[:MAX_OPENING_SENTENCES]
-    while sum(len(sentence.split()) for sentence in found) > MAX_WORDS:
-        found.pop()
-    return tuple(found)
 
 
 def items(docstring: str) -> Iterator[str]:

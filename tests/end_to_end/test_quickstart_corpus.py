@@ -3,7 +3,6 @@
 import collections
 import csv
 import importlib
-import itertools
 import json
 import os
 import pathlib
@@ -15,7 +14,7 @@ import pytest
 SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "quickstart" / "make_corpus.py"
 LIBRARIES = ("numpy", "scikit-learn")
 SPLITS = ("train", "dev", "test")
-FILES = {"corpus.txt", "corpus_dev.txt", "train.tsv", "dev.tsv", "test.tsv", "stats.json"}
+FILES = {"corpus.txt", "corpus_dev.txt", "train.csv", "dev.csv", "test.csv", "stats.json"}
 
 
 def run_script(*flags: str, **environment: str) -> subprocess.CompletedProcess:
@@ -40,8 +39,8 @@ def read_documents(path: pathlib.Path) -> list[list[str]]:
 
 def read_rows(path: pathlib.Path) -> list[list[str]]:
     with open(path, encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file, "excel-tab")
-    assert header == ["label", "text_a"]
+        header, *rows = csv.reader(file)
+    assert header == ["label", "text"]
     return rows
 
 
@@ -57,7 +56,7 @@ def corpus(folder):
 
 @pytest.fixture(scope="module")
 def rows(folder):
-    return {split: read_rows(folder / f"{split}.tsv") for split in SPLITS}
+    return {split: read_rows(folder / f"{split}.csv") for split in SPLITS}
 
 
 @pytest.fixture(scope="module")
@@ -85,25 +84,27 @@ def test_documents_have_several_sentences_of_one_line_each_once(corpus):
         assert 4 <= len(line.split()) <= 60
 
 
-def test_rows_have_balanced_labels_and_enough_words_once_without_names_of_libraries(rows):
-    for split, most in (("train", 1000), ("dev", 150), ("test", 150)):
-        counts = collections.Counter(label for label, _ in rows[split])
-        assert set(counts) == set(LIBRARIES)
-        assert most // 3 <= min(counts.values()) <= max(counts.values()) <= most
-    texts = [text.lower() for split in SPLITS for _, text in rows[split]]
-    assert len(texts) == len(set(texts))
-    names = {"keras", "matplotlib", "numpy", "np", "python", "scipy", "sklearn", "tensorflow", "tf"}
-    for text in texts:
-        assert 8 <= len(text.split()) <= 60
-        assert names.isdisjoint(text.replace(".", " ").replace(",", " ").split()), text
+def test_every_other_row_has_a_slip(rows, corpus, make_corpus):
+    for split, name in (("train", "corpus"), ("dev", "corpus_dev")):
+        lines = {line for document in corpus[name] for line in document}
+        assert len(rows[split]) > 100
+        for number, (label, text) in enumerate(rows[split]):
+            words = text.split()
+            assert 8 <= len(words) <= 30
+            mended = {
+                " ".join([*words[:place], make_corpus.REPLACEMENTS[word], *words[place + 1 :]])
+                for place, word in enumerate(words)
+                if word in make_corpus.REPLACEMENTS
+            }
+            assert label == ("slip" if number % 2 else "right")
+            assert (text in lines, bool(mended & lines)) == (label == "right", label == "slip")
 
 
-def test_no_line_for_pretraining_is_part_of_a_held_out_row(rows, corpus):
-    lines = {line for document in corpus["corpus"] for line in document}
-    for _, text in rows["dev"] + rows["test"]:
-        words = text.split()
-        for start, stop in itertools.combinations(range(len(words) + 1), 2):
-            assert " ".join(words[start:stop]) not in lines, text
+def test_no_sentence_of_a_split_is_in_another(rows, corpus):
+    seen = [{text for _, text in rows[split]} for split in SPLITS]
+    assert sum(map(len, seen)) == len(set().union(*seen))
+    lines = {line for part in corpus.values() for document in part for line in document}
+    assert seen[SPLITS.index("test")].isdisjoint(lines)
 
 
 def test_stats_count_what_is_in_the_files(folder, corpus, rows):
@@ -151,47 +152,6 @@ def test_stats_count_what_is_in_the_files(folder, corpus, rows):
 )
 def test_sentences_are_what_reads_as_english(make_corpus, docstring, expected):
     assert make_corpus.sentences(docstring) == expected
-
-
-def test_the_opening_ends_before_the_first_section_and_at_60_words(make_corpus):
-    long = "This sentence has" + " very" * 40 + " many words."
-    text = f"Does it very well.\n\n{long}\n\n{long}\n\nArgs:\n  x: The first of two.\n"
-    assert make_corpus.opening(text) == ("Does it very well.", long)
-    assert make_corpus.opening("Does it very well.\n\nReturns:\n  The first of two.") == (
-        "Does it very well.",
-    )
-
-
-def test_a_module_is_in_one_split_and_a_large_one_in_train(make_corpus):
-    sizes = {f"module_{size}": size for size in range(1, 41)}
-    rows = [
-        make_corpus.Row("numpy", module, (f"Sentence {number} of {module}.",))
-        for module, size in sizes.items()
-        for number in range(size)
-    ]
-    splits = make_corpus.split_modules(rows, seed=3)
-    table = make_corpus.choose_rows(rows, splits, seed=3)
-    modules = {split: {row.module for row in table[split]} for split in SPLITS}
-    assert sum(map(len, modules.values())) == len(set().union(*modules.values()))
-    assert len(table["dev"]) == len(table["test"]) == 150
-    assert all(sizes[module] <= 30 for module in modules["dev"] | modules["test"])
-    assert splits != make_corpus.split_modules(rows, seed=4)
-
-
-def test_a_text_with_other_names_is_one_row_and_of_two_libraries_none(make_corpus):
-    def docstring(library, text):
-        return make_corpus.Docstring(library, "module", "", text)
-
-    rows = make_corpus.make_rows(
-        [
-            docstring("numpy", "Add one Hermite series to another, which must be as long."),
-            docstring("numpy", "Add one Legendre series to another, which must be as long."),
-            docstring("keras", "Return the sum of all elements along an axis."),
-            docstring("scipy", "Return the sum of all elements along an axis."),
-            docstring("scipy", "Return the sum of all elements along the axis of NumPy."),
-        ]
-    )
-    assert [row.label for row in rows] == ["numpy"]
 
 
 def test_documents_are_cut_at_the_size_and_keep_new_sentences_only(make_corpus):
