@@ -19,6 +19,7 @@ import transformers
 from albert_tf import command_line
 from albert_tf.data.pretraining.record_batches import (
     RecordOrder,
+    Records,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
@@ -58,20 +59,19 @@ class TorchPretrainingOptions:
 
     def train_batches(self) -> Iterator[Batch]:
         """Yields the batches to train on."""
-        files = scan_files([self.input_file], self._record, "counting records")
-        order = RecordOrder(files, self.train_batch_size, self.shuffle_buffer, self.random_seed)
-        batches = pretraining_batches(order, self._record.parse).take(self.num_train_steps)
-        return batches.as_numpy_iterator()
+        records = self._open(self.input_file)
+        order = RecordOrder(records, self.train_batch_size, self.shuffle_buffer, self.random_seed)
+        return pretraining_batches(order).take(self.num_train_steps).as_numpy_iterator()
 
     def eval_batches(self) -> Iterator[Batch]:
         """Yields the batches to evaluate on."""
-        files = scan_files([self.eval_input_file], self._record, "counting records")
-        batches = pretraining_evaluation_batches(files, self._record.parse, self.eval_batch_size)
+        records = self._open(self.eval_input_file)
+        batches = pretraining_evaluation_batches(records, self.eval_batch_size)
         return batches.take(self.max_eval_steps).as_numpy_iterator()
 
-    @property
-    def _record(self):
-        return pretraining_record(self.max_seq_length, self.max_predictions_per_seq)
+    def _open(self, path: str) -> Records:
+        spec = pretraining_record(self.max_seq_length, self.max_predictions_per_seq)
+        return Records(scan_files([path], spec, "counting records"), spec)
 
 
 class AdamWeightDecay:

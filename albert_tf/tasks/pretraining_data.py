@@ -18,10 +18,14 @@ from albert_tf.data.pretraining.input_files import (
     find_files,
     name_files,
 )
-from albert_tf.data.pretraining.instances import PretrainingDataConfig
+from albert_tf.data.pretraining.instances import (
+    MadeData,
+    PretrainingDataConfig,
+    PretrainingDataStats,
+)
 from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.record_files import stats_file_of
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats, stats_file_of
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
@@ -301,10 +305,7 @@ def _describe(
         "vocab_size": tokenizer.vocab_size,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "replaced_lines": made.replaced_lines,
-        "unknown_share": stats.unknown_share,
-        "mean_length": stats.mean_length,
-        "masked_share": stats.masked_share,
-        "swapped_share": stats.swapped_share,
+        **stats.means(),
         "input_files": [
             {"path": file.path, "bytes": file.size, "sha256": made.sha256[file.path]}
             for file in inputs
@@ -321,12 +322,13 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
             "yourself and use --input_format=lines",
             file=sys.stderr,
         )
-    masked = f"{stats.masked_share:.2%} masked" if options.masking == "static" else "unmasked"
+    means = stats.means()
+    masked = f"{means['masked_share']:.2%} masked" if options.masking == "static" else "unmasked"
     print(
         f"read: {stats.documents} documents, {stats.sentences} sentences, {stats.pieces} pieces "
-        f"({stats.unknown_share:.2%} unknown); skipped: {stats.skipped_documents} documents that are "
+        f"({means['unknown_share']:.2%} unknown); skipped: {stats.skipped_documents} documents that are "
         f"too short, {stats.skipped_sentences} lines without a piece\n"
-        f"made: {stats.instances} instances, {stats.mean_length:.1f} pieces on average, {masked}, "
-        f"{stats.swapped_share:.1%} with label 1\n"
+        f"made: {stats.instances} instances, {means['mean_length']:.1f} pieces on average, {masked}, "
+        f"{means['swapped_share']:.1%} with label 1\n"
         f"wrote: {name_files(options.shards)}, with statistics in {options.stats_file}"
     )

@@ -2,12 +2,11 @@
 
 import contextlib
 import dataclasses
-import itertools
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar, get_args
 
 import tensorflow as tf
 
@@ -19,17 +18,16 @@ from albert_tf.data.pretraining.masking import (
     MaskingConfig,
     find_vocabulary_fault,
 )
-from albert_tf.data.pretraining.record_batches import RecordOrder, read_in_order
+from albert_tf.data.pretraining.record_batches import Records, read_in_order
 from albert_tf.data.pretraining.record_files import (
     RecordFile,
-    check_first_record,
     explain_bad_records,
     load_scanned,
     read_sizes,
     save_scanned,
     scan_files,
+    stats_file_of,
 )
-from albert_tf.data.pretraining.statistics import stats_file_of
 from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import option, select
@@ -37,10 +35,10 @@ from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS, TrainingOptions
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
+_FLAGS = ("input_file", "eval_input_file")
 _BAD_RECORDS_FILE = "bad_records.txt"
-# Counts and bad records of the files of each flag, so that a resumed run need not read them.
+# Counts and bad records of the files of each flag.
 _RECORDS_FILE = "records.json"
-
 # Number of bad records that have a line of their own on the screen.
 _MAX_SHOWN = 20
 
@@ -89,10 +87,7 @@ class RecordOptions(TrainingOptions, MaskingConfig):
 
 
 def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
-    """Returns the options with the sizes of the records, where the flags don't give them.
-
-    They are those of the first record that has ids; without one, those of the paper's recipe.
-    """
+    """Returns the options with the sizes of the first record that has ids, or else those of the paper."""
     flag = "input_file" if options.input_file else "eval_input_file"
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
@@ -115,76 +110,48 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
     )
 
 
-class Records(NamedTuple):
-    """Record files with the same kind of records.
+def open_records(
+    options: RecordOptions, config: AlbertConfig
+) -> tuple[dict[str, Records], Tokenizer | None]:
+    """Finds and checks the files of both flags, and detects whether their records have masks.
 
-    Attributes:
-        files: the files, and their bad records.
-        spec: specification of the records.
-        masker: masks batches; None if the records have masks.
-        tokenizer: the tokenizer that made the records; None if its vocabulary is not known.
-        vocabulary_sha256: SHA-256 of the records' vocabulary; None if no stats file has it.
+    Returns:
+        The records by flag, and the tokenizer that made them; None if its vocabulary is not known.
     """
-
-    files: Sequence[RecordFile]
-    spec: RecordSpec
-    masker: Masker | None
-    tokenizer: Tokenizer | None
-    vocabulary_sha256: str | None
-
-    def order(self, options: RecordOptions) -> RecordOrder:
-        """Returns the order of the records in the training."""
-        return RecordOrder(
-            self.files, options.train_batch_size, options.shuffle_buffer, options.random_seed
-        )
-
-
-def open_records(options: RecordOptions, config: AlbertConfig, flag: str) -> Records:
-    """Finds and checks the files of a flag, and detects whether their records have masks."""
-    with name_place(f"--{flag}"):
-        paths = files.expand_globs(getattr(options, flag))
-    stats = _read_stats(paths)
-    tokenizer = _load_tokenizer(options, stats)
-    if tokenizer:
+    paths, stats = {}, {}
+    for flag in _FLAGS:
+        with name_place(f"--{flag}"):
+            paths[flag] = files.expand_globs(getattr(options, flag))
+        stats[flag] = _read_stats(paths[flag])
+    tokenizers = _load_tokenizers(options, {**stats["input_file"], **stats["eval_input_file"]})
+    for tokenizer in tokenizers[:1]:
         check_vocab_size(tokenizer, config, options.albert_config_file)
-    with name_place(f"--{flag}"):
-        sha256 = _check_stats(stats, tokenizer, options, config)
-    masked = pretraining_record(
+    _check_stats(stats, tokenizers, options, config)
+    records = {flag: _open(options, config, flag, paths[flag], tokenizers) for flag in _FLAGS}
+    return records, tokenizers[0] if tokenizers else None
+
+
+def _open(
+    options: RecordOptions,
+    config: AlbertConfig,
+    flag: str,
+    paths: Sequence[str],
+    tokenizers: Sequence[Tokenizer],
+) -> Records:
+    spec = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
     )
-    if not _are_unmasked(paths, masked, flag, options):
-        return Records(_scan(paths, masked, options, flag), masked, None, tokenizer, sha256)
-    if tokenizer is None:
+    if not _are_unmasked(paths, spec, flag, options):
+        return Records(_scan(paths, spec, options, flag), spec)
+    if not tokenizers:
         raise InputError(
             f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
             "--vocab_file, their vocabulary"
         )
-    unmasked = unmasked_record(options.max_seq_length, config.vocab_size)
-    scanned = _scan(paths, unmasked, options, flag)
-    _check_vocabulary(scanned, unmasked, options)
-    masker = Masker(tokenizer, select(options, MaskingConfig))
-    return Records(scanned, unmasked, masker, tokenizer, sha256)
-
-
-def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
-    """Writes the counts of the records of each flag to the output folder, for a resumed run."""
-    skips = options.on_bad_record == "skip"
-    scanned = {
-        flag: (of_flag.files, of_flag.spec if skips else None)
-        for flag, of_flag in records.items()
-        if of_flag.files
-    }
-    save_scanned(os.path.join(options.output_dir, _RECORDS_FILE), scanned)
-
-
-def check_same_vocabulary(train: Records, evaluation: Records) -> None:
-    """Checks that two sets of records have the same vocabulary, if their stats files name it."""
-    received = {train.vocabulary_sha256, evaluation.vocabulary_sha256} - {None}
-    if len(received) > 1:
-        raise InputError(
-            f"--eval_input_file: {evaluation.files[0].path} and {train.files[0].path} were made with "
-            "different vocabularies according to their stats files; expected the same one"
-        )
+    spec = unmasked_record(options.max_seq_length, config.vocab_size)
+    scanned = _scan(paths, spec, options, flag)
+    _check_vocabulary(scanned, spec, tokenizers)
+    return Records(scanned, spec, Masker(tokenizers[0], select(options, MaskingConfig)))
 
 
 def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -194,51 +161,53 @@ def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {path: stats for path, stats in contents.items() if isinstance(stats, dict)}
 
 
-def _load_tokenizer(
+def _load_tokenizers(
     options: RecordOptions, all_stats: Mapping[str, dict[str, Any]]
-) -> Tokenizer | None:
-    """Loads the vocabulary of the flags or else that with which the records were made."""
-    vocabulary, lower_case = (options.spm_model_file, options.vocab_file), True
+) -> list[Tokenizer]:
+    """Loads the vocabulary of the flags, or else that of the records, with each rule of word starts."""
+    vocabulary, lower_case = (options.spm_model_file, options.vocab_file), None
     for path, stats in all_stats.items():
         of_records = stats.get("options", {})
-        lower_case = of_records.get("do_lower_case", lower_case)
-        names = of_records.get("spm_model_file"), of_records.get("vocab_file")
-        for name in filter(None, names if not any(vocabulary) else ()):
-            # The records may have been moved, together with the vocabulary.
-            places = (name, os.path.join(os.path.dirname(path), os.path.basename(name)))
-            is_same = (
-                tf.io.gfile.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256")
-                for place in places
-            )
-            found = next(itertools.compress(places, is_same), None)
-            vocabulary = (found, None) if names[0] else (None, found)
-    return load_tokenizer(*vocabulary, lower_case) if any(vocabulary) else None
+        if lower_case is None:
+            lower_case = of_records.get("do_lower_case")
+        spm_model_file = of_records.get("spm_model_file")
+        name = spm_model_file or of_records.get("vocab_file")
+        if any(vocabulary) or not name:
+            continue
+        # The records may have been moved, together with the vocabulary.
+        for place in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
+            if tf.io.gfile.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256"):
+                vocabulary = (place, None) if spm_model_file else (None, place)
+                break
+    rules = get_args(WordStartRule) if any(vocabulary) else ()
+    return [load_tokenizer(*vocabulary, lower_case is not False, rule) for rule in rules]
 
 
 def _check_stats(
-    all_stats: Mapping[str, dict[str, Any]],
-    tokenizer: Tokenizer | None,
+    stats: Mapping[str, Mapping[str, dict[str, Any]]],
+    tokenizers: Sequence[Tokenizer],
     options: RecordOptions,
     config: AlbertConfig,
-) -> str | None:
-    """Checks the vocabulary that the records' stats files name, and returns its SHA-256."""
-    expected = tokenizer and tokenizer.vocabulary_sha256
-    source = tokenizer and tokenizer.vocabulary_file
-    for path, stats in all_stats.items():
-        size = stats.get("vocab_size", config.vocab_size)
-        if size != config.vocab_size:
-            raise InputError(
-                f"{path}: the records were made with a vocabulary of {size} pieces, but "
-                f"{options.albert_config_file} says vocab_size {config.vocab_size}"
-            )
-        sha256 = stats.get("vocabulary_sha256", expected)
-        if expected not in (None, sha256):
-            raise InputError(
-                f"{path}: the records were made with another vocabulary than {source}: SHA-256 "
-                f"{sha256}, expected {expected}"
-            )
-        expected, source = sha256, source or path
-    return expected
+) -> None:
+    """Checks that the stats files of all records name the same vocabulary."""
+    expected = source = None
+    for tokenizer in tokenizers[:1]:
+        expected, source = tokenizer.vocabulary_sha256, tokenizer.vocabulary_file
+    for flag, by_path in stats.items():
+        for path, of_records in by_path.items():
+            made = f"--{flag}: {path}: the records were made with"
+            size = of_records.get("vocab_size", config.vocab_size)
+            if size != config.vocab_size:
+                raise InputError(
+                    f"{made} a vocabulary of {size} pieces, but {options.albert_config_file} says "
+                    f"vocab_size {config.vocab_size}"
+                )
+            sha256 = of_records.get("vocabulary_sha256", expected)
+            if expected not in (None, sha256):
+                raise InputError(
+                    f"{made} another vocabulary than {source}: SHA-256 {sha256}, expected {expected}"
+                )
+            expected, source = sha256, source or path
 
 
 def _first_sizes(
@@ -271,21 +240,20 @@ def _are_unmasked(
 def _scan(
     paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
 ) -> list[RecordFile]:
-    """Checks the first record of each file, or all to leave out the bad ones, and counts the records.
-
-    The counts in the run's folder are used if they still hold.
-    """
+    """Counts the records and checks some or all, unless the counts in the run's folder still hold."""
     skips = options.on_bad_record == "skip"
-    if not skips:
-        for path in paths:
-            check_first_record(path, spec)
     saved = os.path.join(options.output_dir, _RECORDS_FILE)
-    scanned = load_scanned(saved, flag, paths, spec if skips else None) if paths else []
+    scanned = load_scanned(saved, flag, paths, _checked(spec, options)) if paths else []
     if scanned is None:
         scanned = scan_files(paths, spec, f"counting the records of --{flag}", skips)
     if skips and paths:
         _report_bad(scanned, flag)
     return scanned
+
+
+def _checked(spec: RecordSpec, options: RecordOptions) -> str:
+    """Returns what decides how many records of a file are good."""
+    return f"{options.on_bad_record} {spec}"
 
 
 def _report_bad(scanned: Sequence[RecordFile], flag: str) -> None:
@@ -305,32 +273,10 @@ def _report_bad(scanned: Sequence[RecordFile], flag: str) -> None:
     )
 
 
-def write_bad_records(options: RecordOptions, records: Iterable[Records]) -> None:
-    """Writes `bad_records.txt`, with one line per bad record, if there are any."""
-    lines = [f"{line}\n" for each in records for file in each.files for line in file.describe_bad()]
-    if lines:
-        files.make_directory(options.output_dir)
-        files.write_text(os.path.join(options.output_dir, _BAD_RECORDS_FILE), "".join(lines))
-
-
-def explain_mistakes(
-    options: RecordOptions, records: Records
-) -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which an error about a bad record names it."""
-    # With skip, all bad records are known already.
-    is_open = options.on_bad_record == "error"
-    paths = [file.path for file in records.files] if is_open else ()
-    return explain_bad_records(paths, records.spec)
-
-
 def _check_vocabulary(
-    scanned: Sequence[RecordFile], spec: RecordSpec, options: RecordOptions
+    scanned: Sequence[RecordFile], spec: RecordSpec, tokenizers: Sequence[Tokenizer]
 ) -> None:
-    """Checks the first record of each file, if there is one."""
-    tokenizers = [  # the records may have been made with any --word_start
-        load_tokenizer(options.spm_model_file, options.vocab_file, True, word_start_rule)
-        for word_start_rule in get_args(WordStartRule)
-    ]
+    """Checks the first record of each file, if there is one, by any rule of word starts."""
     for file in scanned:
         for serialized in read_in_order([file]).take(1):
             record = {name: tensor.numpy() for name, tensor in spec.parse(serialized).items()}
@@ -339,3 +285,32 @@ def _check_vocabulary(
                 raise InputError(
                     f"{file.path}, record 1: {faults[0]}; expected the vocabulary of the records"
                 )
+
+
+def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
+    """Writes the counts of the records to the output folder, so that a resumed run need not read them."""
+    scanned = {
+        flag: (each.files, _checked(each.spec, options))
+        for flag, each in records.items()
+        if each.files
+    }
+    save_scanned(os.path.join(options.output_dir, _RECORDS_FILE), scanned)
+
+
+def write_bad_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
+    """Writes `bad_records.txt`, with one line per bad record, if there are any."""
+    scanned = [file for each in records.values() for file in each.files]
+    lines = [f"{line}\n" for file in scanned for line in file.describe_bad()]
+    if lines:
+        files.make_directory(options.output_dir)
+        files.write_text(os.path.join(options.output_dir, _BAD_RECORDS_FILE), "".join(lines))
+
+
+@contextlib.contextmanager
+def explain_mistakes(options: RecordOptions, records: Mapping[str, Records]) -> Iterator[None]:
+    """Lets an error about a bad record name it. With `skip`, all bad records are known already."""
+    with contextlib.ExitStack() as stack:
+        for each in records.values() if options.on_bad_record == "error" else ():
+            paths = [file.path for file in each.files]
+            stack.enter_context(explain_bad_records(paths, each.spec))
+        yield

@@ -3,15 +3,17 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-import tensorflow as tf
+import numpy as np
 
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
+    RecordOrder,
+    Records,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
@@ -32,11 +34,8 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.flags import check_addresses
-from albert_tf.tasks.learning_check import LearningCheck
 from albert_tf.tasks.pretraining_records import (
     RecordOptions,
-    Records,
-    check_same_vocabulary,
     explain_mistakes,
     fill_sizes,
     open_records,
@@ -52,6 +51,7 @@ from albert_tf.tasks.training_options import (
     small_pretraining,
 )
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
     Evaluator,
     Trainer,
@@ -61,6 +61,12 @@ from albert_tf.training import (
     train,
 )
 from albert_tf.training.strategy import StrategyName
+
+# Entropies of fewer predictions are too low, because rare pieces are missing.
+_PREDICTIONS = 100_000
+_MAX_BATCHES = 200
+# The lead over the frequencies, in nats, from which on a model has learned something of the context.
+_LEAD = 0.1
 
 _DEFAULT = "Default: the recipe's, or else"
 
@@ -183,33 +189,24 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         options = _with_recipe(options)
     config = load_config(options)
     check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
-    train_records = open_records(options, config, "input_file")
-    eval_records = open_records(options, config, "eval_input_file")
-    check_same_vocabulary(train_records, eval_records)
-    if train_records.masker:
+    records, tokenizer = open_records(options, config)
+    if records["input_file"].masker:
         options.warn_of_few_predictions(options.max_seq_length)
     evaluator = _make_evaluator(options, config)
     if evaluator.is_chief:
-        write_bad_records(options, [train_records, eval_records])
-    evaluate = None
+        write_bad_records(options, records)
+    evaluate, eval_records = None, records["eval_input_file"]
     if eval_records.files:
         batches = pretraining_evaluation_batches(
-            eval_records.files,
-            eval_records.spec.parse,
+            eval_records,
             options.eval_batch_size,
             options.random_seed,
-            eval_records.masker,
             fixed_size=fixed_length(options) is not None,
         )
         evaluate = functools.partial(evaluator.evaluate, batches.take(options.max_eval_steps))
-    with (
-        explain_lost_worker(evaluator.is_alone),
-        explain_mistakes(options, train_records),
-        explain_mistakes(options, eval_records),
-    ):
+    with explain_lost_worker(evaluator.is_alone), explain_mistakes(options, records):
         if options.do_train:
-            records = {"input_file": train_records, "eval_input_file": eval_records}
-            _train(options, config, evaluator, records, evaluate)
+            _train(options, config, evaluator, records, tokenizer, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -269,32 +266,81 @@ def _train(
     config: AlbertConfig,
     trainer: Trainer,
     records: Mapping[str, Records],
+    tokenizer: Tokenizer | None,
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
     of_training = records["input_file"]
-    order = of_training.order(options)
-
-    def batches_from(number: int) -> tf.data.Dataset:
-        return pretraining_batches(order, of_training.spec.parse, number, of_training.masker)
-
+    order = RecordOrder(
+        of_training, options.train_batch_size, options.shuffle_buffer, options.random_seed
+    )
     plan = TrainingPlan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
-    if trainer.is_chief and of_training.tokenizer is None:
+    if trainer.is_chief and tokenizer is None:
         print(
             f"warning: --output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it",
             file=sys.stderr,
         )
-    with start_or_resume(options, config, trainer, trainer.model, of_training.tokenizer):
+    with start_or_resume(options, config, trainer, trainer.model, tokenizer):
         if trainer.is_chief:
             save_records(options, records)
             num_records = sum(file.good_count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
-        first_batches = batches_from(0).as_numpy_iterator()
+        first_batches = pretraining_batches(order).as_numpy_iterator()
         check = LearningCheck(first_batches, options.warmup_steps)
+        batches_from = functools.partial(pretraining_batches, order)
         train(trainer, plan, batches_from, evaluate, order.names, check)
-    if not trainer.is_chief:
-        return
-    if path := draw_learning_curve(options.output_dir, "accuracy", "perplexity"):
+    metrics = ("accuracy", "perplexity")
+    if trainer.is_chief and (path := draw_learning_curve(options.output_dir, *metrics)):
         print(f"learning curve in {path}")
+
+
+class LearningCheck:
+    """Warns of a pre-training that does not learn, which a falling loss can hide.
+
+    A masked LM first learns how frequent each piece is. From there on the loss falls only if the model
+    uses the context. Where the learning rate is too high, or too few sequences are seen, it never does.
+    So the check is made once, long after the warm-up: is the loss below the entropy of the pieces?
+
+    `batches` are the first of the training, with `masked_lm_ids` (B, M) and `masked_lm_weights`.
+    """
+
+    def __init__(self, batches: Iterable[Mapping[str, np.ndarray]], warmup_steps: int):
+        self._entropy = unigram_entropy(batches)
+        self._step = 2 * warmup_steps + 1000
+        self._checked = False
+
+    def __call__(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Prints a warning at the first report after the step, if the loss is still that high."""
+        loss = metrics.get("train_masked_lm_loss")
+        if loss is None or step < self._step or self._checked:
+            return
+        self._checked = True
+        if loss > self._entropy - _LEAD:
+            print(
+                f"warning: after {step} updates the masked-LM loss is {loss:.2f}. Guessing from how "
+                f"frequent each piece is has {self._entropy:.2f}, so the model has learned nothing of "
+                "the context. A third of the --learning_rate often helps; then a longer --warmup_steps, "
+                "shorter sequences at first, and a higher --masked_lm_prob",
+                file=sys.stderr,
+            )
+
+
+def unigram_entropy(batches: Iterable[Mapping[str, np.ndarray]]) -> float:
+    """Returns the entropy of the distribution of the pieces to predict, in nats.
+
+    With the correction of Miller (1955) for the pieces that a sample lacks: (observed - 1) / (2 n).
+    """
+    counts = np.zeros(0, np.int64)
+    for number, batch in enumerate(batches):
+        ids = batch["masked_lm_ids"][batch["masked_lm_weights"] > 0]
+        more = np.bincount(ids, minlength=len(counts))
+        more[: len(counts)] += counts
+        counts = more
+        if counts.sum() >= _PREDICTIONS or number + 1 == _MAX_BATCHES:
+            break
+    counts = counts[counts > 0]
+    total = counts.sum()
+    shares = counts / total
+    return float(-np.sum(shares * np.log(shares)) + (len(counts) - 1) / (2 * total))

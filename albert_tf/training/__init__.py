@@ -4,10 +4,9 @@ What cannot be written is a `StoppedError` that names it, and a user's mistake a
 """
 
 from albert_tf.training.evaluator import Evaluator
-from albert_tf.training.interruptions import explain_lost_worker
 from albert_tf.training.loop import LoopOptions, TrainingPlan, best_metrics, resume, train
 from albert_tf.training.reports import draw_learning_curve
-from albert_tf.training.strategy import make_deterministic, make_strategy
+from albert_tf.training.strategy import explain_lost_worker, make_deterministic, make_strategy
 from albert_tf.training.trainer import Trainer
 
 __all__ = [

@@ -49,13 +49,9 @@ def remove_temporary_files(directory: str) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of a folder.
+    """The checkpoints of a folder, of variables by path.
 
-    Args:
-        directory: the folder.
-        variables: variables to save and restore, by path.
-        max_to_keep: number of checkpoints to keep; older ones are removed.
-        keep_every_n_hours: additionally keep one checkpoint per this many hours; None keeps no other.
+    It keeps the newest `max_to_keep` and, unless it is None, one per `keep_every_n_hours`.
     """
 
     def __init__(
@@ -81,32 +77,23 @@ class Checkpoints:
             }
 
     @functools.cached_property
-    def _checkpoint(self) -> tf.train.Checkpoint:
-        return tf.train.Checkpoint(**{VARIABLES: self._copies})
-
-    @functools.cached_property
     def _manager(self) -> tf.train.CheckpointManager:
         # A damaged `checkpoint` file would be an error here; a missing one means an empty folder.
         if not has_note(self._directory) and (prefixes := list_checkpoints(self._directory)):
             write_note(self._directory, prefixes[-self._max_to_keep :])
         return tf.train.CheckpointManager(
-            self._checkpoint,
+            tf.train.Checkpoint(**{VARIABLES: self._copies}),
             self._directory,
             self._max_to_keep,
             keep_checkpoint_every_n_hours=self._keep_every_n_hours,
             checkpoint_name=CHECKPOINT_NAME,
         )
 
-    @property
-    def latest(self) -> str | None:
-        """Prefix of the newest checkpoint; None if there is none."""
-        return latest_checkpoint(self._directory)
-
     def save(self, step: int) -> str:
         """Writes the checkpoint of a step and returns its prefix."""
         self.start_saving(step)
         self.wait()
-        return self.latest
+        return latest_checkpoint(self._directory)
 
     def start_saving(self, step: int) -> None:
         """Starts to write the checkpoint of a step in the background; waits for the previous one."""
@@ -129,16 +116,13 @@ class Checkpoints:
     def _write(self, step: int) -> None:
         with files.explain_refusal(f"{self._directory}/{CHECKPOINT_NAME}-{step}"):
             # TensorFlow counts the saves of a process, which would differ after a restart.
-            self._checkpoint.save_counter.assign(step - 1)
+            self._manager.checkpoint.save_counter.assign(step - 1)
             self._manager.save(checkpoint_number=step)
 
     def restore_latest(self) -> bool:
         """Restores the newest undamaged checkpoint, with a warning for each damaged one.
 
-        TensorFlow's files have checksums, so reading them shows damage.
-
-        Returns:
-            Whether there is a checkpoint.
+        TensorFlow's files have checksums, so reading them shows damage. Returns whether there is one.
         """
         prefixes = list_checkpoints(self._directory)
         if prefixes and not has_note(self._directory):
@@ -178,14 +162,10 @@ class BestCheckpoint:
         self._directory = directory
 
     @property
-    def prefix(self) -> str | None:
-        """Prefix of the checkpoint; None if there is none yet."""
-        return latest_checkpoint(self._directory)
-
-    @property
     def metrics(self) -> dict[str, float] | None:
-        """Its metrics; None if there is none yet."""
-        return files.read_json(f"{self.prefix}{_METRICS}") if self.prefix else None
+        """Its metrics; None if there is no checkpoint yet."""
+        prefix = latest_checkpoint(self._directory)
+        return files.read_json(f"{prefix}{_METRICS}") if prefix else None
 
     def replace(self, model: keras.Model, step: int, metrics: Mapping[str, float]) -> None:
         """Replaces the checkpoint by the weights of a step."""

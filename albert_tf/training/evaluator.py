@@ -36,10 +36,7 @@ class Loss(Protocol):
 class Evaluator:
     """Runs a model that was created under `strategy.scope()`.
 
-    Args:
-        model: maps a batch to what `loss` reads.
-        loss: computes the metrics; None if there are only predictions.
-        strategy: strategy of the replicas.
+    The model maps a batch to what `loss` reads, which may be None if there are only predictions.
     """
 
     def __init__(self, model: keras.Model, loss: Loss | None, strategy: tf.distribute.Strategy):
@@ -179,7 +176,7 @@ class MeanAccumulator:
             self._means[name] = (old_total + total, old_weight + weight)
 
     def add_steps(self, means: Means) -> None:
-        """Adds the means of several steps."""
+        """Adds the means of several steps, each total and weight of shape (count,)."""
         self.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
 
     def sums(self) -> dict[str, tuple[float, float]]:

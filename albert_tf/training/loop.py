@@ -14,27 +14,30 @@ A killed run loses the updates after its newest checkpoint, and `metrics.jsonl` 
 the run resumes. TensorBoard, which can only append, shows them twice.
 """
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError, Preempted
 from albert_tf.options import option
+from albert_tf.progress import Progress
 from albert_tf.sources import BEST_DIR
-from albert_tf.training.bad_steps import BadSteps, NameRecords
 from albert_tf.training.checkpoint_manager import (
     BestCheckpoint,
     Checkpoints,
     remove_temporary_files,
 )
-from albert_tf.training.interruptions import Preemption
-from albert_tf.training.reports import Interval, Reports, forget_interval
+from albert_tf.training.reports import BadSteps, Callback, Interval, NameRecords, Reports
 from albert_tf.training.trainer import Trainer
 
-# Receives a number of updates and the metrics reported after them, such as `train_loss`.
-Callback = Callable[[int, Mapping[str, float]], None]
+_STDERR = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,20 +66,12 @@ class LoopOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """How long to train, and how to choose the best checkpoint.
-
-    Attributes:
-        options: options of the training loop.
-        description: name of the run in progress lines.
-        num_train_steps: total number of updates, including those before a restart.
-        best_metric: evaluation metric that selects the best checkpoint.
-        higher_is_better: whether a higher `best_metric` is better.
-    """
+    """How long to train, and how to choose the best checkpoint."""
 
     options: LoopOptions
-    description: str
-    num_train_steps: int
-    best_metric: str
+    description: str  # name of the run in progress lines
+    num_train_steps: int  # total number of updates, including those before a restart
+    best_metric: str  # evaluation metric that selects the best checkpoint
     higher_is_better: bool
 
     def steps_after(self, step: int) -> int:
@@ -102,26 +97,25 @@ class TrainingPlan:
         """The best checkpoint of the run."""
         return BestCheckpoint(f"{self.options.output_dir}/{BEST_DIR}")
 
+    def is_best(self, value: float) -> bool:
+        """Returns whether a value of `best_metric` is better than that of the best checkpoint."""
+        best = (self.best.metrics or {}).get(self.best_metric)
+        return best is None or (value > best if self.higher_is_better else value < best)
+
 
 def best_metrics(output_dir: str) -> dict[str, float] | None:
     """Returns the metrics of a run's best checkpoint; None if there is none yet."""
     return BestCheckpoint(f"{output_dir}/{BEST_DIR}").metrics
 
 
-def resume(trainer: Trainer, output_dir: str) -> bool:
-    """Restores the newest checkpoint of a run's folder, and removes the temporary files of killed runs.
-
-    Returns:
-        Whether there is a checkpoint.
-    """
+def resume(trainer: Trainer, output_dir: str) -> None:
+    """Restores a run's newest checkpoint, and removes the temporary files of killed processes."""
     if trainer.is_chief:
         for folder in (output_dir, f"{output_dir}/{BEST_DIR}"):
             remove_temporary_files(folder)
-    if not Checkpoints(output_dir, trainer.state, max_to_keep=1).restore_latest():
-        return False
-    if trainer.is_chief:
+    restored = Checkpoints(output_dir, trainer.state, max_to_keep=1).restore_latest()
+    if restored and trainer.is_chief:
         print(f"resuming {output_dir} from step {trainer.step}")
-    return True
 
 
 def train(
@@ -142,56 +136,51 @@ def train(
         name_records: finds the records of bad batches; None if records have no names.
         callback: called by the chief after each report.
     """
-    _Run(trainer, plan, batches_from, evaluate, name_records, callback).run()
-
-
-class _Run:
-    """One call of `train`, with the same arguments."""
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        plan: TrainingPlan,
-        batches_from: Callable[[int], tf.data.Dataset],
-        evaluate: Callable[[], dict[str, float]] | None,
-        name_records: NameRecords | None,
-        callback: Callback | None,
-    ):
-        self._trainer = trainer
-        self._plan = plan
-        self._batches_from = batches_from
-        self._evaluate_model = evaluate
-        options = plan.options
-        self._checkpoints = Checkpoints(
+    options = plan.options
+    progress = Progress(plan.description, "steps", plan.num_train_steps, done=trainer.step)
+    _Run(
+        trainer,
+        plan,
+        batches_from,
+        evaluate,
+        Checkpoints(
             options.output_dir,
             trainer.state,
             options.keep_checkpoint_max,
             options.keep_checkpoint_every_n_hours,
-        )
-        self._reports = Reports(
-            options.output_dir,
-            plan.description,
-            plan.num_train_steps,
-            trainer.step,
-            trainer.is_chief,
-            callback,
-        )
-        self._preemption = Preemption(trainer.is_alone)
-        self._bad_steps = BadSteps(options.max_bad_steps, options.output_dir, name_records)
+        ),
+        Reports(options.output_dir, progress, trainer.is_chief, callback),
+        BadSteps(options.max_bad_steps, options.output_dir, name_records),
+        Preemption(trainer.is_alone),
+    ).run()
+
+
+@dataclasses.dataclass
+class _Run:
+    """One call of `train`."""
+
+    trainer: Trainer
+    plan: TrainingPlan
+    batches_from: Callable[[int], tf.data.Dataset]
+    evaluate_model: Callable[[], dict[str, float]] | None
+    checkpoints: Checkpoints
+    reports: Reports
+    bad_steps: BadSteps
+    preemption: "Preemption"
 
     def run(self) -> None:
-        """Trains to the end of the plan."""
-        step, end = self._trainer.step, self._plan.num_train_steps
+        trainer, plan = self.trainer, self.plan
+        step, end = trainer.step, plan.num_train_steps
         # The learning curve starts at step 0, and a run may be killed before an evaluation.
         lacks_evaluation = (
-            self._evaluate_model is not None
-            and (step == 0 or self._plan.saves_at(step))
-            and not self._reports.has("eval", step)
+            self.evaluate_model is not None
+            and (step == 0 or plan.saves_at(step))
+            and not self.reports.has("eval", step)
         )
         if step >= end and not lacks_evaluation:
-            print(f"{self._plan.description}: {step} of {end} steps are done already")
+            print(f"{plan.description}: {step} of {end} steps are done already")
             return
-        with self._reports, self._preemption:
+        with self.reports, self.preemption:
             try:
                 if lacks_evaluation:
                     self._evaluate()
@@ -201,90 +190,131 @@ class _Run:
                 self._wait_for_checkpoint()
                 raise
             self._wait_for_checkpoint()
-            if self._trainer.is_chief:
-                self._clean_up()
-
-    def _clean_up(self) -> None:
-        """Leaves the folder of a complete run as its readers expect it."""
-        plan, trainer = self._plan, self._trainer
-        if self._evaluate_model is None:
-            plan.best.replace(trainer.model, trainer.step, {})
-        forget_interval(plan.options.output_dir)
+            if trainer.is_chief:
+                if self.evaluate_model is None:
+                    plan.best.replace(trainer.model, trainer.step, {})
+                Interval.forget(plan.options.output_dir)
 
     def _train(self, step: int) -> None:
-        trainer, plan = self._trainer, self._plan
-        batches = trainer.distribute(self._batches_from(step))
+        trainer, plan = self.trainer, self.plan
+        batches = trainer.distribute(self.batches_from(step))
         interval = Interval.resume(plan.options.output_dir, step)
         while step < plan.num_train_steps:
             count = plan.steps_after(step)
             means = trainer.train_steps(batches, count)
             step += count
             interval.add(means, count)
-            self._bad_steps.add(step, means["skipped_updates"])
-            is_preempted = trainer.any_worker(self._preemption.requested)
+            self.bad_steps.add(step, means["skipped_updates"])
+            is_preempted = trainer.any_worker(self.preemption.requested)
             reports = plan.reports_at(step)
             if not (reports or is_preempted):
-                self._reports.advance(step)
+                self.reports.advance(step)
                 continue
-            self._bad_steps.check(trainer.is_chief)
+            self.bad_steps.check(trainer.is_chief)
             saves = plan.saves_at(step) or is_preempted
             # The weights may be what made the gradient infinite.
-            saves &= step == plan.num_train_steps or not self._bad_steps.in_a_row
-            evaluates = saves and not is_preempted and self._evaluate_model is not None
+            saves &= step == plan.num_train_steps or not self.bad_steps.in_a_row
+            evaluates = saves and not is_preempted and self.evaluate_model is not None
             if reports:
-                self._report(step, interval, is_last=not evaluates)
-            if saves:
-                self._save(step)
+                summary = interval.summarize(trainer)
+                self.reports.write("train", step, *summary, is_last=not evaluates)
+                self.checkpoints.check()
+            if saves and trainer.is_chief:
+                self.checkpoints.start_saving(step)
             if is_preempted:
                 if saves and not reports and trainer.is_chief:
                     interval.save(plan.options.output_dir, step)
-                self._preemption.end()
+                self.preemption.end()
             if evaluates:
                 self._evaluate()
             interval = Interval()
 
-    def _save(self, step: int) -> None:
-        if self._trainer.is_chief:
-            self._checkpoints.start_saving(step)
-
     def _wait_for_checkpoint(self) -> None:
         """Waits until the chief has written its checkpoint."""
-        if self._trainer.is_chief:
-            self._checkpoints.wait()
-        self._trainer.any_worker(False)
-
-    def _report(self, step: int, interval: Interval, is_last: bool) -> None:
-        summary = interval.summarize(self._trainer)
-        totals = {name: self._reports.last(name) + count for name, count in summary.counts.items()}
-        self._reports.write("train", step, summary.metrics | totals, summary.rates, is_last)
-        self._checkpoints.check()
+        if self.trainer.is_chief:
+            self.checkpoints.wait()
+        self.trainer.any_worker(False)
 
     def _evaluate(self) -> None:
         """Evaluates, keeps the weights if they are the best so far, and then reports.
 
         The report comes last because a reported step is not evaluated again after a restart.
         """
-        trainer, plan, step = self._trainer, self._plan, self._trainer.step
-        with self._preemption.nothing_to_save():
-            metrics = _checked(self._evaluate_model(), step)
+        trainer, plan, step = self.trainer, self.plan, self.trainer.step
+        with self.preemption.nothing_to_save():
+            metrics = self.evaluate_model()
+            for name, value in metrics.items():
+                if not math.isfinite(value):
+                    raise InputError(
+                        f"step {step}: {name} is {value}; restart from an earlier checkpoint with a "
+                        "lower learning rate or a longer warm-up"
+                    )
             # Untrained weights are never the best.
-            if trainer.is_chief and step > 0 and _is_best(plan, metrics[plan.best_metric]):
+            if trainer.is_chief and step > 0 and plan.is_best(metrics[plan.best_metric]):
                 plan.best.replace(trainer.model, step, metrics)
-            self._reports.write("eval", step, metrics)
+            self.reports.write("eval", step, metrics)
 
 
-def _is_best(plan: TrainingPlan, value: float) -> bool:
-    best = (plan.best.metrics or {}).get(plan.best_metric)
-    if best is None:
-        return True
-    return value > best if plan.higher_is_better else value < best
+class Preemption:
+    """Records SIGTERM and Ctrl-C, so that the run can save its state before it ends.
 
+    Schedulers send SIGTERM before they preempt a machine. A second Ctrl-C ends the process immediately.
+    A worker that is not alone has others that would wait for it.
+    """
 
-def _checked(metrics: dict[str, float], step: int) -> dict[str, float]:
-    for name, value in metrics.items():
-        if not math.isfinite(value):
-            raise InputError(
-                f"step {step}: {name} is {value}; restart from an earlier checkpoint with a lower "
-                "learning rate or a longer warm-up"
-            )
-    return metrics
+    def __init__(self, is_alone: bool):
+        self._is_alone = is_alone
+        self._signal: int | None = None
+        self._may_raise = False
+        self._before = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether the run should end."""
+        return self._signal is not None
+
+    def __enter__(self) -> "Preemption":
+        # Signal handlers can only be set in the main thread.
+        if threading.current_thread() is threading.main_thread():
+            self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._note)
+            # Background jobs of a shell script ignore Ctrl-C.
+            if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def nothing_to_save(self) -> Iterator[None]:
+        """Lets a signal end the block immediately, unless other workers wait for this one."""
+        self._may_raise = self._is_alone
+        try:
+            self._end_if_requested()
+            yield
+            # Python discards exceptions raised in a destructor.
+            self._end_if_requested()
+        finally:
+            self._may_raise = False
+
+    def end(self) -> NoReturn:
+        """Ends the run."""
+        if self._signal == signal.SIGINT:
+            raise Preempted("stopped by Ctrl-C; the same command resumes", 128 + signal.SIGINT)
+        raise Preempted("stopped by SIGTERM; the same command resumes")
+
+    def _note(self, number: int, frame: object) -> None:
+        self._signal = self._signal or number
+        if number == signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
+            if not self._may_raise:
+                # Not print, which is not reentrant.
+                os.write(
+                    _STDERR, b"\nCtrl-C: saving after this step; Ctrl-C again quits immediately\n"
+                )
+        self._end_if_requested()
+
+    def _end_if_requested(self) -> None:
+        if self.requested and self._may_raise:
+            self.end()

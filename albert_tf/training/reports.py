@@ -1,18 +1,27 @@
-"""Metrics of a run: averaged over intervals, and reported to the progress, a file and TensorBoard."""
+"""Metrics of a run: averaged over intervals, and reported to the progress, a file and TensorBoard.
+
+Steps that were skipped because the loss or gradient was not finite have reports of their own.
+"""
 
 import contextlib
+import sys
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import StoppedError
+from albert_tf.errors import InputError, StoppedError
 from albert_tf.progress import Progress
 from albert_tf.training.evaluator import MeanAccumulator, Means
 from albert_tf.training.trainer import Trainer
+
+# Receives a number of updates and the metrics reported after them, such as `train_loss`.
+Callback = Callable[[int, Mapping[str, float]], None]
+# Returns the records of batches, given their numbers: for each batch and file, record numbers from 1.
+NameRecords = Callable[[Collection[int]], Mapping[int, Mapping[str, Sequence[int]]]]
 
 _NOTHING: Mapping = types.MappingProxyType({})
 _COUNT = "_per_update"
@@ -23,17 +32,12 @@ _NOT_SHOWN = {
 }
 # All that is shown of the training if values of the evaluation follow.
 _SHORT = {"loss", "skipped_updates", "tokens_per_second"}
+# Number of records in a warning; a batch may have thousands.
+_MAX_NAMED = 8
 
 
 class Summary(NamedTuple):
-    """The summary of an interval.
-
-    Attributes:
-        metrics: means; reproducible.
-        rates: numbers per second, e.g. of sequences and tokens.
-        counts: numbers to add up over the intervals, reproducible: `skipped_updates`, and `tokens_seen`
-            if the loss counts tokens.
-    """
+    """The summary of an interval, as `Reports.write` takes it."""
 
     metrics: dict[str, float]
     rates: dict[str, float]
@@ -43,11 +47,8 @@ class Summary(NamedTuple):
 class Interval:
     """Steps between two reports; the time starts when the interval is created.
 
-    Args:
-        compiles: whether the steps of the first `add` include compilation. They don't count for the
-            rates, unless there are no others.
-        steps: number of steps of this interval in the run that was stopped.
-        sums: the sums of their means.
+    If the first `add` includes compilation, its steps don't count for the rates, unless there are no
+    others. `steps` and `sums` are those of a run that was stopped.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Interval:
     @classmethod
     def resume(cls, output_dir: str, step: int) -> Self:
         """Returns the first interval of a run at a step, with what a stopped run saved there."""
-        for saved in files.read_json_lines(_interval_path(output_dir)):
+        for saved in files.read_json_lines(cls._path(output_dir)):
             if saved.pop("step") == step:
                 return cls(compiles=True, **saved)
         return cls(compiles=True)
@@ -73,7 +74,16 @@ class Interval:
     def save(self, output_dir: str, step: int) -> None:
         """Saves the interval of a run that is stopped, so that the next report is as if it were not."""
         content = {"step": step, "steps": self._steps, "sums": self._means.sums()}
-        files.write_json_lines(_interval_path(output_dir), [content])
+        files.write_json_lines(self._path(output_dir), [content])
+
+    @classmethod
+    def forget(cls, output_dir: str) -> None:
+        """Removes what `save` wrote."""
+        files.remove(cls._path(output_dir))
+
+    @staticmethod
+    def _path(output_dir: str) -> str:
+        return f"{output_dir}/interval.jsonl"
 
     def add(self, means: Means, count: int) -> None:
         """Adds the means of `count` steps, as returned by the trainer."""
@@ -100,93 +110,29 @@ class Interval:
         counts = {"skipped_updates": skipped}
         if "tokens" in seen:
             counts["tokens_seen"] = round(seen["tokens"])
-        return Summary(
-            metrics=trainer.derive(means),
-            rates={f"{name}_per_second": count / seconds for name, count in seen.items()},
-            counts=counts,
-        )
-
-
-def forget_interval(output_dir: str) -> None:
-    """Removes what `Interval.save` wrote."""
-    files.remove(_interval_path(output_dir))
-
-
-def _interval_path(output_dir: str) -> str:
-    return f"{output_dir}/interval.jsonl"
-
-
-def read_reports(output_dir: str) -> list[dict]:
-    """Returns the lines of a run's `metrics.jsonl`, in order: step, split, metrics."""
-    return files.read_json_lines(_path(output_dir))
-
-
-def _path(output_dir: str) -> str:
-    return f"{output_dir}/metrics.jsonl"
-
-
-def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
-    """Plots the losses and metrics of `metrics.jsonl` to `learning_curve.png`.
-
-    Args:
-        output_dir: folder of the run.
-        *metrics: metrics to plot next to the losses: names, or suffixes of names.
-
-    Returns:
-        The file; None without matplotlib, which is optional.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return None
-    reports = read_reports(output_dir)
-    panel_names = ("loss", *metrics)
-    figure = Figure(figsize=(4 * len(panel_names), 3.5), layout="constrained")
-    panels = figure.subplots(1, len(panel_names), squeeze=False)[0]
-    for split in ("train", "eval"):
-        of_split = [report for report in reports if report["split"] == split]
-        for axes, suffix in zip(panels, panel_names, strict=True):
-            for name in sorted({name for report in of_split for name in report}):
-                if name == suffix or name.endswith(f"_{suffix}"):
-                    points = [
-                        (report["step"], report[name]) for report in of_split if name in report
-                    ]
-                    axes.plot(*zip(*points, strict=True), ".-", label=f"{split} {name}")
-    for axes in panels:
-        axes.set_xlabel("step")
-        if axes.lines:
-            axes.legend()
-    path = f"{output_dir}/learning_curve.png"
-    files.write_picture(path, figure)
-    return path
+        rates = {f"{name}_per_second": count / seconds for name, count in seen.items()}
+        return Summary(trainer.derive(means), rates, counts)
 
 
 class Reports:
-    """Reports metrics to the progress, `metrics.jsonl` and TensorBoard.
+    """Reports metrics of the chief to the progress, `metrics.jsonl` and TensorBoard.
 
-    Args:
-        output_dir: folder of the run.
-        description: name of the run in progress lines.
-        num_train_steps: total number of steps.
-        step: number of steps done. Reports of later ones, which a killed run wrote, are discarded.
-        is_chief: whether this worker reports.
-        callback: called after each report with the step and the metrics, e.g. `train_loss`.
+    `progress` is at the first step of the run. Reports of later ones, which a killed run wrote, are
+    discarded.
     """
 
     def __init__(
         self,
         output_dir: str,
-        description: str,
-        num_train_steps: int,
-        step: int,
+        progress: Progress,
         is_chief: bool,
-        callback: Callable[[int, Mapping[str, float]], None] | None = None,
+        callback: Callback | None = None,
     ):
         self._output_dir = output_dir
         self._is_chief = is_chief
         self._callback = callback
-        self._progress = Progress(description, "steps", num_train_steps, done=step)
-        self._lines = [line for line in read_reports(output_dir) if line["step"] <= step]
+        self._progress = progress
+        self._lines = [line for line in read_reports(output_dir) if line["step"] <= progress.done]
         self._exit_stack = contextlib.ExitStack()
         self._has_stepped = False
         self._held: dict[str, float] = {}  # values for the line of the next report
@@ -217,10 +163,6 @@ class Reports:
         """Returns whether a split was reported at a step."""
         return any(line["split"] == split and line["step"] == step for line in self._lines)
 
-    def last(self, name: str) -> float:
-        """Returns the last reported value of a metric; 0 if there is none."""
-        return next((line[name] for line in reversed(self._lines) if name in line), 0)
-
     def advance(self, step: int) -> None:
         """Updates the progress to a step."""
         if self._is_chief:
@@ -241,6 +183,7 @@ class Reports:
         step: int,
         metrics: Mapping[str, float],
         rates: Mapping[str, float] = _NOTHING,
+        counts: Mapping[str, int] = _NOTHING,
         is_last: bool = True,
     ) -> None:
         """Reports on the `train` or the `eval` split.
@@ -249,11 +192,13 @@ class Reports:
             split: `train` or `eval`.
             step: number of updates so far.
             metrics: reproducible values, reported everywhere.
-            rates: values that differ between runs, not for `metrics.jsonl`.
+            rates: numbers per second, which differ between runs and are not for `metrics.jsonl`.
+            counts: reproducible numbers since the last report, reported as totals of the run.
             is_last: whether no other report of this step follows, which would share a line of a log.
         """
         if not self._is_chief:
             return
+        metrics = {**metrics, **{name: self._last(name) + n for name, n in counts.items()}}
         values = {**metrics, **rates}
         named = {f"{split}_{name}": value for name, value in values.items()}
         self._held |= {
@@ -269,6 +214,117 @@ class Reports:
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
         self._lines.append({"step": step, "split": split, **metrics})
-        files.write_json_lines(_path(self._output_dir), self._lines)
+        files.write_json_lines(_metrics_path(self._output_dir), self._lines)
         if self._callback is not None:
             self._callback(step, named)
+
+    def _last(self, name: str) -> float:
+        """Returns the last reported value of a metric; 0 if there is none."""
+        return next((line[name] for line in reversed(self._lines) if name in line), 0)
+
+
+class BadSteps:
+    """Counts and reports skipped steps. Reads from the device only in `check`.
+
+    A warning names the first records of the step's batch, and `bad_steps.jsonl` names all, with one line
+    per step. More than `most` consecutive steps are an error; `in_a_row` is the number at the end.
+    """
+
+    def __init__(self, most: int, output_dir: str, name_records: NameRecords | None):
+        self._most = most
+        self._path = f"{output_dir}/bad_steps.jsonl"
+        self._name_records = name_records
+        self._unread: list[tuple[int, tuple[tf.Tensor, tf.Tensor]]] = []
+        self.in_a_row = 0
+
+    def add(self, step: int, skipped: tuple[tf.Tensor, tf.Tensor]) -> None:
+        """Adds the steps up to `step`; `skipped` is the trainer's `skipped_updates`."""
+        self._unread.append((step, skipped))
+
+    def check(self, is_chief: bool) -> None:
+        """Warns of each skipped step."""
+        bad = []
+        for step, is_skipped in self._read():
+            self.in_a_row = self.in_a_row + 1 if is_skipped else 0
+            if is_skipped:
+                bad.append(step)
+            if self.in_a_row > self._most:
+                break
+        self._unread = []
+        if bad and is_chief:
+            self._report(bad)
+        if self.in_a_row > self._most:
+            raise InputError(
+                f"step {bad[-1]}: the loss or gradient of {self.in_a_row} consecutive steps is not "
+                "finite; the newest checkpoint is older; restart with a lower learning rate or a longer "
+                "warm-up"
+            )
+
+    def _read(self) -> Iterator[tuple[int, bool]]:
+        """Yields the number of each step and whether it was skipped."""
+        for last, (skipped, _) in self._unread:
+            flags = skipped.numpy() > 0
+            yield from enumerate(flags, last - len(flags) + 1)
+
+    def _report(self, steps: Sequence[int]) -> None:
+        named = dict.fromkeys(steps, "")
+        if self._name_records is not None:
+            # Steps count from 1, batches from 0.
+            found = self._name_records([step - 1 for step in steps])
+            named = {step: f"; records: {_describe(found[step - 1])}" for step in steps}
+            # A killed run may have written the same steps.
+            lines = {line["step"]: line for line in files.read_json_lines(self._path)}
+            lines |= {step: {"step": step, "records": found[step - 1]} for step in steps}
+            files.write_json_lines(self._path, [lines[step] for step in sorted(lines)])
+        for step, records in named.items():
+            print(
+                f"warning: step {step}: skipped, its loss or gradient is not finite{records}",
+                file=sys.stderr,
+            )
+
+
+def _describe(records: Mapping[str, Sequence[int]]) -> str:
+    named = [f"{path}, record {number}" for path in records for number in records[path]]
+    more = len(named) - _MAX_NAMED
+    return "; ".join(named[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def read_reports(output_dir: str) -> list[dict]:
+    """Returns the lines of a run's `metrics.jsonl`, in order: step, split, metrics."""
+    return files.read_json_lines(_metrics_path(output_dir))
+
+
+def _metrics_path(output_dir: str) -> str:
+    return f"{output_dir}/metrics.jsonl"
+
+
+def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
+    """Plots losses, and metrics by names or suffixes of names, to a run's `learning_curve.png`.
+
+    Returns:
+        The file; None without matplotlib, which is optional.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    reports = read_reports(output_dir)
+    panel_names = ("loss", *metrics)
+    figure = Figure(figsize=(4 * len(panel_names), 3.5), layout="constrained")
+    panels = figure.subplots(1, len(panel_names), squeeze=False)[0]
+    for split in ("train", "eval"):
+        of_split = [report for report in reports if report["split"] == split]
+        for axes, suffix in zip(panels, panel_names, strict=True):
+            for name in sorted({name for report in of_split for name in report}):
+                if name == suffix or name.endswith(f"_{suffix}"):
+                    points = [
+                        (report["step"], report[name]) for report in of_split if name in report
+                    ]
+                    axes.plot(*zip(*points, strict=True), ".-", label=f"{split} {name}")
+    for axes in panels:
+        axes.set_xlabel("step")
+        if axes.lines:
+            axes.legend()
+    path = f"{output_dir}/learning_curve.png"
+    files.write_picture(path, figure)
+    return path

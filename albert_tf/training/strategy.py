@@ -1,16 +1,17 @@
-"""Distribution strategies by name, and deterministic execution."""
+"""Distribution strategies by name, lost workers, and deterministic execution."""
 
+import contextlib
 import functools
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Literal
 
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StoppedError
 
 StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 
@@ -27,9 +28,6 @@ def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.S
             per CPU device if there is no GPU; `multi_worker_mirrored` one per device of the workers in
             the environment variable TF_CONFIG; `tpu` one per core.
         tpu: name or address of the TPU, or `local` on a TPU VM.
-
-    Raises:
-        InputError: TF_CONFIG does not describe workers, or the TPU is not available.
     """
     return _make_once(name, tpu)
 
@@ -38,23 +36,18 @@ def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.S
 # all-reduce of a second one would fail with "Shape mismatch in the collective instance".
 @functools.cache
 def _make_once(name: StrategyName, tpu: str | None) -> tf.distribute.Strategy:
-    return _MAKERS[name](tpu)
-
-
-def _make_one_device(tpu: None) -> tf.distribute.Strategy:
-    return tf.distribute.OneDeviceStrategy(_local_devices()[0])
-
-
-def _make_mirrored(tpu: None) -> tf.distribute.Strategy:
-    return tf.distribute.MirroredStrategy(_local_devices())
-
-
-def _local_devices() -> list[str]:
+    if name == "multi_worker_mirrored":
+        return _make_multi_worker_mirrored()
+    if name == "tpu":
+        return _make_tpu(tpu)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    return [device.name for device in devices]
+    names = [device.name for device in devices]
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy(names[0])
+    return tf.distribute.MirroredStrategy(names)
 
 
-def _make_multi_worker_mirrored(tpu: None) -> tf.distribute.Strategy:
+def _make_multi_worker_mirrored() -> tf.distribute.Strategy:
     _check_tf_config(os.environ.get(_TF_CONFIG))
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -105,12 +98,20 @@ def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
-_MAKERS: dict[StrategyName, Callable[[str | None], tf.distribute.Strategy]] = {
-    "one_device": _make_one_device,
-    "mirrored": _make_mirrored,
-    "multi_worker_mirrored": _make_multi_worker_mirrored,
-    "tpu": _make_tpu,
-}
+@contextlib.contextmanager
+def explain_lost_worker(is_alone: bool) -> Iterator[None]:
+    """Turns TensorFlow's error about another worker into a `StoppedError`, if there is another."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        # A worker whose link is cut gets an error of another type, with this text.
+        is_lost = isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)
+        if is_alone or not (is_lost or "Collective ops is aborted" in error.message):
+            raise
+        raise StoppedError(
+            f"another worker was lost ({files.reason(error)}); restart all workers with the same "
+            "commands to resume from the newest checkpoint"
+        ) from error
 
 
 def make_deterministic() -> None:

@@ -13,23 +13,25 @@ import tensorflow as tf
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
 
+# Maximum global norm of the gradients, as in BERT and ALBERT.
+_CLIP_NORM = 1.0
+
 # By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
 
 
 class Trainer(Evaluator):
-    """Trains a model that was created under `strategy.scope()`.
+    """Trains a model that was created under `strategy.scope()`, as the optimizer.
 
     Args:
         model: the model.
         loss: loss of the model's outputs.
-        optimizer: optimizer without clipping and accumulation, created under the scope too.
+        optimizer: optimizer without clipping and accumulation.
         strategy: strategy of the replicas.
         seed: seed of the dropout.
         accumulate_steps: number of micro-batches into which a replica splits its share of a batch, to
             hold the activations of one at a time. The share has to be a multiple of it.
         jit_compile: whether XLA compiles the forward and backward pass.
-        clip_norm: maximum global norm of the gradients; 1.0 in BERT and ALBERT.
     """
 
     def __init__(
@@ -41,14 +43,12 @@ class Trainer(Evaluator):
         seed: int,
         accumulate_steps: int = 1,
         jit_compile: bool = False,
-        clip_norm: float = 1.0,
     ):
         super().__init__(model, loss, strategy)
         self.optimizer = optimizer
         self._seed = seed
         self._accumulate_steps = accumulate_steps
         self._jit_compile = jit_compile
-        self._clip_norm = clip_norm
         self._part_gradients = tf.function(
             self._make_part_gradients, autograph=False, jit_compile=jit_compile
         )
@@ -75,11 +75,7 @@ class Trainer(Evaluator):
         return iter(self._distribute(batches))
 
     def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
-        """Makes `count` updates in one call to the device.
-
-        Args:
-            batches: iterator returned by `distribute`, with at least that many batches.
-            count: number of updates.
+        """Makes `count` updates in one call to the device, with as many batches of `distribute`.
 
         Returns:
             The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the loss's
@@ -114,7 +110,7 @@ class Trainer(Evaluator):
         loss = self._loss.total(means, weights)
         # Together, because each all-reduce costs the latency of all links between the replicas.
         gradients, loss, means = replica.all_reduce("sum", (gradients, loss, means))
-        clipped, norm = tf.clip_by_global_norm(list(gradients.values()), self._clip_norm)
+        clipped, norm = tf.clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         replica.merge_call(
             self._apply, args=(dict(zip(gradients, clipped, strict=True)), is_finite)

@@ -44,9 +44,7 @@ def albert_tf_pass(
             evaluator = Evaluator(model, ClassificationLoss(), strategy)
             return lambda: evaluator.predict(dataset)
         optimizer = AdamWeightDecay(_LEARNING_RATE)
-    trainer = Trainer(
-        model, ClassificationLoss(), optimizer, strategy, seed=0, clip_norm=_CLIP_NORM
-    )
+    trainer = Trainer(model, ClassificationLoss(), optimizer, strategy, seed=0)
     iterator = trainer.distribute(dataset.repeat())
     return lambda: [trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy() for _ in batches]
 

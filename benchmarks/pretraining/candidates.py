@@ -134,7 +134,6 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
         strategy,
         seed=0,
         jit_compile=jit_compile,
-        clip_norm=_CLIP_NORM,
     )
     iterator = trainer.distribute(tf.data.Dataset.from_tensors(workload.batch()).repeat())
     return lambda: trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy()

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from albert_tf.tasks.learning_check import LearningCheck, unigram_entropy
+from albert_tf.tasks.pretraining_run import LearningCheck, unigram_entropy
 
 
 def make_batches(vocab_size, count=50):

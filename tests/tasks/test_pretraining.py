@@ -20,7 +20,7 @@ from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import common, conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import run
 from albert_tf.training import Evaluator, make_strategy
-from tests.helpers import slow_except, tiny_config
+from tests.helpers import tiny_config
 from tests.tasks.language import (
     LENGTH,
     PREDICTIONS,
@@ -81,18 +81,13 @@ def test_run_learns_and_reports(trained):
 
 
 @pytest.mark.slow
-def test_next_sentence_prediction(language_data, tmp_path):
-    options = make_options(language_data, tmp_path, num_train_steps=1, sentence_objective="nsp")
-    assert "sentence_order_loss" in run(options)
-
-
-@pytest.mark.slow
 def test_init_checkpoint_initialises_the_weights(language_data, tmp_path, trained):
     options, metrics = trained
     start = {"init_checkpoint": f"{options.output_dir}/best", "num_train_steps": 1}
-    run(make_options(language_data, tmp_path, **start, optimizer="adamw"))
-    first = reports(tmp_path)[0]["masked_lm_loss"]
-    assert first == pytest.approx(metrics["masked_lm_loss"], rel=1e-5)
+    changes = {"optimizer": "adamw", "sentence_objective": "nsp"}
+    run(make_options(language_data, tmp_path, **start, **changes))
+    for name in ("masked_lm_loss", "sentence_order_loss"):
+        assert reports(tmp_path)[0][name] == pytest.approx(metrics[name], rel=1e-5)
 
 
 @pytest.mark.slow
@@ -111,18 +106,14 @@ def test_encoder_alone_starts_training_but_is_not_evaluated(language_data, tmp_p
         run(make_options(language_data, tmp_path / "other", do_train=False, **start))
 
 
-def test_folder_of_another_model_is_refused(options, tmp_path):
-    before = (tmp_path / "run" / "albert_config.json").read_text()
-    other = tmp_path / "other.json"
-    tiny_config(num_hidden_layers=3).to_json_file(str(other))
-    with pytest.raises(InputError, match=r"--output_dir=.*num_hidden_layers 2, but .* says 3"):
-        run(dataclasses.replace(options, albert_config_file=str(other)))
-    assert (tmp_path / "run" / "albert_config.json").read_text() == before
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"dropout": 0.3}, r"of another model: hidden_dropout_prob .*, but --dropout says 0\.3"),
+        (
+            {"albert_config_file": "other.json"},
+            r"of another model: num_hidden_layers 2, but other\.json says 3",
+        ),
         (
             {"sentence_objective": "none"},
             "with sentence_objective sop; --sentence_objective says none",
@@ -130,11 +121,15 @@ def test_folder_of_another_model_is_refused(options, tmp_path):
         ({"optimizer": "adamw"}, "with optimizer lamb; --optimizer says adamw"),
     ],
 )
-def test_resumed_run_keeps_fixed_options(options, tmp_path, changes, message):
-    before = (tmp_path / "run" / "run_options.json").read_text()
-    with pytest.raises(InputError, match=message):
+def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, changes, message):
+    folder = tmp_path / "run"
+    monkeypatch.chdir(tmp_path)
+    tiny_config(num_hidden_layers=3).to_json_file("other.json")
+    before = [(folder / name).read_text() for name in ("albert_config.json", "run_options.json")]
+    with pytest.raises(InputError, match=f"^--output_dir={folder}: .*{message}"):
         run(dataclasses.replace(options, **changes))
-    assert (tmp_path / "run" / "run_options.json").read_text() == before
+    after = [(folder / name).read_text() for name in ("albert_config.json", "run_options.json")]
+    assert after == before
 
 
 def test_resumed_run_warns_of_other_batches(options, capsys):
@@ -198,23 +193,16 @@ def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, ca
     assert f"{path}, record 23" in warning
 
 
-@pytest.mark.parametrize("fault", slow_except(["id", "damage", "no example"], "damage"))
-def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path, fault):
+def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
     path = tmp_path / "bad.tfrecord"
     write_language(path, 40, seed=1)
-    if fault == "id":
-        spoil(path, 23, "input_ids", [97] * LENGTH)
-        expected = "record 23: feature 'input_ids' has id 97, expected ids from 0 to below vocab_si"
-    elif fault == "damage":
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 100])
-        expected = "record 21: damaged or cut short"
-    else:
-        replace_record(path, 7, b"\xff\xfe no example")
-        expected = "record 7: is not a tf.train.Example"
+    spoil(path, 23, "input_ids", [97] * LENGTH)
     changes = {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
     with pytest.raises(InputError) as error:
         run(make_options(language_data, tmp_path / "out", **changes))
-    assert str(error.value).startswith(f"{path}, {expected}")
+    assert str(error.value).startswith(
+        f"{path}, record 23: feature 'input_ids' has id 97, expected ids from 0 to below vocab_si"
+    )
     assert "\n" not in str(error.value)
 
 

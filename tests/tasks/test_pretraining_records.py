@@ -8,42 +8,73 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.data.pretraining.record_batches import pretraining_evaluation_batches
 from albert_tf.data.records import pretraining_record, write_records
 from albert_tf.errors import InputError
 from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
-from albert_tf.tasks.pretraining_records import (
-    check_same_vocabulary,
-    fill_sizes,
-    open_records,
-    save_records,
-)
+from albert_tf.tasks.pretraining_records import fill_sizes, open_records, save_records
 from tests.tasks.language import (
     LENGTH,
     PREDICTIONS,
     make_dynamic_options,
     make_options,
     replace_record,
-    spoil,
     write_language,
 )
 
 
 def open_both(options):
-    config = load_config(options)
-    return [open_records(options, config, flag) for flag in ("input_file", "eval_input_file")]
+    """Returns the records of both flags."""
+    records, _ = open_records(options, load_config(options))
+    return list(records.values())
 
 
-def test_records_of_another_length_are_refused(language_data, tmp_path):
-    with pytest.raises(
-        InputError, match=r"record 1: feature 'input_ids' has length 24, expected 32, as --max_seq_"
-    ):
-        open_both(make_options(language_data, tmp_path, max_seq_length=32))
-    with pytest.raises(
-        InputError, match=r"' has length 4, expected 5, as --max_predictions_per_seq says"
-    ):
-        open_both(make_options(language_data, tmp_path, max_predictions_per_seq=5))
+@pytest.mark.parametrize(
+    ("make", "changes", "message"),
+    [
+        (
+            make_options,
+            {"max_seq_length": 32},
+            "record 1: feature 'input_ids' has length 24, expected 32, as --max_seq_length says",
+        ),
+        (
+            make_options,
+            {"max_predictions_per_seq": 5},
+            "' has length 4, expected 5, as --max_predictions_per_seq says",
+        ),
+        (make_options, {"input_file": ("*.none",)}, "^--input_file: no file matches"),
+        (
+            make_dynamic_options,
+            {"vocab_file": None},
+            r"^--input_file: .*unmasked\.tfrecord holds records without masks; expected "
+            "--spm_model_file or --vocab_file",
+        ),
+        (
+            make_dynamic_options,
+            {"vocab_file": None, "do_train": False, "input_file": ()},
+            r"^--eval_input_file: .*unmasked_dev\.tfrecord holds records without masks; expected",
+        ),
+        (
+            make_dynamic_options,
+            {"max_seq_length": 32},
+            "record 1: feature 'input_ids' has length 24, expected 32",
+        ),
+        (make_dynamic_options, {"vocab_file": "missing.txt"}, "missing.txt"),
+        (
+            make_dynamic_options,
+            {"input_file": ("train.tfrecord", "unmasked.tfrecord")},
+            r"^--input_file: unmasked\.tfrecord holds .*one kind",
+        ),
+    ],
+)
+def test_records_that_do_not_fit_the_flags_are_refused(
+    language_data, tmp_path, monkeypatch, make, changes, message
+):
+    monkeypatch.chdir(language_data)
+    with pytest.raises(InputError, match=message):
+        open_both(make(language_data, tmp_path, **changes))
 
 
 def test_sizes_are_those_of_the_records(language_data, tmp_path):
@@ -68,60 +99,11 @@ def test_records_longer_than_the_model_are_refused(language_data, tmp_path):
         fill_sizes(options, config)
 
 
-@pytest.fixture
-def bad_files(tmp_path):
-    """Files of which some records are bad, and one is damaged in its second half."""
-    paths = [tmp_path / name for name in ("ids", "lengths", "cut", "text")]
-    for seed, path in enumerate(paths):
-        write_language(path, 40, seed)
-    spoil(paths[0], 23, "input_ids", [97] * LENGTH)
-    spoil(paths[1], 1, "masked_lm_ids", [80] * (PREDICTIONS + 1))
-    replace_record(paths[1], 7, b"\xff\xfe no example")
-    paths[2].write_bytes(paths[2].read_bytes()[: paths[2].stat().st_size // 2 + 100])
-    paths[3].write_text("no records at all")
-    return paths
-
-
-def test_file_without_a_good_record_is_refused(bad_files, language_data, tmp_path):
-    options = make_options(
-        language_data, tmp_path / "out", input_file=(str(bad_files[3]),), on_bad_record="skip"
-    )
+def test_file_without_a_good_record_is_refused(language_data, tmp_path):
+    (tmp_path / "text").write_text("no records at all")
+    changes = {"input_file": (str(tmp_path / "text"),), "on_bad_record": "skip"}
     with pytest.raises(InputError, match=r"--input_file: no record can be used: .*text, record 1"):
-        open_both(options)
-
-
-def test_glob_without_files_is_refused(language_data, tmp_path):
-    with pytest.raises(InputError, match="--input_file: no file matches"):
-        open_both(
-            make_options(language_data, tmp_path, input_file=(str(language_data / "*.none"),))
-        )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"vocab_file": None},
-            r"^--input_file: .*unmasked\.tfrecord holds records without masks; expected "
-            "--spm_model_file or --vocab_file",
-        ),
-        (
-            {"vocab_file": None, "do_train": False, "input_file": ()},
-            r"^--eval_input_file: .*unmasked_dev\.tfrecord holds records without masks; expected",
-        ),
-        ({"max_seq_length": 32}, "record 1: feature 'input_ids' has length 24, expected 32"),
-        ({"vocab_file": "missing.txt"}, "missing.txt"),
-    ],
-)
-def test_unmasked_records_need_their_vocabulary(language_data, tmp_path, changes, message):
-    with pytest.raises(InputError, match=message):
-        open_both(make_dynamic_options(language_data, tmp_path, **changes))
-
-
-def test_records_of_both_kinds_are_refused(language_data, tmp_path):
-    both = (str(language_data / "train.tfrecord"), str(language_data / "unmasked.tfrecord"))
-    with pytest.raises(InputError, match=r"--input_file: .*unmasked\.tfrecord holds .*one kind"):
-        open_both(make_dynamic_options(language_data, tmp_path, input_file=both))
+        open_both(make_options(language_data, tmp_path / "out", **changes))
 
 
 def write_stats(path, **stats):
@@ -156,6 +138,19 @@ def test_vocabulary_of_the_stats_file_is_compared(language_data, tmp_path, stats
         open_both(options)
 
 
+def test_unmasked_records_know_their_vocabulary(language_data, tmp_path):
+    data = shutil.copytree(language_data, tmp_path / "data")
+    sha256 = files.sha256(str(data / "vocab.txt"))
+    for name in ("unmasked", "unmasked_dev"):
+        of_records = {"vocab_file": "gone/vocab.txt", "do_lower_case": False}
+        write_stats(data / f"{name}.stats.json", vocabulary_sha256=sha256, options=of_records)
+    options = make_dynamic_options(data, tmp_path / "out", vocab_file=None)
+    records, tokenizer = open_records(options, load_config(options))
+    assert all(each.masker for each in records.values())
+    assert tokenizer.vocabulary_file == str(data / "vocab.txt")
+    assert not tokenizer.lower_case
+
+
 def test_another_vocabulary_is_refused(language_data, tmp_path):
     pieces = (language_data / "vocab.txt").read_text().split()
     vocab_file = tmp_path / "vocab.txt"
@@ -178,21 +173,11 @@ def test_records_of_two_vocabularies_are_refused(language_data, tmp_path):
         write_stats(tmp_path / f"{name}.stats.json", vocab_size=97, vocabulary_sha256=name)
     inputs = {"input_file": (str(tmp_path / "train.tfrecord"),)}
     inputs["eval_input_file"] = (str(tmp_path / "dev.tfrecord"),)
-    records = open_both(make_options(language_data, tmp_path / "out", **inputs))
     with pytest.raises(
-        InputError, match=r"^--eval_input_file: .*dev\.tfrecord and .*train\.tfrecord we"
+        InputError,
+        match=r"^--eval_input_file: .*dev\.stats\.json: .* vocabulary than .*train\.stats\.json",
     ):
-        check_same_vocabulary(*records)
-
-
-def test_first_record_of_each_file_is_checked(language_data, bad_files, tmp_path):
-    for path, fault in {
-        bad_files[1]: "record 1: feature 'masked_lm_ids' has length 5, expected 4",
-        bad_files[3]: "record 1: damaged or too large",
-    }.items():
-        with pytest.raises(InputError) as error:
-            open_both(make_options(language_data, tmp_path / "out", input_file=(str(path),)))
-        assert str(error.value).startswith(f"{path}, {fault}")
+        open_both(make_options(language_data, tmp_path / "out", **inputs))
 
 
 def test_bad_first_records_do_not_hide_that_there_are_no_masks(language_data, tmp_path):
@@ -215,21 +200,16 @@ def test_records_are_counted_once(language_data, tmp_path, monkeypatch, capsys, 
     options = make_options(
         language_data, tmp_path, input_file=(str(path),), on_bad_record=on_bad_record
     )
-    made = open_both(options)
-    save_records(options, dict(zip(("input_file", "eval_input_file"), made, strict=True)))
+    made, _ = open_records(options, load_config(options))
+    save_records(options, made)
     with monkeypatch.context() as patch:
         patch.setattr(pretraining_records, "scan_files", None)
         loaded = open_both(options)
-    assert [records.files for records in loaded] == [records.files for records in made]
+    assert [records.files for records in loaded] == [each.files for each in made.values()]
     capsys.readouterr()
     write_language(path, 99, seed=1)
     assert open_both(options)[0].files[0].good_count == 99
     assert f"{path} has changed; making it again" in capsys.readouterr().err
-
-
-def test_skip_leaves_good_records_alone(language_data, tmp_path):
-    records, _ = open_both(make_options(language_data, tmp_path / "out", on_bad_record="skip"))
-    assert list(records.files[0].describe_bad()) == []
 
 
 def as_the_original_writes(serialized, spec):
@@ -247,10 +227,7 @@ def as_the_original_writes(serialized, spec):
 
 
 def batches_of(records):
-    batches = pretraining_evaluation_batches(
-        records.files, records.spec.parse, 8, 1, records.masker
-    )
-    return list(batches.as_numpy_iterator())
+    return list(pretraining_evaluation_batches(records, 8, seed=1).as_numpy_iterator())
 
 
 def test_records_of_the_original_are_read_as_they_are(language_data, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.bad_steps import BadSteps
+from albert_tf.training.reports import BadSteps
 
 
 def steps_of_lines(folder):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.tensor_files import find_checkpoint, variables_by_path
+from albert_tf.checkpoints.tensor_files import find_checkpoint, latest_checkpoint, variables_by_path
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.training.checkpoint_manager import Checkpoints
@@ -17,50 +17,43 @@ def pretrainer():
     return AlbertPretrainer(AlbertEncoder(tiny_config(sharing="attention"), seed=1), seed=2)
 
 
-def save(model, directory, step=7):
-    return Checkpoints(str(directory), variables_by_path(model.weights), 1).save(step)
+def checkpoints_of(model, directory, max_to_keep=1, **options):
+    variables = variables_by_path(model.weights)
+    return Checkpoints(str(directory), variables, max_to_keep, **options)
+
+
+def names_in(directory):
+    return sorted(path.stem for path in directory.glob("*.index"))
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path, pretrainer):
-    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    checkpoints = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     for step in (3, 5, 8):
         checkpoints.save(step)
-    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
-        "ckpt-5.index",
-        "ckpt-8.index",
-    ]
+    assert names_in(tmp_path) == ["ckpt-5", "ckpt-8"]
     # A later run goes on counting where this one stopped.
-    again = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
-    again.save(9)
-    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
-        "ckpt-8.index",
-        "ckpt-9.index",
-    ]
+    checkpoints_of(pretrainer, tmp_path, max_to_keep=2).save(9)
+    assert names_in(tmp_path) == ["ckpt-8", "ckpt-9"]
 
 
 def test_restores_all_or_nothing(tmp_path, pretrainer):
-    save(pretrainer, tmp_path)
+    assert not checkpoints_of(pretrainer, tmp_path).restore_latest()
+    checkpoints_of(pretrainer, tmp_path).save(7)
     other = AlbertPretrainer(AlbertEncoder(pretrainer.encoder.config, seed=3), seed=4)
-    checkpoints = Checkpoints(str(tmp_path), variables_by_path(other.weights), max_to_keep=1)
-    assert checkpoints.restore_latest()
+    assert checkpoints_of(other, tmp_path).restore_latest()
     for ours, theirs in zip(other.weights, pretrainer.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     wider = AlbertEncoder(tiny_config(sharing="attention", intermediate_size=81), seed=3)
     before = wider.get_weights()
     with pytest.raises(InputError, match="intermediate/kernel' has shape"):
-        Checkpoints(str(tmp_path), variables_by_path(wider.weights), 1).restore_latest()
+        checkpoints_of(wider, tmp_path).restore_latest()
     for first, second in zip(before, wider.get_weights(), strict=True):
         np.testing.assert_array_equal(first, second)
 
 
-def test_nothing_to_restore(tmp_path, pretrainer):
-    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
-    assert not checkpoints.restore_latest()
-
-
 @pytest.mark.parametrize("damage", ["cut", "flipped", "removed"])
 def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, capsys, damage):
-    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    checkpoints = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     bias = pretrainer.masked_lm_head.output_bias
     for step in (1, 2):
         bias.assign(np.full(bias.shape, step, np.float32))
@@ -74,7 +67,7 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, caps
         data.write_bytes(content)
     else:
         data.unlink()
-    again = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=2)
+    again = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     assert again.restore_latest()
     np.testing.assert_array_equal(bias, 1.0)
     assert capsys.readouterr().err.startswith(f"warning: {tmp_path}/ckpt-2: ")
@@ -86,26 +79,24 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, caps
 
 
 def test_one_checkpoint_per_hours_is_kept(tmp_path, pretrainer):
-    variables = variables_by_path(pretrainer.weights)
     # A millisecond is less than any two checkpoints are apart.
-    checkpoints = Checkpoints(str(tmp_path), variables, 1, keep_every_n_hours=1e-3 / 3600)
+    checkpoints = checkpoints_of(pretrainer, tmp_path, keep_every_n_hours=1e-3 / 3600)
     for step in (3, 5, 8):
         checkpoints.save(step)
         time.sleep(0.01)
-    assert len(list(tmp_path.glob("*.index"))) == 3
+    assert len(names_in(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("limit", [10_000, 80_000])
 def test_full_disk_ends_with_one_line_and_keeps_the_previous_checkpoint(
     tmp_path, pretrainer, limit
 ):
-    save(pretrainer, tmp_path, step=7)
+    checkpoints_of(pretrainer, tmp_path).save(7)
     message = f"^{tmp_path}/ckpt-8: cannot be written: "
     with largest_file(limit), pytest.raises(StoppedError, match=message):
-        save(pretrainer, tmp_path, step=8)
-    checkpoints = Checkpoints(str(tmp_path), variables_by_path(pretrainer.weights), max_to_keep=1)
-    assert checkpoints.latest == str(tmp_path / "ckpt-7")
-    assert checkpoints.restore_latest()
+        checkpoints_of(pretrainer, tmp_path).save(8)
+    assert latest_checkpoint(str(tmp_path)) == str(tmp_path / "ckpt-7")
+    assert checkpoints_of(pretrainer, tmp_path).restore_latest()
 
 
 def test_changes_during_the_write_are_not_saved(tmp_path, pretrainer, monkeypatch):
@@ -117,53 +108,42 @@ def test_changes_during_the_write_are_not_saved(tmp_path, pretrainer, monkeypatc
         return save(*arguments, **options)
 
     monkeypatch.setattr(tf.train.CheckpointManager, "save", save_late)
-    variables = variables_by_path(pretrainer.weights)
-    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=1)
+    checkpoints = checkpoints_of(pretrainer, tmp_path)
     before = [weight.numpy().copy() for weight in pretrainer.weights]
     checkpoints.start_saving(3)
     for weight in pretrainer.weights:
         weight.assign(weight + 1.0)
-    assert checkpoints.latest is None
+    assert latest_checkpoint(str(tmp_path)) is None
     may_write.set()
     checkpoints.wait()
-    assert checkpoints.latest == str(tmp_path / "ckpt-3")
+    assert latest_checkpoint(str(tmp_path)) == str(tmp_path / "ckpt-3")
     assert checkpoints.restore_latest()
     for weight, value in zip(pretrainer.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
 
 
-def refused_write(tmp_path, model):
+@pytest.mark.parametrize("when", ["the next write", "a check"])
+def test_failed_write_is_reported(tmp_path, pretrainer, when):
     (tmp_path / "file").write_text("")
-    folder = str(tmp_path / "file" / "run")
-    checkpoints = Checkpoints(folder, variables_by_path(model.weights), max_to_keep=1)
+    checkpoints = checkpoints_of(pretrainer, tmp_path / "file" / "run")
     checkpoints.start_saving(3)
-    return checkpoints
 
-
-def test_failed_write_is_reported_by_the_next_one(tmp_path, pretrainer):
-    checkpoints = refused_write(tmp_path, pretrainer)
-    with pytest.raises(StoppedError, match=r"run/ckpt-3: cannot be written: "):
-        checkpoints.start_saving(4)
-
-
-def test_failed_write_is_reported_without_waiting(tmp_path, pretrainer):
-    checkpoints = refused_write(tmp_path, pretrainer)
-
-    def check_again_and_again():
+    def find_out():
+        if when == "the next write":
+            checkpoints.start_saving(4)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            checkpoints.check()
+            checkpoints.check()  # does not wait
             time.sleep(0.01)
 
     with pytest.raises(StoppedError, match=r"run/ckpt-3: cannot be written: "):
-        check_again_and_again()
+        find_out()
 
 
 @pytest.mark.parametrize("note", ["", "no note", None], ids=["empty", "damaged", "missing"])
 def test_checkpoints_are_found_without_the_checkpoint_file(tmp_path, pretrainer, capsys, note):
-    variables = variables_by_path(pretrainer.weights)
     bias = pretrainer.masked_lm_head.output_bias
-    checkpoints = Checkpoints(str(tmp_path), variables, max_to_keep=2)
+    checkpoints = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     for step in (8, 13):
         bias.assign(np.full(bias.shape, step, np.float32))
         checkpoints.save(step)
@@ -171,7 +151,7 @@ def test_checkpoints_are_found_without_the_checkpoint_file(tmp_path, pretrainer,
     if note is not None:
         (tmp_path / "checkpoint").write_text(note)
     bias.assign(np.zeros(bias.shape, np.float32))
-    again = Checkpoints(str(tmp_path), variables, max_to_keep=2)
+    again = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     assert again.restore_latest()
     np.testing.assert_array_equal(bias, 13.0)
     warning = (
@@ -182,19 +162,15 @@ def test_checkpoints_are_found_without_the_checkpoint_file(tmp_path, pretrainer,
 
     # From the next one on, all is as it was.
     again.save(21)
-    assert sorted(path.name for path in tmp_path.glob("*.index")) == [
-        "ckpt-13.index",
-        "ckpt-21.index",
-    ]
+    assert names_in(tmp_path) == ["ckpt-13", "ckpt-21"]
     assert again.restore_latest()
     assert "warning" not in capsys.readouterr().err
 
 
 def test_files_of_a_step_do_not_depend_on_what_was_saved_before(tmp_path, pretrainer):
-    variables = variables_by_path(pretrainer.weights)
-    whole = Checkpoints(str(tmp_path / "whole"), variables, max_to_keep=1)
+    whole = checkpoints_of(pretrainer, tmp_path / "whole")
     for step in (3, 5, 8):
         whole.save(step)
-    Checkpoints(str(tmp_path / "parts"), variables, max_to_keep=1).save(8)
+    checkpoints_of(pretrainer, tmp_path / "parts").save(8)
     for name in ("ckpt-8.index", "ckpt-8.data-00000-of-00001"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()

@@ -54,6 +54,10 @@ def batches_from(number):
     return random_pretraining_batches(40, batch_size=4).skip(number)
 
 
+def steps(directory, split="train"):
+    return [line["step"] for line in reports(directory, split)]
+
+
 def scores_by_step(trainer, scores):
     return lambda: {"score": scores[trainer.step]}
 
@@ -90,8 +94,7 @@ def test_resumed_run_ends_like_an_uninterrupted_one(tmp_path, fresh):
     assert trainer.step == 10
     for ours, theirs in zip(whole, trainer.model.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
-    assert [line["step"] for line in reports(tmp_path / "whole", "train")] == [3, 4, 6, 8, 9, 10]
-    assert [line["step"] for line in reports(tmp_path / "parts", "train")] == [3, 4, 6, 8, 9, 10]
+    assert steps(tmp_path / "whole") == steps(tmp_path / "parts") == [3, 4, 6, 8, 9, 10]
 
 
 def test_complete_run_is_left_alone(tmp_path, fresh):
@@ -166,7 +169,7 @@ def test_run_killed_at_any_write_ends_like_an_uninterrupted_one(
     assert trainer.step == 8
     assert plan.best.metrics == {"step": 8, "score": 0.9}
     assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.7, 0.9]
-    assert [line["step"] for line in reports(tmp_path, "train")] == [4, 8]
+    assert steps(tmp_path) == [4, 8]
     assert len(list((tmp_path / "best").iterdir())) == 4
 
 
@@ -196,7 +199,7 @@ def test_reports_of_lost_steps_are_discarded(tmp_path, fresh):
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(lost) + "\n")
     go_on(fresh(), make_plan(tmp_path, 8))
-    assert [line["step"] for line in reports(tmp_path, "train")] == [3, 4, 6, 8]
+    assert steps(tmp_path) == [3, 4, 6, 8]
     assert list((tmp_path / "train").glob("events.*"))
 
 
@@ -209,7 +212,7 @@ def test_damaged_reports_and_files_of_a_killed_run_do_not_stay(tmp_path, fresh, 
     (tmp_path / "ckpt-7_temp" / "part-00000").touch()
     go_on(fresh(), make_plan(tmp_path, 8))
     assert f"warning: {metrics}, line 2: not JSON: " in capsys.readouterr().err
-    assert [line["step"] for line in reports(tmp_path, "train")] == [3, 6, 8]
+    assert steps(tmp_path) == [3, 6, 8]
     assert not [path for path in tmp_path.rglob("*") if "temp" in path.name or ".tmp" in path.name]
 
 
@@ -341,25 +344,13 @@ def test_failed_write_ends_the_run_at_the_next_report(tmp_path, monkeypatch, fre
     assert trainer.step == 6
 
 
-def test_full_disk_is_one_line(tmp_path, fresh):
-    """Files may have no more than some bytes: no summary of four reports, and no checkpoint."""
+def test_summaries_that_cannot_be_written_are_one_line(tmp_path, fresh):
+    # No file may have the bytes of a summary of four reports, or of a checkpoint.
     with largest_file(8000), pytest.raises(StoppedError, match="cannot be written: "):
-        go_on(fresh(), make_plan(tmp_path, 8, log_steps=1))
-
-
-def test_folder_of_summaries_that_is_a_file_is_one_line(tmp_path, fresh):
+        go_on(fresh(), make_plan(tmp_path / "full", 8, log_steps=1))
     (tmp_path / "train").write_text("")
     with pytest.raises(StoppedError, match=f"{tmp_path}: cannot be written: "):
         go_on(fresh(), make_plan(tmp_path, 8))
-
-
-def test_progress_of_a_run_in_a_log(tmp_path, fresh, capsys):
-    go_on(fresh(), make_plan(tmp_path, 4))
-    lines = capsys.readouterr().err.splitlines()
-    line, last = (line for line in lines if "train_masked_lm_loss" in line)
-    assert line.startswith("test: 3/4 steps, ")
-    assert "steps/s, ETA 0:0" in line
-    assert [line for line in lines if line.startswith("test: 4/4 ")] == [last]
 
 
 def test_one_line_of_a_log_has_few_values_of_training_and_evaluation(tmp_path, fresh, capsys):
@@ -389,8 +380,10 @@ def test_first_step_does_not_count_for_the_rate(tmp_path, monkeypatch, fresh, ca
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(trainer, "train_steps", train_and_wait)
     go_on(trainer, make_plan(tmp_path, 11, save_checkpoints_steps=100, log_steps=5))
-    lines = [line for line in capsys.readouterr().err.splitlines() if "train_loss" in line]
+    lines = capsys.readouterr().err.splitlines()
+    first, second, last = (line for line in lines if "train_loss" in line)
     # There may be other lines between two reports.
-    assert lines[0].startswith("test: 5/11 steps, 1.0 steps/s, ETA 0:00:06")
-    assert lines[0].endswith(", train_tokens_per_second 44")
-    assert lines[1].startswith("test: 10/11 steps, 1.0 steps/s, ETA 0:00:01")
+    assert first.startswith("test: 5/11 steps, 1.0 steps/s, ETA 0:00:06")
+    assert first.endswith(", train_tokens_per_second 44")
+    assert second.startswith("test: 10/11 steps, 1.0 steps/s, ETA 0:00:01")
+    assert [line for line in lines if line.startswith("test: 11/11 ")] == [last]

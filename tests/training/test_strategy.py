@@ -42,14 +42,16 @@ def test_invalid_tf_config_is_named(monkeypatch, tf_config, message):
         make_strategy("multi_worker_mirrored")
 
 
-def test_tpu_without_a_name():
-    with pytest.raises(InputError, match="tpu: expected the name of a TPU; received none"):
-        make_strategy("tpu")
-
-
-def test_missing_tpu():
-    with pytest.raises(InputError, match="tpu=local: there is no such TPU"):
-        make_strategy("tpu", "local")
+@pytest.mark.parametrize(
+    ("tpu", "message"),
+    [
+        (None, "tpu: expected the name of a TPU; received none"),
+        ("local", "tpu=local: there is no such TPU"),
+    ],
+)
+def test_missing_tpu_is_named(tpu, message):
+    with pytest.raises(InputError, match=message):
+        make_strategy("tpu", tpu)
 
 
 @pytest.mark.slow

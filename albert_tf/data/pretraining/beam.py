@@ -12,6 +12,7 @@ Apache Beam is imported where it is used: it takes seconds, and few need it.
 
 import collections
 import contextlib
+import functools
 import itertools
 import operator
 import os
@@ -29,9 +30,14 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk, count_characters, group_documents, no_text
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
-from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
-from albert_tf.data.pretraining.shuffling import KEY_BITS, KeyedRecord, RunWriter, read_sorted
-from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
+from albert_tf.data.pretraining.instances import (
+    KEY_BITS,
+    ChunkMaker,
+    MadeData,
+    PretrainingDataConfig,
+    PretrainingDataStats,
+)
+from albert_tf.data.pretraining.shards import RunWriter, read_sorted
 from albert_tf.data.records import Compression, write_records
 from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
@@ -64,21 +70,20 @@ def make_pretraining_data(
     runner: str,
     runner_options: Sequence[str],
 ) -> MadeData:
-    """Makes the records of a corpus, all or nothing.
+    """Makes the records of a corpus, all or nothing; see `albert_tf.data.pretraining.shards`.
 
-    All workers have to reach `inputs`, `shards` and `folder`. The options are the runner's, for example
-    `--project=name`. For the other arguments see `albert_tf.data.pretraining.shards`.
+    All workers have to reach `inputs`, `shards` and `folder`.
     """
     paths = [file.path for file in inputs]
     results = _Results(folder)
     results.clear()
     stages = {
-        "Measure": Measurer(paths, config),
-        "Plan": Planner(paths, config, results.reading),
-        "Read": Reader(paths, config),
-        "Make": Maker(tokenizer, config, len(shards)),
-        "Write": Writer(shards, compression),
-        "Finish": Finisher(results.counts),
+        "Measure": functools.partial(_measure, paths, config),
+        "Plan": functools.partial(_plan, paths, config, results.reading),
+        "Read": functools.partial(_read, paths, config),
+        "Make": functools.partial(_make, ChunkMaker(tokenizer, config), len(shards)),
+        "Write": functools.partial(_write, shards, compression),
+        "Finish": functools.partial(_finish, results.counts),
     }
     first = range(max(len(paths), _LEAST_ELEMENTS))
     with expect_unchanged(inputs):
@@ -97,19 +102,16 @@ def make_pretraining_data(
 
 
 class _Results:
-    """The files in which workers leave hashes, counts and errors.
-
-    Attributes:
-        reading: hashes of the input files, and their number of replaced lines.
-        counts: statistics of the corpus and the instances; they come last.
-        error: a worker's error for the user, because each runner wraps exceptions in its own way.
-        log: the runner's error.
-    """
+    """The files in which workers leave hashes, counts and errors."""
 
     def __init__(self, folder: str):
+        # Hashes of the input files, and their number of replaced lines.
         self.reading = os.path.join(folder, "reading.json")
+        # Statistics of the corpus and the instances; they come last.
         self.counts = os.path.join(folder, "counts.json")
+        # A worker's error for the user, because each runner wraps exceptions in its own way.
         self.error = os.path.join(folder, "error.json")
+        # The runner's error.
         self.log = os.path.join(folder, "pipeline.log")
 
     def clear(self) -> None:
@@ -129,20 +131,16 @@ class _Results:
         raise StoppedError(f"{runner} failed: {reason} (more in {self.log})") from error
 
 
-class _Stage:
-    """A stage that keeps its errors for the user in a file."""
-
-    def __init__(self, work: Callable[[Any], Iterator[Element]], path: str):
-        self._work = work
-        self._path = path
-
-    def __call__(self, element: Any) -> Iterator[Element]:
-        try:
-            yield from self._work(element)
-        except ReportedError as error:
-            kept = {"stopped": isinstance(error, StoppedError), "message": str(error)}
-            write_once(self._path, files.write_json, kept)
-            raise
+def _keep_error(
+    path: str, stage: Callable[[Any], Iterator[Element]], element: Any
+) -> Iterator[Element]:
+    """Does the work of a stage, and writes its error for the user to a file."""
+    try:
+        yield from stage(element)
+    except ReportedError as error:
+        kept = {"stopped": isinstance(error, StoppedError), "message": str(error)}
+        _write_once(path, files.write_json, kept)
+        raise
 
 
 def _run(
@@ -164,7 +162,7 @@ def _run(
     for number, (name, stage) in enumerate(stages.items()):
         if number:
             elements |= f"Group for {name}" >> beam.GroupByKey()
-        elements |= name >> beam.FlatMap(_Stage(stage, results.error))
+        elements |= name >> beam.FlatMap(functools.partial(_keep_error, results.error, stage))
     print(f"making instances with {runner}", flush=True)
     try:
         result = pipeline.run()
@@ -203,19 +201,12 @@ class _MeasuredFile(NamedTuple):
     replaced_lines: int
 
 
-class Measurer:
-    """Measures a file, given its number. Files that don't exist yield nothing."""
-
-    def __init__(self, paths: Sequence[str], config: PretrainingDataConfig):
-        self._paths = paths
-        self._config = config
-
-    def __call__(self, number: int) -> Iterator[Element]:
-        """Yields the measured file with the key 0."""
-        for path in self._paths[number : number + 1]:
-            reader = self._config.read([path])
-            characters = np.fromiter(map(count_characters, reader.documents()), np.int64)
-            yield 0, _MeasuredFile(number, characters, reader.sha256[path], reader.replaced_lines)
+def _measure(paths: Sequence[str], config: PretrainingDataConfig, number: int) -> Iterator[Element]:
+    """Yields a measured file, given its number, with the key 0. Files that don't exist yield nothing."""
+    for path in paths[number : number + 1]:
+        reader = config.read([path])
+        characters = np.fromiter(map(count_characters, reader.documents()), np.int64)
+        yield 0, _MeasuredFile(number, characters, reader.sha256[path], reader.replaced_lines)
 
 
 class _PlannedFile(NamedTuple):
@@ -225,124 +216,87 @@ class _PlannedFile(NamedTuple):
     chunks: list[tuple[int, int]]
 
 
-class Planner:
-    """Assigns the documents of all measured files to chunks, and writes the hashes of the files."""
+def _plan(
+    paths: Sequence[str], config: PretrainingDataConfig, reading: str, group: Group
+) -> Iterator[Element]:
+    """Assigns the documents of all measured files to chunks, and writes the hashes of the files.
 
-    def __init__(self, paths: Sequence[str], config: PretrainingDataConfig, reading: str):
-        self._paths = paths
-        self._config = config
-        self._reading = reading
-
-    def __call__(self, group: Group) -> Iterator[Element]:
-        """Yields what to read from each file, with the file's number."""
-        measured = sorted(group[1], key=operator.attrgetter("number"))
-        firsts = itertools.accumulate((len(file.characters) for file in measured), initial=0)
-        planned = [_PlannedFile(next(firsts), []) for _ in measured]
-        documents = (
-            (file.number, characters)
-            for file in measured
-            for characters in file.characters.tolist()
-        )
-        characters_of = operator.itemgetter(1)
-        min_documents = self._config.segments.min_documents
-        for chunk, members in enumerate(group_documents(documents, characters_of, min_documents)):
-            for number, size in collections.Counter(number for number, _ in members).items():
-                planned[number].chunks.append((chunk, size))
-        if not any(file.chunks for file in planned):
-            raise no_text(self._paths, self._config.corpus)
-        reading = {
-            "sha256": {self._paths[file.number]: file.sha256 for file in measured},
-            "replaced_lines": sum(file.replaced_lines for file in measured),
-        }
-        write_once(self._reading, files.write_json, reading)
-        yield from enumerate(planned)
+    Yields what to read from each file, with the file's number.
+    """
+    measured = sorted(group[1], key=operator.attrgetter("number"))
+    firsts = itertools.accumulate((len(file.characters) for file in measured), initial=0)
+    planned = [_PlannedFile(next(firsts), []) for _ in measured]
+    documents = (
+        (file.number, characters) for file in measured for characters in file.characters.tolist()
+    )
+    chunks = group_documents(documents, operator.itemgetter(1), config.segments.min_documents)
+    for chunk, members in enumerate(chunks):
+        for number, size in collections.Counter(number for number, _ in members).items():
+            planned[number].chunks.append((chunk, size))
+    if not any(file.chunks for file in planned):
+        raise no_text(paths, config.corpus)
+    content = {
+        "sha256": {paths[file.number]: file.sha256 for file in measured},
+        "replaced_lines": sum(file.replaced_lines for file in measured),
+    }
+    _write_once(reading, files.write_json, content)
+    yield from enumerate(planned)
 
 
-class Reader:
-    """Reads the documents of a planned file."""
-
-    def __init__(self, paths: Sequence[str], config: PretrainingDataConfig):
-        self._paths = paths
-        self._config = config
-
-    def __call__(self, group: Group) -> Iterator[Element]:
-        """Yields what the file has of each chunk, with the chunk's number."""
-        number, (planned,) = group
-        documents = self._config.read([self._paths[number]]).documents()
-        first_document = planned.first_document
-        for chunk, size in planned.chunks:
-            members = list(itertools.islice(documents, size))
-            yield chunk, Chunk(chunk, first_document, members, 0)
-            first_document += size
+def _read(paths: Sequence[str], config: PretrainingDataConfig, group: Group) -> Iterator[Element]:
+    """Yields what a planned file has of each chunk, with the chunk's number."""
+    number, (planned,) = group
+    documents = config.read([paths[number]]).documents()
+    first_document = planned.first_document
+    for chunk, size in planned.chunks:
+        members = list(itertools.islice(documents, size))
+        yield chunk, Chunk(chunk, first_document, members, 0)
+        first_document += size
 
 
-class Maker:
+def _make(make_records: ChunkMaker, num_shards: int, group: Group) -> Iterator[Element]:
     """Makes the records of a chunk, given its parts.
 
     A random key of 64 bits, times the number of shards, is the number of the shard and the place there.
+    Yields places and records with the numbers of the shards, then counts with their own key.
     """
-
-    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig, num_shards: int):
-        self._make_records = ChunkMaker(tokenizer, config)
-        self._num_shards = num_shards
-
-    def __call__(self, group: Group) -> Iterator[Element]:
-        """Yields places and records with the numbers of the shards, then counts with their own key."""
-        number, parts = group
-        parts = sorted(parts, key=operator.attrgetter("first_document"))
-        documents = list(itertools.chain.from_iterable(part.documents for part in parts))
-        chunk = Chunk(number, parts[0].first_document, documents, 0)
-        stats = PretrainingDataStats()
-        for key, record in self._make_records(chunk, stats):
-            shard, place = divmod(key * self._num_shards, 1 << KEY_BITS)
-            yield shard, (place, record)
-        yield _COUNTS, stats.to_json_dict()
+    number, parts = group
+    parts = sorted(parts, key=operator.attrgetter("first_document"))
+    documents = list(itertools.chain.from_iterable(part.documents for part in parts))
+    chunk = Chunk(number, parts[0].first_document, documents, 0)
+    stats = PretrainingDataStats()
+    for key, record in make_records(chunk, stats):
+        shard, place = divmod(key * num_shards, 1 << KEY_BITS)
+        yield shard, (place, record)
+    yield _COUNTS, stats.to_json_dict()
 
 
-class Writer:
-    """Writes a shard, or adds up the counts."""
-
-    def __init__(self, shards: Sequence[str], compression: Compression):
-        self._shards = shards
-        self._compression = compression
-
-    def __call__(self, group: Group) -> Iterator[Element]:
-        """Yields the total of the counts with the key 0, and nothing for a shard."""
-        number, values = group
-        if number == _COUNTS:
-            total = PretrainingDataStats()
-            for counts in values:
-                total.add(PretrainingDataStats.from_json_dict(counts))
-            yield 0, total.to_json_dict()
-        else:
-            with tempfile.TemporaryDirectory() as local:
-                records = _sort(values, os.path.join(local, "sorted"))
-                write_once(self._shards[number], write_records, records, self._compression)
+def _write(shards: Sequence[str], compression: Compression, group: Group) -> Iterator[Element]:
+    """Writes a shard, or yields the total of the counts with the key 0."""
+    number, values = group
+    if number == _COUNTS:
+        total = PretrainingDataStats()
+        for counts in values:
+            total.add(PretrainingDataStats.from_json_dict(counts))
+        yield 0, total.to_json_dict()
+        return
+    with tempfile.TemporaryDirectory() as local:
+        writer = RunWriter(os.path.join(local, "sorted"))  # they need not fit in memory
+        for key, record in values:
+            writer.add(key, record)
+        writer.flush()
+        records = read_sorted(writer.paths, writer.sizes, 0, int(writer.sizes[0].sum()))
+        _write_once(shards[number], write_records, records, compression)
 
 
-class Finisher:
+def _finish(path: str, group: Group) -> Iterator[Element]:
     """Writes the counts. As the groups of a stage need all of the one before, all shards are complete."""
-
-    def __init__(self, counts: str):
-        self._counts = counts
-
-    def __call__(self, group: Group) -> Iterator[Element]:
-        """Yields nothing."""
-        (counts,) = group[1]
-        write_once(self._counts, files.write_json, counts)
-        yield from ()
+    (counts,) = group[1]
+    _write_once(path, files.write_json, counts)
+    yield from ()
 
 
-def _sort(records: Iterable[KeyedRecord], prefix: str) -> Iterator[bytes]:
-    """Sorts records that need not fit in memory."""
-    writer = RunWriter(prefix)
-    for key, record in records:
-        writer.add(key, record)
-    writer.flush()
-    return read_sorted(writer.paths, writer.sizes, 0, int(writer.sizes.records.sum()))
-
-
-def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
+def _write_once(path: str, write: Callable[..., None], *content: Any) -> None:
     """Writes a file that another worker, taken for dead, may be writing, too."""
     own = f"{path}-{uuid.uuid4().hex}"
     write(own, *content)

@@ -56,28 +56,18 @@ class CorpusConfig:
 
 
 class Chunk(NamedTuple):
-    """Some consecutive documents.
+    """Some consecutive documents."""
 
-    Attributes:
-        number: number of the chunk, from 0.
-        first_document: number of its first document in the corpus, from 0.
-        documents: the sentences of each document, or the paragraphs of prose.
-        input_bytes: number of bytes read from the files for it.
-    """
-
-    number: int
-    first_document: int
-    documents: list[list[str]]
-    input_bytes: int
+    number: int  # of the chunk, from 0
+    first_document: int  # number of its first document in the corpus, from 0
+    documents: list[list[str]]  # the sentences of each document, or the paragraphs of prose
+    input_bytes: int  # number of bytes read from the files for it
 
 
 class CorpusReader:
     """Reads files once, from the first to the last.
 
-    Args:
-        paths: the files. Those that end in `.gz` or `.zst` are decompressed.
-        config: how they become documents.
-        min_documents: least number of documents in a chunk, if there are as many.
+    A chunk has at least `min_documents` documents, if there are as many.
 
     Attributes:
         sha256: SHA-256 of each file that was read, by path, in hexadecimal.

@@ -20,25 +20,17 @@ _PART_BYTES = 1 << 20
 
 
 class InputFile(NamedTuple):
-    """One file of the corpus.
-
-    Attributes:
-        path: its path.
-        size: size in bytes.
-        modified: time of the last change, nanoseconds since 1970.
-    """
+    """A file, as it is now."""
 
     path: str
-    size: int
-    modified: int
+    size: int  # in bytes
+    modified: int  # time of the last change, nanoseconds since 1970
 
 
 def find_files(patterns: Sequence[str]) -> list[InputFile]:
     """Returns the files that match, sorted within each pattern, each file once.
 
-    Args:
-        patterns: file names, glob patterns, and folders. A folder stands for all files below it except
-            hidden ones.
+    A pattern may be a file, a glob, or a folder, which stands for all files below it except hidden ones.
     """
     found: dict[str, None] = {}
     for pattern in patterns:

@@ -5,14 +5,16 @@ the objective `nsp` it also depends on the other documents of its chunk. So work
 in any order.
 """
 
+import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.data.pretraining.corpus import Chunk, CorpusConfig, CorpusReader
+from albert_tf.data.pretraining.input_files import name_files
 from albert_tf.data.pretraining.masking import (
     MaskedSequence,
     Masker,
@@ -23,13 +25,15 @@ from albert_tf.data.pretraining.segments import (
     Document,
     SegmentConfig,
     SegmentMaker,
-    Segments,
     make_document,
 )
-from albert_tf.data.pretraining.shuffling import KEY_BITS, KeyedRecord
-from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.records import pretraining_record, unmasked_record
+from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
+
+# A random key, which decides the record's place in the shuffle, and a record.
+KEY_BITS = 64
+KeyedRecord = tuple[int, bytes]
 
 # SentencePiece takes 24 bytes of memory per byte of a text, so longer lines are split.
 _MAX_CHARACTERS = 10_000
@@ -42,172 +46,141 @@ _PIECES_PER_BATCH = 1 << 17
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingDataConfig:
-    """Everything but the vocabulary that determines the instances of a corpus.
-
-    Attributes:
-        corpus: how files become documents.
-        segments: how documents become segments.
-        masking: how pieces are chosen for prediction; None for unmasked records.
-        seed: random seed.
-        dupe_factor: number of copies of each document, with other segments and masks.
-    """
+    """Everything but the vocabulary that determines the instances of a corpus."""
 
     corpus: CorpusConfig
     segments: SegmentConfig
-    masking: MaskingConfig | None
+    masking: MaskingConfig | None  # None for unmasked records
     seed: int
-    dupe_factor: int
+    dupe_factor: int  # number of copies of each document, with other segments and masks
 
     def read(self, paths: Sequence[str]) -> CorpusReader:
         """Returns a reader of the corpus."""
         return CorpusReader(paths, self.corpus, self.segments.min_documents)
 
 
-class Instance(NamedTuple):
-    """One sequence, without padding.
+@dataclasses.dataclass
+class PretrainingDataStats:
+    """Counts of a corpus or of a part of it."""
 
-    Attributes:
-        input_ids: [CLS] A [SEP] B [SEP], or [CLS] A [SEP], before masking, int32 (n,).
-        first_length: number of pieces of [CLS] A [SEP].
-        label: 1 if B does not follow A, else 0.
-        masked: the masked sequence; None for unmasked records.
-    """
+    documents: int = 0  # without those skipped
+    paragraphs: int = 0  # lines, if the input has one sentence per line
+    sentences: int = 0
+    pieces: int = 0  # without special ones
+    unknown_pieces: int = 0
+    skipped_documents: int = 0  # too short
+    skipped_sentences: int = 0  # lines in which the tokenizer found nothing
+    # Number of instances, in all copies, by their length in pieces.
+    lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
+    predictions: int = 0  # pieces to predict
+    swapped: int = 0  # instances with label 1: the second segment does not follow the first
 
-    input_ids: np.ndarray
-    first_length: int
-    label: int
-    masked: MaskedSequence | None
+    def add(self, other: "PretrainingDataStats") -> None:
+        """Adds the counts of another part of the corpus."""
+        for field in dataclasses.fields(self):
+            total = getattr(self, field.name) + getattr(other, field.name)
+            setattr(self, field.name, total)
 
+    @property
+    def instances(self) -> int:
+        """Number of instances in all copies."""
+        return self.lengths.total()
 
-class InstanceMaker:
-    """Makes instances, and the features of their records.
+    def means(self) -> dict[str, float]:
+        """Returns the share of unknown pieces in the corpus, and means of the instances.
 
-    Attributes:
-        spec: record of an instance.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
-        self._length = config.segments.max_seq_length
-        if config.masking is None:
-            self.spec, self._masker = unmasked_record(self._length), None
-        else:
-            self.spec = pretraining_record(self._length, config.masking.max_predictions_per_seq)
-            self._masker = Masker(tokenizer, config.masking)
-        self._make_segments = SegmentMaker(config.segments, tokenizer.word_start)
-        self._is_boundary = find_boundaries(tokenizer)
-        self._pad_id = tokenizer.pad_id
-        self._cls = np.array([tokenizer.cls_id], np.int32)
-        self._sep = np.array([tokenizer.sep_id], np.int32)
-
-    def __call__(
-        self, documents: Sequence[Document], index: int, rng: np.random.Generator
-    ) -> Iterator[Instance]:
-        """Yields the instances of one document."""
-
-        def other_document() -> Document:
-            other = int(rng.integers(len(documents) - 1))
-            return documents[other + (other >= index)]
-
-        for segments in self._make_segments(documents[index], rng, other_document):
-            yield self._make_instance(segments, rng)
-
-    def _make_instance(self, segments: Segments, rng: np.random.Generator) -> Instance:
-        parts = [self._cls, segments.a, self._sep]
-        if segments.b is not None:
-            parts += [segments.b, self._sep]
-        input_ids = np.concatenate(parts)
-        masked = None if self._masker is None else self._masker(input_ids, rng)
-        return Instance(input_ids, len(segments.a) + 2, segments.label, masked)
-
-    def pad(self, instances: Sequence[Instance]) -> dict[str, np.ndarray]:
-        """Returns the features of N records, each (N, ...) as in `spec`.
-
-        Padding many instances at once is faster, because starting an array operation takes longer than
-        padding one sequence.
+        These are the length in pieces with [CLS] and [SEP], the share of pieces to predict, and the share
+        of instances with label 1.
         """
-        input_ids = [instance.input_ids for instance in instances]
-        first_lengths = np.array([instance.first_length for instance in instances])
-        mask = _mask(input_ids, self._length)
-        columns = {
-            "input_ids": _spread(input_ids, mask, self._pad_id),
-            "input_mask": mask,
-            "segment_ids": mask & (np.arange(self._length) >= first_lengths[:, np.newaxis]),
-            "token_boundary": _spread([self._is_boundary[np.concatenate(input_ids)]], mask),
-            "next_sentence_labels": np.array([[instance.label] for instance in instances]),
+        pieces = sum(length * count for length, count in self.lengths.items())
+        return {
+            "unknown_share": self.unknown_pieces / max(1, self.pieces),
+            "mean_length": pieces / max(1, self.instances),
+            "masked_share": self.predictions / max(1, pieces),
+            "swapped_share": self.swapped / max(1, self.instances),
         }
-        if self._masker is not None:
-            masked = [instance.masked for instance in instances]
-            ids = [sequence.ids for sequence in masked]
-            weights = _mask(ids, self._masker.config.max_predictions_per_seq)
-            columns |= {
-                "input_ids": _spread([each.input_ids for each in masked], mask, self._pad_id),
-                "masked_lm_positions": _spread([each.positions for each in masked], weights),
-                "masked_lm_ids": _spread(ids, weights),
-                "masked_lm_weights": weights,
-            }
-        return columns
+
+    def check(self, config: SegmentConfig, paths: Sequence[str], num_shards: int) -> None:
+        """Checks that there is an instance for each shard."""
+        if not self.instances:
+            raise InputError(
+                f"{name_files(paths)}: documents of at least {config.min_pieces} pieces: received "
+                f"{self.documents}, expected {config.min_documents} or more for "
+                f"{config.sentence_objective}"
+            )
+        if self.instances < num_shards:
+            raise InputError(
+                f"num_shards={num_shards}: expected at most the number of instances, "
+                f"{self.instances}"
+            )
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Returns the counts as a dictionary that `json` can write."""
+        lengths = {str(length): self.lengths[length] for length in sorted(self.lengths)}
+        return dataclasses.asdict(self) | {"lengths": lengths}
+
+    @classmethod
+    def from_json_dict(cls, values: dict[str, Any]) -> "PretrainingDataStats":
+        """Returns the counts of a dictionary of `to_json_dict`."""
+        lengths = {int(length): count for length, count in values["lengths"].items()}
+        return cls(**values | {"lengths": collections.Counter(lengths)})
 
 
-def _mask(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """Returns where N rows have values once they are padded to a length, bool (N, length)."""
-    return np.arange(length) < np.array([len(row) for row in rows])[:, np.newaxis]
+class MadeData(NamedTuple):
+    """What was read and made; see `CorpusReader`."""
+
+    stats: PretrainingDataStats
+    sha256: Mapping[str, str]
+    replaced_lines: int
 
 
-def _spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
-    """Puts the values of the rows, one after the other, where the mask is True, int32."""
-    padded = np.full(mask.shape, padding, np.int32)
-    padded[mask] = np.concatenate(rows)
-    return padded
+class Instance(NamedTuple):
+    """One sequence, without padding."""
 
-
-class _TokenizedChunk(NamedTuple):
-    """The usable documents of a chunk, and their numbers in the corpus."""
-
-    documents: list[Document]
-    numbers: list[int]
+    input_ids: np.ndarray  # [CLS] A [SEP] B [SEP], or [CLS] A [SEP], before masking, int32 (n,)
+    first_length: int  # number of pieces of [CLS] A [SEP]
+    label: int  # 1 if B does not follow A, else 0
+    masked: MaskedSequence | None  # None for unmasked records
 
 
 class ChunkMaker:
-    """Makes the records of chunks, each with a random key that decides its place in the shuffle."""
+    """Makes the records of chunks, each with a random key."""
 
     def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig):
         self._config = config
         self._tokenizer = tokenizer
-        self._make_instances = InstanceMaker(tokenizer, config)
+        self._length = config.segments.max_seq_length
+        if config.masking is None:
+            self._spec, self._masker = unmasked_record(self._length), None
+        else:
+            self._spec = pretraining_record(self._length, config.masking.max_predictions_per_seq)
+            self._masker = Masker(tokenizer, config.masking)
+        self._make_segments = SegmentMaker(config.segments, tokenizer.word_start)
+        self._is_boundary = find_boundaries(tokenizer)
+        self._cls = np.array([tokenizer.cls_id], np.int32)
+        self._sep = np.array([tokenizer.sep_id], np.int32)
 
     def __call__(self, chunk: Chunk, stats: PretrainingDataStats) -> Iterator[KeyedRecord]:
         """Yields the records of all copies of a chunk, and counts them in `stats`."""
-        documents, numbers = self._tokenize(chunk, stats)
+        documents = self._tokenize(chunk, stats)
         if len(documents) < self._config.segments.min_documents:
             return
-        drawn = self._draw(documents, numbers)
-        size = max(1, _PIECES_PER_BATCH // self._config.segments.max_seq_length)
+        drawn = self._draw(documents)
+        size = max(1, _PIECES_PER_BATCH // self._length)
         while batch := list(itertools.islice(drawn, size)):
             keys, instances = zip(*batch, strict=True)
-            columns = self._make_instances.pad(instances)
+            columns = self._pad(instances)
             stats.lengths.update(columns["input_mask"].sum(axis=1).tolist())
             stats.swapped += int(columns["next_sentence_labels"].sum())
-            if self._config.masking is not None:
+            if self._masker is not None:
                 stats.predictions += int(columns["masked_lm_weights"].sum())
-            yield from zip(keys, self._make_instances.spec.serialize_batch(columns), strict=True)
+            yield from zip(keys, self._spec.serialize_batch(columns), strict=True)
 
-    def _draw(
-        self, documents: Sequence[Document], numbers: Sequence[int]
-    ) -> Iterator[tuple[int, Instance]]:
-        """Yields the instances of all copies, each with its key."""
-        copies = range(self._config.dupe_factor)
-        for copy, index in itertools.product(copies, range(len(documents))):
-            spawn_key = (copy, numbers[index])
-            rng = np.random.default_rng(
-                np.random.SeedSequence(self._config.seed, spawn_key=spawn_key)
-            )
-            for instance in self._make_instances(documents, index, rng):
-                yield int(rng.integers(1 << KEY_BITS, dtype=np.uint64)), instance
-
-    def _tokenize(self, chunk: Chunk, stats: PretrainingDataStats) -> _TokenizedChunk:
+    def _tokenize(self, chunk: Chunk, stats: PretrainingDataStats) -> dict[int, Document]:
+        """Returns the usable documents by their number in the corpus."""
         sentences = [self._config.corpus.split_sentences(document) for document in chunk.documents]
         encoded = self._encode(itertools.chain.from_iterable(sentences))
-        tokenized = _TokenizedChunk([], [])
+        tokenized = {}
         for number, its_sentences in enumerate(sentences, chunk.first_document):
             its_ids = list(itertools.islice(encoded, len(its_sentences)))
             found = [ids for ids in its_ids if len(ids)]
@@ -216,8 +189,7 @@ class ChunkMaker:
                 stats.skipped_documents += 1
                 continue
             document = make_document(found, self._config.segments.max_tokens)
-            tokenized.documents.append(document)
-            tokenized.numbers.append(number)
+            tokenized[number] = document
             stats.documents += 1
             stats.paragraphs += len(chunk.documents[number - chunk.first_document])
             stats.sentences += len(found)
@@ -240,6 +212,74 @@ class ChunkMaker:
             joined = np.fromiter(itertools.chain.from_iterable(ids), np.int32, ends[-1])
             for start, end in itertools.pairwise([0, *ends]):
                 yield joined[start:end]
+
+    def _draw(self, documents: Mapping[int, Document]) -> Iterator[tuple[int, Instance]]:
+        """Yields the instances of all copies, each with its key."""
+        in_chunk = list(documents.values())
+        copies = range(self._config.dupe_factor)
+        for copy, (index, number) in itertools.product(copies, enumerate(documents)):
+            seed = np.random.SeedSequence(self._config.seed, spawn_key=(copy, number))
+            rng = np.random.default_rng(seed)
+            for instance in self._make_instances(in_chunk, index, rng):
+                yield int(rng.integers(1 << KEY_BITS, dtype=np.uint64)), instance
+
+    def _make_instances(
+        self, documents: Sequence[Document], index: int, rng: np.random.Generator
+    ) -> Iterator[Instance]:
+        """Yields the instances of one document."""
+
+        def other_document() -> Document:
+            other = int(rng.integers(len(documents) - 1))
+            return documents[other + (other >= index)]
+
+        for a, b, label in self._make_segments(documents[index], rng, other_document):
+            parts = [self._cls, a, self._sep] + ([] if b is None else [b, self._sep])
+            input_ids = np.concatenate(parts)
+            masked = None
+            if self._masker is not None:
+                masked = self._masker(input_ids, self._is_boundary[input_ids], rng)
+            yield Instance(input_ids, len(a) + 2, label, masked)
+
+    def _pad(self, instances: Sequence[Instance]) -> dict[str, np.ndarray]:
+        """Returns the features of N records, each (N, ...).
+
+        Padding many instances at once is faster, because starting an array operation takes longer than
+        padding one sequence.
+        """
+        pad_id = self._tokenizer.pad_id
+        input_ids = [instance.input_ids for instance in instances]
+        first_lengths = np.array([instance.first_length for instance in instances])
+        mask = _mask(input_ids, self._length)
+        columns = {
+            "input_ids": _spread(input_ids, mask, pad_id),
+            "input_mask": mask,
+            "segment_ids": mask & (np.arange(self._length) >= first_lengths[:, np.newaxis]),
+            "token_boundary": _spread([self._is_boundary[np.concatenate(input_ids)]], mask),
+            "next_sentence_labels": np.array([[instance.label] for instance in instances]),
+        }
+        if self._masker is not None:
+            masked = [instance.masked for instance in instances]
+            ids = [sequence.ids for sequence in masked]
+            weights = _mask(ids, self._masker.config.max_predictions_per_seq)
+            columns |= {
+                "input_ids": _spread([each.input_ids for each in masked], mask, pad_id),
+                "masked_lm_positions": _spread([each.positions for each in masked], weights),
+                "masked_lm_ids": _spread(ids, weights),
+                "masked_lm_weights": weights,
+            }
+        return columns
+
+
+def _mask(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """Returns where N rows have values once they are padded to a length, bool (N, length)."""
+    return np.arange(length) < np.array([len(row) for row in rows])[:, np.newaxis]
+
+
+def _spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
+    """Puts the values of the rows, one after the other, where the mask is True, int32."""
+    padded = np.full(mask.shape, padding, np.int32)
+    padded[mask] = np.concatenate(rows)
+    return padded
 
 
 def _split(text: str) -> list[str]:

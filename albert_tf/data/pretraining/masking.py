@@ -51,16 +51,13 @@ class MaskingConfig:
     )
 
     @functools.cached_property
-    def ngram_probabilities(self) -> np.ndarray:
-        """Probabilities of n = 1, ..., `ngram`, float64 (ngram,)."""
-        weights = 1.0 / np.arange(1, self.ngram + 1)
-        probabilities = weights / weights.sum()
-        return probabilities if self.favor_shorter_ngram else probabilities[::-1]
-
-    @functools.cached_property
     def length_bounds(self) -> np.ndarray:
         """Uniform draws from which on an n-gram has n + 1 words, n = 1, ..., `ngram` - 1."""
-        return np.cumsum(self.ngram_probabilities)[:-1]  # rounding might put the last below a draw
+        weights = 1.0 / np.arange(1, self.ngram + 1)
+        probabilities = weights / weights.sum()
+        if not self.favor_shorter_ngram:
+            probabilities = probabilities[::-1]
+        return np.cumsum(probabilities)[:-1]  # rounding might put the last below a draw
 
     def num_predictions(self, length: int) -> int:
         """Returns the number of pieces to predict in a sequence, at least one."""
@@ -81,37 +78,23 @@ class MaskingConfig:
 class Words(NamedTuple):
     """The words of a sequence, from left to right.
 
-    Attributes:
-        starts: first position of each, int (W,).
-        ends: position after the last of each, int (W,). Words of one segment touch
-            (`ends[i] == starts[i + 1]`); between two segments there is a [SEP].
+    Words of one segment touch (`ends[i] == starts[i + 1]`); between two segments there is a [SEP].
     """
 
-    starts: np.ndarray
-    ends: np.ndarray
+    starts: np.ndarray  # the first position of each, int (W,)
+    ends: np.ndarray  # the position after the last of each, int (W,)
 
 
 class MaskedSequence(NamedTuple):
-    """A sequence with its predictions.
+    """A sequence with its predictions."""
 
-    Attributes:
-        input_ids: ids that the model sees, int32 (S,).
-        positions: positions to predict, increasing, int (P,) with P <= M.
-        ids: original ids at these positions, int32 (P,).
-    """
-
-    input_ids: np.ndarray
-    positions: np.ndarray
-    ids: np.ndarray
+    input_ids: np.ndarray  # what the model sees, int32 (S,)
+    positions: np.ndarray  # to predict, increasing, int (P,) with P <= M
+    ids: np.ndarray  # the original ones at these positions, int32 (P,)
 
 
 class Masker:
-    """Masks sequences of one vocabulary.
-
-    Args:
-        tokenizer: tells which pieces begin a word, are special, or can replace a chosen piece.
-        config: how pieces are chosen.
-    """
+    """Masks sequences of one vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, config: MaskingConfig):
         self.config = config
@@ -119,57 +102,18 @@ class Masker:
         self._ordinary_ids = tokenizer.ordinary_ids
         self._is_special = np.zeros(tokenizer.vocab_size, bool)  # (V,)
         self._is_special[[tokenizer.cls_id, tokenizer.sep_id]] = True
-        self._begins_word = find_boundaries(tokenizer)  # (V,)
-        if not config.do_whole_word_mask:
-            self._begins_word[:] = True
 
-    def __call__(self, input_ids: np.ndarray, rng: np.random.Generator) -> MaskedSequence:
+    def __call__(
+        self, input_ids: np.ndarray, begins_word: np.ndarray, rng: np.random.Generator
+    ) -> MaskedSequence:
         """Masks one sequence.
 
         Args:
             input_ids: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], without padding, int32 (S,).
+            begins_word: which of its pieces begin a word or are special, bool (S,).
             rng: random generator.
         """
-        return self._mask(input_ids, self._begins_word[input_ids], rng)
-
-    def mask_batch(
-        self, batch: Mapping[str, np.ndarray], rng: np.random.Generator
-    ) -> dict[str, np.ndarray]:
-        """Masks unmasked records (`albert_tf.data.records.unmasked_record`), one after the other.
-
-        Args:
-            batch: `input_ids`, `input_mask` and `token_boundary`, int32 (B, S).
-            rng: random generator.
-
-        Returns:
-            Masked `input_ids`, int32 (B, S), and, as in a record with masks, `masked_lm_positions` and
-            `masked_lm_ids`, int32 (B, M), and `masked_lm_weights`, float32 (B, M). Zeros follow.
-        """
-        input_ids = batch["input_ids"].copy()
-        begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
-        if not self.config.do_whole_word_mask:
-            begins_word[:] = True
-        shape = len(input_ids), self.config.max_predictions_per_seq
-        positions, ids = np.zeros((2, *shape), np.int32)
-        weights = np.zeros(shape, np.float32)
-        for row, length in enumerate(batch["input_mask"].sum(axis=1).tolist()):
-            masked = self._mask(input_ids[row, :length], begins_word[row, :length], rng)
-            count = len(masked.ids)
-            input_ids[row, :length] = masked.input_ids
-            positions[row, :count], ids[row, :count] = masked.positions, masked.ids
-            weights[row, :count] = 1
-        return {
-            "input_ids": input_ids,
-            "masked_lm_positions": positions,
-            "masked_lm_ids": ids,
-            "masked_lm_weights": weights,
-        }
-
-    def _mask(
-        self, input_ids: np.ndarray, begins_word: np.ndarray, rng: np.random.Generator
-    ) -> MaskedSequence:
-        """Masks one sequence, given which of its pieces begin a word or are special, bool (S,)."""
-        words = self._find_words(input_ids, begins_word)
+        words = self.find_words(input_ids, begins_word)
         goal = self.config.num_predictions(len(input_ids))
         starts, ends = words.starts.tolist(), words.ends.tolist()
         is_chosen = np.zeros(len(input_ids), bool)
@@ -181,11 +125,9 @@ class Masker:
         masked[positions] = self._show(ids, rng)
         return MaskedSequence(masked, positions, ids)
 
-    def find_words(self, input_ids: np.ndarray) -> Words:
+    def find_words(self, input_ids: np.ndarray, begins_word: np.ndarray) -> Words:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
-        return self._find_words(input_ids, self._begins_word[input_ids])
-
-    def _find_words(self, input_ids: np.ndarray, begins: np.ndarray) -> Words:
+        begins = begins_word | (not self.config.do_whole_word_mask)
         is_special = self._is_special[input_ids]
         begins[1:] |= is_special[:-1]
         (places,) = begins.nonzero()  # of words, [CLS] and each [SEP]; a [SEP] is the last
@@ -198,6 +140,37 @@ class Masker:
         other = self._ordinary_ids[rng.integers(len(self._ordinary_ids), size=len(ids))]
         unchanged_or_other = np.where(draw < SHOWN_AS_MASK + SHOWN_UNCHANGED, ids, other)
         return np.where(draw < SHOWN_AS_MASK, self._mask_id, unchanged_or_other)
+
+    def mask_batch(
+        self, batch: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Masks unmasked records, one after the other.
+
+        Args:
+            batch: `input_ids`, `input_mask` and `token_boundary`, int32 (B, S).
+            rng: random generator.
+
+        Returns:
+            Masked `input_ids`, int32 (B, S), and, as in a record with masks, `masked_lm_positions` and
+            `masked_lm_ids`, int32 (B, M), and `masked_lm_weights`, float32 (B, M). Zeros follow.
+        """
+        input_ids = batch["input_ids"].copy()
+        begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
+        shape = len(input_ids), self.config.max_predictions_per_seq
+        positions, ids = np.zeros((2, *shape), np.int32)
+        weights = np.zeros(shape, np.float32)
+        for row, length in enumerate(batch["input_mask"].sum(axis=1).tolist()):
+            masked = self(input_ids[row, :length], begins_word[row, :length], rng)
+            count = len(masked.ids)
+            input_ids[row, :length] = masked.input_ids
+            positions[row, :count], ids[row, :count] = masked.positions, masked.ids
+            weights[row, :count] = 1
+        return {
+            "input_ids": input_ids,
+            "masked_lm_positions": positions,
+            "masked_lm_ids": ids,
+            "masked_lm_weights": weights,
+        }
 
 
 def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:

@@ -16,23 +16,23 @@ import tensorflow as tf
 from albert_tf.data.batches import ordered
 from albert_tf.data.pretraining.masking import Masker
 from albert_tf.data.pretraining.record_files import RecordFile, find_compression
-from albert_tf.data.records import TFRECORD_TYPES
+from albert_tf.data.records import TFRECORD_TYPES, RecordSpec
 
-Parse = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+
+class Records(NamedTuple):
+    """Record files with the same kind of records."""
+
+    files: Sequence[RecordFile]
+    spec: RecordSpec
+    masker: Masker | None = None  # None if the records have masks
 
 
 class _Record(NamedTuple):
-    """A record and its name; or columns of n records.
+    """A record and its name; or columns of n records."""
 
-    Attributes:
-        file: index of its file, int64 ().
-        number: its number in the file, from 1, int64 ().
-        serialized: string ().
-    """
-
-    file: tf.Tensor
-    number: tf.Tensor
-    serialized: tf.Tensor
+    file: tf.Tensor  # index of its file, int64 ()
+    number: tf.Tensor  # its number in the file, from 1, int64 ()
+    serialized: tf.Tensor  # string ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,18 +41,12 @@ class RecordOrder:
 
     In each epoch the files are shuffled. Their records are cut into windows as large as the shuffle
     buffer, and each window is shuffled.
-
-    Attributes:
-        files: files to read.
-        batch_size: global batch size, B.
-        shuffle_buffer: number of records that are held in memory to shuffle them.
-        seed: random seed of the order.
     """
 
-    files: Sequence[RecordFile]
-    batch_size: int
-    shuffle_buffer: int
-    seed: int
+    records: Records
+    batch_size: int  # global batch size, B
+    shuffle_buffer: int  # number of records that are held in memory
+    seed: int  # of the order, and of dynamic masks
 
     def batches(self, start: int = 0) -> tf.data.Dataset:
         """Returns the serialized records, string (B,), from batch number `start` on, from 0."""
@@ -67,12 +61,13 @@ class RecordOrder:
             if batch in numbers:
                 found[batch] = {}
                 for file, record in sorted(zip(files.tolist(), records.tolist(), strict=True)):
-                    found[batch].setdefault(self.files[file].path, []).append(record)
+                    found[batch].setdefault(self.records.files[file].path, []).append(record)
         return found
 
     def _batches(self, start: int) -> tf.data.Dataset:
-        read = _make_reader(self.files)
-        good_counts = tf.constant([file.good_count for file in self.files], tf.int64)
+        read = _make_reader(self.records.files)
+        counts = [file.good_count for file in self.records.files]
+        good_counts = tf.constant(counts, tf.int64)
 
         def epoch_from(epoch: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
             """Returns the records of an epoch from a window on."""
@@ -91,7 +86,7 @@ class RecordOrder:
                 .unbatch()
             )
 
-        epoch, position = divmod(start * self.batch_size, int(tf.reduce_sum(good_counts)))
+        epoch, position = divmod(start * self.batch_size, sum(counts))
         window, place = divmod(position, self.shuffle_buffer)
         begun = epoch_from(*tf.constant([epoch, window], tf.int64)).skip(place)
         zero = tf.constant(0, tf.int64)
@@ -137,60 +132,44 @@ def read_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
     return indices.flat_map(lambda file: read(file, zero)).map(lambda record: record.serialized)
 
 
-def pretraining_batches(
-    order: RecordOrder, parse: Parse, start_step: int = 0, masker: Masker | None = None
-) -> tf.data.Dataset:
-    """Returns full, shuffled batches of records without end.
+def pretraining_batches(order: RecordOrder, start_step: int = 0) -> tf.data.Dataset:
+    """Returns full, shuffled batches of features (B, ...) without end, from batch number `start_step` on.
 
     Dynamic masks are a function of the seed and the batch's number from the start of the training. So
     each pass over the records sees new masks, and a resumed run sees the same ones. They are made in
     Python, beside the training.
-
-    Args:
-        order: order of the records; its seed decides the masks too.
-        parse: `RecordSpec.parse`, which turns serialized records (B,) into features (B, ...).
-        start_step: number of the first batch to return, from 0.
-        masker: masks the batches; None for records with static masks.
     """
-    return _prepared(order.batches(start_step), parse, masker, order.seed, start_step)
+    return _prepared(order.batches(start_step), order.records, order.seed, start_step)
 
 
 def pretraining_evaluation_batches(
-    files: Sequence[RecordFile],
-    parse: Parse,
-    batch_size: int,
-    seed: int = 0,
-    masker: Masker | None = None,
-    fixed_size: bool = False,
+    records: Records, batch_size: int, seed: int = 0, fixed_size: bool = False
 ) -> tf.data.Dataset:
     """Returns each record once, in order; the last batch may be smaller.
 
-    Dynamic masks are the same each time.
-
-    With `fixed_size` rows of zeros, which have no tokens, fill the last batch up, for devices that
-    compile each shape separately. For the other arguments see `pretraining_batches`.
+    Dynamic masks are the same each time. With `fixed_size` rows of zeros, which have no tokens, fill the
+    last batch up, for devices that compile each shape separately.
     """
-    records = read_in_order(files).batch(batch_size)
-    return _prepared(records, parse, masker, seed, fixed_size=batch_size if fixed_size else None)
+    batches = read_in_order(records.files).batch(batch_size)
+    return _prepared(batches, records, seed, fixed_size=batch_size if fixed_size else None)
 
 
 def _prepared(
-    records: tf.data.Dataset,
-    parse: Parse,
-    masker: Masker | None,
+    batches: tf.data.Dataset,
+    records: Records,
     seed: int,
     start_step: int = 0,
     fixed_size: int | None = None,
 ) -> tf.data.Dataset:
     def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = parse(serialized)
-        if masker is not None:
-            batch = _mask(batch, masker, seed, number)
+        batch = records.spec.parse(serialized)
+        if records.masker is not None:
+            batch = _mask(batch, records.masker, seed, number)
         if fixed_size is None:
             return batch
         return {name: _pad(rows, fixed_size) for name, rows in batch.items()}
 
-    numbered = records.enumerate(start_step)
+    numbered = batches.enumerate(start_step)
     return ordered(numbered.map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
 
 

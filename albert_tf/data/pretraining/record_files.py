@@ -8,6 +8,8 @@ import contextlib
 import dataclasses
 import gzip
 import itertools
+import os
+import re
 import struct
 import sys
 import zlib
@@ -22,6 +24,7 @@ from albert_tf.data.records import TFRECORD_TYPES, Compression, RecordSpec
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 
+_SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
 _GZIP_MAGIC = b"\x1f\x8b"
 # What is in front of each record: its length, and a checksum of the length.
 _HEADER = struct.Struct("<QI")
@@ -32,25 +35,23 @@ _MEGABYTE = 1e6
 _GROUP = 256
 
 
+def stats_file_of(path: str) -> str:
+    """Returns the path of the stats file next to a record file or its shards."""
+    stem, _ = os.path.splitext(path)
+    return _SHARD_NUMBER.sub("", stem) + ".stats.json"
+
+
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
-    """A TFRecord file whose records have been counted.
-
-    Attributes:
-        path: the file.
-        size: its size in bytes, when the records were counted.
-        modified: time of its last change, nanoseconds since 1970.
-        count: number of records, good or bad, before the file's end or damage.
-        faults: what is wrong with each bad record, by its number from 1. Such records are left out.
-        damage: what is wrong after these records; None if the file ends there.
-    """
+    """A TFRecord file whose records have been counted; see `InputFile`."""
 
     path: str
     size: int
     modified: int
-    count: int
+    count: int  # of records, good or bad, before the file's end or damage
+    # What is wrong with each bad record, by its number from 1. Such records are left out.
     faults: Mapping[int, str] = dataclasses.field(default_factory=dict)
-    damage: str | None = None
+    damage: str | None = None  # what is wrong after these records; None if the file ends there
 
     @property
     def good_count(self) -> int:
@@ -70,21 +71,25 @@ class RecordFile:
 def scan_files(
     paths: Sequence[str], spec: RecordSpec, description: str, checks: bool = False
 ) -> list[RecordFile]:
-    """Reads files to their ends and counts their records.
+    """Reads files to their ends and counts their records; `description` is for progress lines.
 
-    Args:
-        paths: TFRecord files.
-        spec: specification of their records.
-        description: name of the work in progress lines.
-        checks: whether to look for damage and for records that do not match `spec`, to leave them out.
-            Otherwise damage is an error.
+    With `checks` it looks for records that do not match `spec`, to leave them out, and for damage.
+    Otherwise damage is an error, and so is a first record that does not match, which usually shows all
+    mistakes in the flags.
     """
     found = [find_file(path) for path in paths]
+    if not checks:
+        for path in paths:
+            for record in _first_records(path, spec, 1):
+                if fault := spec.find_fault(record):
+                    raise InputError(f"{path}, record 1: {fault}")
     total = sum(file.size for file in found) / _MEGABYTE
     scanned = []
     with Progress(description, "MB", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
         for file in found:
             scanned.append(_scan(file, spec, checks))
+            if not checks:
+                _refuse_bad(scanned[-1])
             progress.update(file.size / _MEGABYTE)
     return scanned
 
@@ -98,21 +103,16 @@ def _scan(file: InputFile, spec: RecordSpec, checks: bool) -> RecordFile:
         damage = str(error)
     records = read_file(file.path).take(count)
     done, faults = 0, {}
-    try:
-        for group in records.batch(_GROUP).as_numpy_iterator():
-            if checks:
-                faults |= spec.find_faults(group.tolist(), done + 1)
-            done += len(group)
-    except tf.errors.DataLossError:
-        damage = _DAMAGED
-        # The group with the damage is lost, also the records before it.
-        with contextlib.suppress(tf.errors.DataLossError):
-            for record in records.skip(done).as_numpy_iterator():
-                done += 1
+    # The group with a wrong checksum is lost; then the records before it are read one by one.
+    for size in (_GROUP, 1):
+        try:
+            for group in records.skip(done).batch(size).as_numpy_iterator():
                 if checks:
-                    faults |= spec.find_faults([record], done)
-    if damage and not checks:
-        raise _damaged_at(file.path, done + 1, damage)
+                    faults |= spec.find_faults(group.tolist(), done + 1)
+                done += len(group)
+            break
+        except tf.errors.DataLossError:
+            damage = _DAMAGED
     return RecordFile(*file, done, faults, damage)
 
 
@@ -145,39 +145,31 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
             raise _DamagedError(_DAMAGED) from error
 
 
-def read_records(path: str, spec: RecordSpec) -> Iterator[tuple[int, bytes]]:
-    """Yields (record number from 1, record), without a look at their checksums."""
+def _first_records(path: str, spec: RecordSpec, limit: int | None) -> Iterator[bytes]:
+    """Yields the first `limit` records of a file, or all, without a look at their checksums."""
     number = 0
     try:
-        for number, record in enumerate(_payloads(path, spec), 1):
-            yield number, record
+        for record in itertools.islice(_payloads(path, spec), limit):
+            number += 1
+            yield record
     except _DamagedError as error:
-        raise _damaged_at(path, number + 1, str(error)) from error
+        _refuse_bad(RecordFile(*find_file(path), number, damage=str(error)))
 
 
-def check_first_record(path: str, spec: RecordSpec) -> None:
-    """Checks the first record of a file, which usually shows all mistakes except damage."""
-    for number, record in read_records(path, spec):
-        if fault := spec.find_fault(record):
-            raise InputError(f"{path}, record {number}: {fault}")
-        return
-    raise InputError(f"{path}: holds no records")
+def _refuse_bad(file: RecordFile) -> None:
+    for number, fault in file.faults.items():
+        raise InputError(f"{file.path}, record {number}: {fault}")
+    if file.damage:
+        raise InputError(
+            f"{file.path}, record {file.count + 1}: {file.damage}; expected a complete TFRecord file"
+        )
+    if not file.count:
+        raise InputError(f"{file.path}: holds no records")
 
 
 def check_records(path: str, spec: RecordSpec) -> None:
     """Checks all records of a file."""
-    file = _scan(find_file(path), spec, checks=True)
-    for number, fault in file.faults.items():
-        raise InputError(f"{path}, record {number}: {fault}")
-    if file.damage:
-        raise _damaged_at(path, file.count + 1, file.damage)
-    if not file.count:
-        raise InputError(f"{path}: holds no records")
-
-
-def _damaged_at(path: str, number: int, damage: str) -> InputError:
-    """Returns the error that a file is damaged from a record on."""
-    return InputError(f"{path}, record {number}: {damage}; expected a complete TFRecord file")
+    _refuse_bad(_scan(find_file(path), spec, checks=True))
 
 
 @contextlib.contextmanager
@@ -186,10 +178,6 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
 
     TensorFlow's message names neither the file nor the record, so after an error the files are read
     again. An error with another cause is raised again unchanged.
-
-        with explain_bad_records(paths, spec):
-            for batch in dataset:
-                train_on(batch)
     """
     try:
         yield
@@ -212,53 +200,44 @@ def read_file(path: str) -> tf.data.Dataset:
 
 
 def read_sizes(path: str, spec: RecordSpec, limit: int | None = 1) -> dict[str, int]:
-    """Returns the number of values of each feature in the first record of a sequence.
+    """Returns the number of values of each feature in the first record of a sequence, by name.
 
-    It looks at the first `limit` records; None for all.
-
-    Returns:
-        Sizes by name; empty if none of these is the record of a sequence.
+    It looks at the first `limit` records, or at all. If none of these is the record of a sequence, the
+    result is empty.
     """
-    for _, record in itertools.islice(read_records(path, spec), limit):
-        try:
+    for record in _first_records(path, spec, limit):
+        with contextlib.suppress(message.DecodeError):
             fields = tf.train.Example.FromString(record).features.feature
-        except message.DecodeError:
-            continue
-        if "input_ids" in fields:
-            kinds = {name: field.WhichOneof("kind") for name, field in fields.items()}
-            return {
-                name: len(getattr(fields[name], kind).value) for name, kind in kinds.items() if kind
-            }
+            if "input_ids" in fields:
+                kinds = {name: field.WhichOneof("kind") for name, field in fields.items()}
+                return {
+                    name: len(getattr(fields[name], kind).value)
+                    for name, kind in kinds.items()
+                    if kind
+                }
     return {}
 
 
-def save_scanned(
-    path: str, scanned: Mapping[str, tuple[Sequence[RecordFile], RecordSpec | None]]
-) -> None:
-    """Writes what `scan_files` returned to a JSON file.
-
-    Beside the files of each name stands the specification that all of their records were checked against;
-    None for damage only.
-    """
+def save_scanned(path: str, scanned: Mapping[str, tuple[Sequence[RecordFile], str]]) -> None:
+    """Writes what `scan_files` returned to a JSON file, by name, beside what decided about it."""
     values = {
-        name: {"checked": repr(spec), "files": [dataclasses.asdict(file) for file in of_name]}
-        for name, (of_name, spec) in scanned.items()
+        name: {"checked": checked, "files": [dataclasses.asdict(file) for file in of_name]}
+        for name, (of_name, checked) in scanned.items()
     }
     files.write_json(path, values)
 
 
 def load_scanned(
-    path: str, name: str, paths: Sequence[str], spec: RecordSpec | None
+    path: str, name: str, paths: Sequence[str], checked: str
 ) -> list[RecordFile] | None:
     """Returns the files that were saved under a name.
 
-    They have to be those of `paths`, as these are now, and checked against the same specification.
-
-    Returns:
-        None, with a warning, if they are others.
+    They have to be those of `paths`, as these are now, and with an equal `checked`. If they are others,
+    it prints a warning and returns None.
     """
     if not tf.io.gfile.exists(path):
         return None
+    now = [find_file(path) for path in paths]
     try:
         values = files.read_json(path)
         if name not in values:
@@ -267,18 +246,13 @@ def load_scanned(
             RecordFile(**{**file, "faults": {int(n): text for n, text in file["faults"].items()}})
             for file in values[name]["files"]
         ]
-        checked = values[name]["checked"]
+        inputs = [InputFile(file.path, file.size, file.modified) for file in scanned]
+        if inputs == now and values[name]["checked"] == checked:
+            return scanned
+        sizes = {file.path: file for file in inputs}
+        changed = [file.path for file in now if sizes.get(file.path, file) != file]
+        reason = f"{changed[0]} has changed" if changed else "made of other files or flags"
     except (InputError, KeyError, TypeError, ValueError, AttributeError):
-        print(f"warning: {path}: damaged; making it again", file=sys.stderr)
-        return None
-    inputs = [InputFile(file.path, file.size, file.modified) for file in scanned]
-    now = [find_file(path) for path in paths]
-    if (inputs, checked) == (now, repr(spec)):
-        return scanned
-    known = {file.path for file in inputs}
-    if changed := [file.path for file in now if file.path in known and file not in inputs]:
-        reason = f"{changed[0]} has changed"
-    else:
-        reason = "made with other flags" if inputs == now else "made of other files"
+        reason = "damaged"
     print(f"warning: {path}: {reason}; making it again", file=sys.stderr)
     return None

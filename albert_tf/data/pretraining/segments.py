@@ -27,14 +27,11 @@ MAX_LENGTH = 65536
 class Document(NamedTuple):
     """A tokenized document: its pieces in a row, and where its sentences begin.
 
-    Attributes:
-        pieces: int32 (P,).
-        offsets: offsets of the K sentences, K + 1 numbers that increase from 0 to P. Sentence k is
-            `pieces[offsets[k]:offsets[k + 1]]` and never empty.
+    Sentence k is `pieces[offsets[k]:offsets[k + 1]]` and never empty.
     """
 
-    pieces: np.ndarray
-    offsets: Sequence[int]
+    pieces: np.ndarray  # int32 (P,)
+    offsets: Sequence[int]  # of the K sentences, K + 1 numbers that increase from 0 to P
 
     @property
     def num_sentences(self) -> int:
@@ -60,21 +57,11 @@ class Document(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """The text of one sequence.
+    """The text of one sequence."""
 
-    Attributes:
-        a: the first segment, int32 (A,).
-        b: the second, int32 (B,); None with the objective `none`.
-        label: 1 if the second does not follow the first, else 0.
-    """
-
-    a: np.ndarray
-    b: np.ndarray | None
-    label: int
-
-    def swapped(self) -> "Segments":
-        """Returns the two segments in the other order, with the other label."""
-        return Segments(self.b, self.a, 1 - self.label)
+    a: np.ndarray  # int32 (A,)
+    b: np.ndarray | None  # int32 (B,); None with the objective `none`
+    label: int  # 1 if `b` does not follow `a`, else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,11 +106,9 @@ class SegmentConfig:
 
 
 def make_document(sentences: Sequence[Sequence[int]], max_tokens: int) -> Document:
-    """Makes a document of the ids of its sentences.
+    """Makes a document of the ids of its sentences, none empty.
 
-    Args:
-        sentences: ids of each sentence, none empty.
-        max_tokens: longer sentences are split into parts of this length, so that no text is lost.
+    Sentences longer than `max_tokens` are split into parts of this length, so that no text is lost.
     """
     lengths = [
         min(max_tokens, len(sentence) - start)
@@ -135,12 +120,7 @@ def make_document(sentences: Sequence[Sequence[int]], max_tokens: int) -> Docume
 
 
 class SegmentMaker:
-    """Makes the segments of documents.
-
-    Args:
-        config: how documents become segments.
-        word_start: which pieces begin a word, bool (V,).
-    """
+    """Makes the segments of documents; `word_start` says which pieces begin a word, bool (V,)."""
 
     def __init__(self, config: SegmentConfig, word_start: np.ndarray):
         self.config = config
@@ -176,8 +156,8 @@ class SegmentMaker:
             cut = document.offsets[rng.integers(first + 1, end)] - document.offsets[first]
         else:
             cut = self._draw_cut(text, rng)
-        segments = Segments(text[:cut], text[cut:], 0)
-        return (segments.swapped() if rng.random() < 0.5 else segments), end
+        a, b = text[:cut], text[cut:]
+        return (Segments(b, a, 1) if rng.random() < 0.5 else Segments(a, b, 0)), end
 
     def _sop_group_end(self, document: Document, first: int, target: int) -> int:
         """Returns the end of a group with two sentences, or at least two pieces, if possible."""

@@ -1,26 +1,40 @@
 """Makes pre-training data in two passes of parallel workers, with memory independent of the corpus.
 
-The first pass makes the instances, chunk by chunk, and writes them as sorted runs. The second pass
-merges the runs into shards. A run that was stopped resumes: complete chunks and shards are not made
-again. The report of a chunk says what the chunk was made from, so it stays valid even if other parts of
-the input, or options that don't affect it, have changed.
+It is an external sort by random keys. The first pass makes the instances, chunk by chunk, collects their
+records up to a bounded size, sorts them, and writes them as a *run*. The second pass merges the runs into
+shards: shard i of N has the records of ranks i T / N to (i + 1) T / N of all T. The order depends on keys
+and records only, not on the division into runs.
+
+A run begins with an index of where the records of each *bin* begin, one of 4,096 equal parts of the range
+of keys. So the second pass reads the part of a run that it needs at once, and never holds a list of keys.
+
+A stopped run resumes: complete chunks and shards are not made again. The report of a chunk says what the
+chunk was made from, so it stays valid even if other parts of the input, or options that don't affect it,
+have changed.
 """
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.pretraining.corpus import Chunk, CorpusReader
+from albert_tf.data.pretraining.corpus import Chunk
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
-from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
-from albert_tf.data.pretraining.shuffling import BinSizes, RunWriter, read_sorted
-from albert_tf.data.pretraining.statistics import MadeData, PretrainingDataStats
+from albert_tf.data.pretraining.instances import (
+    KEY_BITS,
+    ChunkMaker,
+    KeyedRecord,
+    MadeData,
+    PretrainingDataConfig,
+    PretrainingDataStats,
+)
 from albert_tf.data.records import Compression, write_records
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
@@ -31,19 +45,27 @@ _MEGABYTE = 1e6
 _TEXT_BYTES_PER_WORKER = 1 << 25
 _RECORD_BYTES_PER_WORKER = 1 << 28
 
+# Memory for records: size of a run, and approximately what is sorted at once in the second pass.
+_MAX_BYTES = 1 << 25
+
+_BIN_BITS = 12
+_BINS = 1 << _BIN_BITS
+_INDEX_TYPE = np.dtype("<u8")
+_INDEX_BYTES = (_BINS + 1) * _INDEX_TYPE.itemsize
+_HEADER = struct.Struct("<QI")  # key, length of the record
+
+
+def _no_sizes() -> np.ndarray:
+    return np.zeros((2, _BINS), np.int64)
+
 
 @dataclasses.dataclass
 class Runs:
-    """The result of the first pass.
-
-    Attributes:
-        paths: the runs.
-        sizes: sizes of their bins, in total.
-        stats: statistics of the corpus and the instances.
-    """
+    """The result of the first pass."""
 
     paths: list[str] = dataclasses.field(default_factory=list)
-    sizes: BinSizes = dataclasses.field(default_factory=BinSizes.zeros)
+    # Numbers of records, and of bytes with headers, in the bins of all runs, int64 (2, 4096).
+    sizes: np.ndarray = dataclasses.field(default_factory=_no_sizes)
     stats: PretrainingDataStats = dataclasses.field(default_factory=PretrainingDataStats)
 
     def add(self, other: "Runs") -> None:
@@ -77,125 +99,178 @@ def make_pretraining_data(
     paths = [file.path for file in inputs]
     reader = config.read(paths)
     size = sum(file.size for file in inputs)
-    worth = 1 + size * config.dupe_factor // _TEXT_BYTES_PER_WORKER
+    request = repr((config, tokenizer.vocabulary_sha256, tokenizer.lower_case))
+    request += hashlib.sha256(tokenizer.word_start).hexdigest()
+    make_run = functools.partial(_make_run, ChunkMaker(tokenizer, config), request, folder)
+    workers = min(num_workers, 1 + size * config.dupe_factor // _TEXT_BYTES_PER_WORKER)
+    runs = Runs()
     with (
         expect_unchanged(inputs),
         Progress("making instances", "MB", size / _MEGABYTE) as progress,
     ):
-        runs = make_runs(reader, tokenizer, config, folder, min(num_workers, worth), progress)
+        for of_chunk, input_bytes in run_tasks(make_run, reader.chunks(), workers):
+            runs.add(of_chunk)
+            progress.update(input_bytes / _MEGABYTE, {"instances": of_chunk.stats.instances})
     runs.stats.check(config.segments, paths, len(shards))
-    with Progress("writing", "instances", runs.stats.instances) as progress:
-        write_shards(runs, shards, compression, num_workers, progress)
+
+    total = runs.stats.instances
+    ranks = [number * total // len(shards) for number in range(len(shards) + 1)]
+    tasks = zip(shards, itertools.pairwise(ranks), strict=True)
+    write_shard = functools.partial(_write_shard, runs.paths, runs.sizes, compression)
+    workers = min(num_workers, 1 + int(runs.sizes[1].sum()) // _RECORD_BYTES_PER_WORKER)
+    with Progress("writing", "instances", total) as progress:
+        for records in run_tasks(write_shard, tasks, workers):
+            progress.update(records)
     return MadeData(runs.stats, reader.sha256, reader.replaced_lines)
 
 
-def make_runs(
-    reader: CorpusReader,
-    tokenizer: Tokenizer,
-    config: PretrainingDataConfig,
-    folder: str,
-    num_workers: int,
-    progress: Progress,
-) -> Runs:
-    """Makes the instances of a corpus; see `make_pretraining_data`."""
-    runs = Runs()
-    make_run = _RunMaker(tokenizer, config, folder)
-    for of_chunk, input_bytes in run_tasks(make_run, reader.chunks(), num_workers):
-        runs.add(of_chunk)
-        progress.update(input_bytes / _MEGABYTE, {"instances": of_chunk.stats.instances})
-    return runs
+def _make_run(
+    make_records: ChunkMaker, request: str, folder: str, chunk: Chunk
+) -> tuple[Runs, int]:
+    """Returns the runs of a chunk and its bytes of input; a report marks the chunk as complete."""
+    prefix = os.path.join(folder, f"chunk-{chunk.number:06d}")
+    path = f"{prefix}.json"
+    # All that determines the records.
+    sources = hashlib.sha256(f"{request} {chunk.first_document}".encode())
+    for document in chunk.documents:  # no text holds a line feed
+        sources.update("\n".join(["", "", *document]).encode())
+    report = files.read_json(path) if tf.io.gfile.exists(path) else {}
+    if report.get("sources") == sources.hexdigest():
+        runs = Runs(
+            [os.path.join(folder, name) for name in report["runs"]],
+            np.array(report["sizes"]),
+            PretrainingDataStats.from_json_dict(report["stats"]),
+        )
+        return runs, chunk.input_bytes
+    files.remove(path)  # it belongs to other sources; the new runs get the same names
+    stats, writer = PretrainingDataStats(), RunWriter(prefix)
+    for key, record in make_records(chunk, stats):
+        writer.add(key, record)
+    writer.flush()
+    report = {
+        "sources": sources.hexdigest(),
+        "runs": [os.path.basename(run) for run in writer.paths],
+        "sizes": writer.sizes.tolist(),
+        "stats": stats.to_json_dict(),
+    }
+    files.write_json(path, report)
+    return Runs(writer.paths, writer.sizes, stats), chunk.input_bytes
 
 
-def write_shards(
-    runs: Runs,
-    paths: Sequence[str],
+def _write_shard(
+    runs: Sequence[str],
+    sizes: np.ndarray,
     compression: Compression,
-    num_workers: int,
-    progress: Progress,
-) -> None:
-    """Writes all records, shuffled, to the files that are missing; see `make_pretraining_data`."""
-    total = runs.stats.instances
-    ranks = [number * total // len(paths) for number in range(len(paths) + 1)]
-    shards = zip(paths, itertools.pairwise(ranks), strict=True)
-    write_shard = _ShardWriter(runs.paths, runs.sizes, compression)
-    num_workers = min(num_workers, 1 + int(runs.sizes.bytes.sum()) // _RECORD_BYTES_PER_WORKER)
-    for records in run_tasks(write_shard, shards, num_workers):
-        progress.update(records)
+    shard: tuple[str, tuple[int, int]],
+) -> int:
+    """Writes a file with the records of some ranks, if it is missing, and returns their number."""
+    path, (first, last) = shard
+    if not tf.io.gfile.exists(path):
+        write_records(path, read_sorted(runs, sizes, first, last), compression)
+    return last - first
 
 
-class _RunMaker:
-    """Makes the runs of chunks, with a report that marks a chunk as complete.
+class RunWriter:
+    """Collects records and writes them as sorted runs, `<prefix>-0.run` and so on.
 
-    Returns the runs of a chunk, and its bytes of input.
+    `paths` are those written so far, and `sizes` those of their bins, as in `Runs`.
     """
 
-    def __init__(self, tokenizer: Tokenizer, config: PretrainingDataConfig, folder: str):
-        self._make_records = ChunkMaker(tokenizer, config)
-        self._folder = folder
-        self._request = repr((config, tokenizer.vocabulary_sha256, tokenizer.lower_case))
-        self._request += hashlib.sha256(tokenizer.word_start).hexdigest()
+    def __init__(self, prefix: str):
+        self.paths: list[str] = []
+        self.sizes = _no_sizes()
+        self._prefix = prefix
+        self._records: list[KeyedRecord] = []
+        self._bytes = 0
 
-    def __call__(self, chunk: Chunk) -> tuple[Runs, int]:
-        prefix = os.path.join(self._folder, f"chunk-{chunk.number:06d}")
-        report = f"{prefix}.json"
-        sources = self._hash_sources(chunk)
-        if made := _read_report(report, sources, self._folder):
-            return made, chunk.input_bytes
-        files.remove(report)  # it belongs to other sources; the new runs get the same names
-        stats = PretrainingDataStats()
-        writer = RunWriter(prefix)
-        for key, record in self._make_records(chunk, stats):
-            writer.add(key, record)
-        writer.flush()
-        runs = Runs(writer.paths, writer.sizes, stats)
-        _write_report(report, sources, runs)
-        return runs, chunk.input_bytes
+    def add(self, key: int, record: bytes) -> None:
+        """Adds a record, and writes a run if it is full."""
+        self._records.append((key, record))
+        self._bytes += _HEADER.size + len(record)
+        if self._bytes >= _MAX_BYTES:
+            self.flush()
 
-    def _hash_sources(self, chunk: Chunk) -> str:
-        """Returns a hash of everything that determines the records of a chunk."""
-        hasher = hashlib.sha256(f"{self._request} {chunk.first_document}".encode())
-        for document in chunk.documents:  # no text holds a line feed
-            hasher.update("\n".join(["", "", *document]).encode())
-        return hasher.hexdigest()
-
-
-def _write_report(path: str, sources: str, runs: Runs) -> None:
-    files.write_json(
-        path,
-        {
-            "sources": sources,
-            "runs": [os.path.basename(run) for run in runs.paths],
-            "sizes": [array.tolist() for array in runs.sizes],
-            "stats": runs.stats.to_json_dict(),
-        },
-    )
+    def flush(self) -> None:
+        """Writes the records since the last run, if there are any."""
+        if not self._records:
+            return
+        path = f"{self._prefix}-{len(self.paths)}.run"
+        self._records.sort()  # those with equal keys by their bytes
+        bins = [key >> (KEY_BITS - _BIN_BITS) for key, _ in self._records]
+        lengths = [_HEADER.size + len(record) for _, record in self._records]
+        bytes_of_bins = np.bincount(bins, lengths, minlength=_BINS).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(bytes_of_bins)]) + _INDEX_BYTES
+        with (
+            files.write_atomically(path) as incomplete,
+            tf.io.gfile.GFile(incomplete, "wb") as file,
+        ):
+            file.write(offsets.astype(_INDEX_TYPE).tobytes())
+            for key, record in self._records:
+                file.write(_HEADER.pack(key, len(record)) + record)
+        self.paths.append(path)
+        self.sizes += [np.bincount(bins, minlength=_BINS), bytes_of_bins]
+        self._records, self._bytes = [], 0
 
 
-def _read_report(path: str, sources: str, folder: str) -> Runs | None:
-    """Returns the runs of a complete chunk if they were made from `sources`, else None."""
-    if not tf.io.gfile.exists(path):
-        return None
-    report = files.read_json(path)
-    if report.get("sources") != sources:
-        return None
-    return Runs(
-        [os.path.join(folder, name) for name in report["runs"]],
-        BinSizes(*map(np.array, report["sizes"])),
-        PretrainingDataStats.from_json_dict(report["stats"]),
-    )
+def read_sorted(paths: Sequence[str], sizes: np.ndarray, first: int, last: int) -> Iterator[bytes]:
+    """Yields the records of ranks `first` to `last - 1` of all runs, in the order of the keys.
+
+    `sizes` are those of the bins of all runs.
+    """
+    ends = np.cumsum(sizes[0])
+    rank = 0
+    for first_bin, last_bin in _group_bins(sizes[1]):
+        group_end = int(ends[last_bin - 1])
+        if first < group_end and rank < last:
+            size = int(sizes[1, first_bin:last_bin].sum())
+            for record in _sort_bins(paths, size, first_bin, last_bin):
+                if first <= rank < last:
+                    yield record
+                rank += 1
+        rank = group_end
 
 
-class _ShardWriter:
-    """Writes a file with the records of some ranks, and returns their number."""
+def _group_bins(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yields (first bin, bin after the last) of groups of bins that fit in memory."""
+    first, total = 0, 0
+    for bin_, length in enumerate(sizes.tolist()):
+        if bin_ > first and total + length > _MAX_BYTES:
+            yield first, bin_
+            first, total = bin_, 0
+        total += length
+    yield first, _BINS
 
-    def __init__(self, runs: Sequence[str], sizes: BinSizes, compression: Compression):
-        self._runs = runs
-        self._sizes = sizes
-        self._compression = compression
 
-    def __call__(self, shard: tuple[str, tuple[int, int]]) -> int:
-        path, (first, last) = shard
-        if not tf.io.gfile.exists(path):
-            records = read_sorted(self._runs, self._sizes, first, last)
-            write_records(path, records, self._compression)
-        return last - first
+def _sort_bins(paths: Sequence[str], size: int, first_bin: int, last_bin: int) -> Iterator[bytes]:
+    """Yields the records of some bins, which have `size` bytes, sorted.
+
+    A bin of a huge corpus may not fit in memory. It is read several times, for a part of its keys each
+    time.
+    """
+    parts = max(1, -(-size // _MAX_BYTES))
+    begin = first_bin << (KEY_BITS - _BIN_BITS)
+    length = (last_bin - first_bin) << (KEY_BITS - _BIN_BITS)
+    for part in range(parts):
+        low, high = begin + length * part // parts, begin + length * (part + 1) // parts
+        records = [
+            (key, record)
+            for path in paths
+            for key, record in _read_bins(path, first_bin, last_bin)
+            if low <= key < high
+        ]
+        records.sort()
+        yield from (record for _, record in records)
+
+
+def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord]:
+    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+        file.seek(first_bin * _INDEX_TYPE.itemsize)
+        index = file.read((last_bin - first_bin + 1) * _INDEX_TYPE.itemsize)
+        begin, *_, end = np.frombuffer(index, _INDEX_TYPE).tolist()
+        file.seek(begin)
+        data = file.read(end - begin)
+    place = 0
+    while place < len(data):
+        key, length = _HEADER.unpack_from(data, place)
+        place += _HEADER.size + length
+        yield key, data[place - length : place]

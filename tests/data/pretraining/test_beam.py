@@ -221,30 +221,24 @@ def test_a_scheduler_that_does_not_answer_is_one_line(corpus, tokenizer, tmp_pat
     assert not list((tmp_path / "beam").glob("*.tfrecord*"))
 
 
-@needs_beam
-def test_text_without_a_document_is_named(tokenizer, tmp_path):
-    (tmp_path / "empty").write_text("\n\n")
-    corpus = find_files([str(tmp_path / "empty")])
-    with pytest.raises(InputError, match="empty: no text; expected a corpus of input_format=lines"):
-        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [])
-
-
-@needs_beam
-def test_fewer_instances_than_shards_are_refused(tokenizer, tmp_path):
-    (tmp_path / "text").write_text("aa bb cc")
+@pytest.mark.parametrize(
+    ("text", "num_shards", "message"),
+    [
+        ("\n\n", 1, "text: no text; expected a corpus of input_format=lines"),
+        ("aa bb cc", 5, "num_shards=5: expected at most the number of instances, 2"),
+        (
+            "\n\n".join(["aa bb cc\ndd ee"] * 10),
+            20,
+            "num_shards=20: expected fewer for 20 instances, as one would be empty",
+        ),
+    ],
+)
+def test_a_corpus_too_small_is_refused(tokenizer, tmp_path, monkeypatch, text, num_shards, message):
+    monkeypatch.setattr(beam, "_run", run_in_any_order)
+    (tmp_path / "text").write_text(text)
     corpus = find_files([str(tmp_path / "text")])
-    with pytest.raises(
-        InputError, match="num_shards=5: expected at most the number of instances, 2"
-    ):
-        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], num_shards=5)
-
-
-@needs_beam
-def test_an_empty_shard_is_refused(tokenizer, tmp_path):
-    (tmp_path / "text").write_text("\n\n".join(["aa bb cc\ndd ee"] * 10))
-    corpus = find_files([str(tmp_path / "text")])
-    with pytest.raises(InputError, match="num_shards=20: expected fewer for 20 instances"):
-        make(beam, corpus, tokenizer, tmp_path / "beam", "DirectRunner", [], num_shards=20)
+    with pytest.raises(InputError, match=message):
+        make(beam, corpus, tokenizer, tmp_path / "beam", "no runner", [], num_shards=num_shards)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,18 @@ import scipy.stats
 import tensorflow as tf
 
 from albert_tf.data.pretraining.corpus import Chunk, CorpusConfig
-from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataConfig
-from albert_tf.data.pretraining.masking import Masker, MaskingConfig, choose_ngrams
+from albert_tf.data.pretraining.instances import (
+    ChunkMaker,
+    PretrainingDataConfig,
+    PretrainingDataStats,
+)
+from albert_tf.data.pretraining.masking import (
+    Masker,
+    MaskingConfig,
+    choose_ngrams,
+    find_boundaries,
+)
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.pretraining.statistics import PretrainingDataStats
 from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from tests.helpers import shared_path, write_wordpiece
@@ -52,19 +60,33 @@ def chunk_of(text, first_document=0):
     return Chunk(0, first_document, documents, len(text))
 
 
-def make(chunk, tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
-    """Returns the records of a chunk, by their keys, and its stats."""
-    config = PretrainingDataConfig(
-        CorpusConfig(), SegmentConfig(S, objective), masking, seed, dupe_factor
+def make_maker(tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
+    segments = SegmentConfig(S, objective)
+    return ChunkMaker(
+        tokenizer, PretrainingDataConfig(CorpusConfig(), segments, masking, seed, dupe_factor)
     )
+
+
+def make(chunk, tokenizer, **config):
+    """Returns the records of a chunk, by their keys, and its stats."""
     stats = PretrainingDataStats()
-    keyed = sorted(ChunkMaker(tokenizer, config)(chunk, stats))
+    keyed = sorted(make_maker(tokenizer, **config)(chunk, stats))
     return [record for _, record in keyed], stats
 
 
 def parse(records, spec=_SPEC):
     parsed = spec.parse(tf.constant(records))
     return {name: tensor.numpy() for name, tensor in parsed.items()}
+
+
+def unmask(instances):
+    """Returns the ids before masking, int32 (N, S), and which are predicted, bool (N, S)."""
+    rows, numbers = np.nonzero(instances["masked_lm_weights"])
+    positions = instances["masked_lm_positions"][rows, numbers]
+    ids, is_predicted = instances["input_ids"].copy(), np.zeros_like(instances["input_ids"], bool)
+    ids[rows, positions] = instances["masked_lm_ids"][rows, numbers]
+    is_predicted[rows, positions] = True
+    return ids, is_predicted
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +99,7 @@ def test_the_text_is_counted(tokenizer):
     _, stats = make(chunk, tokenizer)
     assert (stats.documents, stats.sentences, stats.pieces, stats.unknown_pieces) == (2, 3, 8, 1)
     assert (stats.skipped_documents, stats.skipped_sentences) == (2, 1)
-    assert stats.unknown_share == 1 / 8
+    assert stats.means()["unknown_share"] == 1 / 8
 
 
 @pytest.mark.parametrize(("objective", "documents"), [("sop", 0), ("none", 2), ("nsp", 2)])
@@ -99,10 +121,7 @@ def test_a_line_of_ten_megabytes_is_used_to_its_end(tokenizer, monkeypatch):
         lambda texts, num_threads: [[5] * len(text.split()) for text in texts],
     )
     line = "a " * 5_000_000
-    made = []
-    maker = ChunkMaker(
-        tokenizer, PretrainingDataConfig(CorpusConfig(), SegmentConfig(S), MaskingConfig(M), 3, 1)
-    )
+    made, maker = [], make_maker(tokenizer, dupe_factor=1)
     monkeypatch.setattr(
         maker, "_make_instances", lambda documents, index, rng: made.extend(documents) or ()
     )
@@ -143,11 +162,9 @@ def test_instances_have_the_layout_of_the_original(chunk, tokenizer):
     lengths = instances["input_mask"].sum(axis=1)
     assert lengths.max() == S
     assert lengths.min() < S
-    for row, length in enumerate(lengths):
+    all_ids, _ = unmask(instances)
+    for row, (ids, length) in enumerate(zip(all_ids, lengths, strict=True)):
         instance = {name: array[row] for name, array in instances.items()}
-        positions = instance["masked_lm_positions"][instance["masked_lm_weights"] == 1]
-        ids = instance["input_ids"].copy()
-        ids[positions] = instance["masked_lm_ids"][: len(positions)]
         first_sep, last_sep = np.flatnonzero(ids == SEP)
         assert ids[0] == CLS
         assert last_sep == length - 1
@@ -158,27 +175,24 @@ def test_instances_have_the_layout_of_the_original(chunk, tokenizer):
         np.testing.assert_array_equal(instance["segment_ids"], (first_sep < at) & (at < length))
         begins = tokenizer.word_start[ids] | np.isin(ids, [CLS, SEP])
         np.testing.assert_array_equal(instance["token_boundary"], begins & (at < length))
-        assert np.all(np.diff(positions) > 0)
-        padding = slice(len(positions), None)
+        count = np.count_nonzero(instance["masked_lm_weights"])
+        assert np.all(np.diff(instance["masked_lm_positions"][:count]) > 0)
         for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
-            assert np.all(instance[name][padding] == 0)
+            assert np.all(instance[name][count:] == 0)
 
 
 def test_instances_without_a_second_loss_have_one_segment(chunk, tokenizer):
     records, stats = make(chunk, tokenizer, objective="none")
     instances = parse(records)
     assert instances["segment_ids"].sum() == instances["next_sentence_labels"].sum() == 0
-    assert stats.swapped_share == 0
+    assert stats.means()["swapped_share"] == 0
 
 
 def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
     # Each document has words of its own.
     text = "\n\n".join("\n".join([f"{first}a {first}b {first}c"] * 9) for first in LETTERS)
     instances = parse(make(chunk_of(text), tokenizer, objective="nsp")[0])
-    ids = instances["input_ids"].copy()
-    for row, positions in enumerate(instances["masked_lm_positions"]):
-        real = instances["masked_lm_weights"][row] == 1
-        ids[row, positions[real]] = instances["masked_lm_ids"][row][real]
+    ids, _ = unmask(instances)
     owner = (ids - MASK - 1) // len(LETTERS)
     labels = set()
     for row in range(len(ids)):
@@ -193,11 +207,15 @@ def test_stats_say_what_is_in_the_records(chunk, tokenizer):
     records, stats = make(chunk, tokenizer)
     instances = parse(records)
     assert stats.instances == len(records)
-    assert stats.mean_length == pytest.approx(instances["input_mask"].sum() / len(records))
-    assert stats.masked_share == pytest.approx(
-        instances["masked_lm_weights"].sum() / instances["input_mask"].sum()
+    pieces = instances["input_mask"].sum()
+    assert stats.means() == pytest.approx(
+        {
+            "unknown_share": 0,
+            "mean_length": pieces / len(records),
+            "masked_share": instances["masked_lm_weights"].sum() / pieces,
+            "swapped_share": instances["next_sentence_labels"].mean(),
+        }
     )
-    assert stats.swapped_share == pytest.approx(instances["next_sentence_labels"].mean())
     assert stats.documents == len(chunk.documents)
 
 
@@ -212,8 +230,7 @@ def test_copies_differ_and_documents_do_not_depend_on_each_other(chunk, tokenize
 
 
 def test_the_order_of_the_keys_is_not_that_of_the_text(chunk, tokenizer):
-    config = PretrainingDataConfig(CorpusConfig(), SegmentConfig(S), MaskingConfig(M), 3, 1)
-    keyed = list(ChunkMaker(tokenizer, config)(chunk, PretrainingDataStats()))
+    keyed = list(make_maker(tokenizer, dupe_factor=1)(chunk, PretrainingDataStats()))
     keys = np.array([key for key, _ in keyed], np.float64) / 2**64
     assert 0.4 < keys.mean() < 0.6
     assert abs(np.corrcoef(keys, np.arange(len(keys)))[0, 1]) < 0.3
@@ -286,52 +303,39 @@ def test_half_of_the_instances_are_swapped(counts_of_seeds):
     assert scipy.stats.chisquare(observed).pvalue > 0.001
 
 
-def golden_config(flags, seed):
-    return PretrainingDataConfig(
-        CorpusConfig(),
-        SegmentConfig(flags["max_seq_length"]),
-        MaskingConfig(flags["max_predictions_per_seq"]),
-        seed,
-        flags["dupe_factor"],
-    )
-
-
 def count(chunk, tokenizer, seed, flags):
     """Returns the counts of one seed, from the records and from n-grams of their text."""
-    config = MaskingConfig(flags["max_predictions_per_seq"])
-    length, predictions = flags["max_seq_length"], flags["max_predictions_per_seq"]
-    masker = Masker(tokenizer, config)
-    counts = collections.Counter()
-    rng = np.random.default_rng(seed)
-    maker = ChunkMaker(tokenizer, golden_config(flags, seed))
+    length, masking = flags["max_seq_length"], MaskingConfig(flags["max_predictions_per_seq"])
+    config = PretrainingDataConfig(
+        CorpusConfig(), SegmentConfig(length), masking, seed, flags["dupe_factor"]
+    )
     stats = PretrainingDataStats()
-    records = [record for _, record in maker(chunk, stats)]
+    records = [record for _, record in ChunkMaker(tokenizer, config)(chunk, stats)]
+    instances = parse(records, pretraining_record(length, masking.max_predictions_per_seq))
+    ids, is_predicted = unmask(instances)
+    lengths = instances["input_mask"].sum(axis=1).tolist()
+    shown = instances["input_ids"][is_predicted]
+    goals = list(map(masking.num_predictions, lengths))
+    counts = collections.Counter(
+        instances=len(records),
+        pieces=sum(lengths),
+        chosen=len(shown),
+        reached=np.count_nonzero(is_predicted.sum(axis=1) == goals),
+        boundaries=int(instances["token_boundary"].sum()),
+        swapped=int(instances["next_sentence_labels"].sum()),
+        as_mask=np.count_nonzero(shown == tokenizer.mask_id),
+        unchanged=np.count_nonzero(shown == ids[is_predicted]),
+    )
+    counts["as_other"] = counts["chosen"] - counts["as_mask"] - counts["unchanged"]
     for name in ("documents", "sentences", "pieces"):
         counts[f"corpus {name}"] = getattr(stats, name)
-    instances = pretraining_record(length, predictions).parse(tf.constant(records))
-    instances = {name: tensor.numpy() for name, tensor in instances.items()}
-    for row in range(len(records)):
-        instance = {name: array[row] for name, array in instances.items()}
-        length = int(instance["input_mask"].sum())
-        chosen = int(instance["masked_lm_weights"].sum())
-        positions = instance["masked_lm_positions"][:chosen]
-        ids = instance["input_ids"][:length]
-        labels = instance["masked_lm_ids"][:chosen]
-        counts["instances"] += 1
-        counts["pieces"] += length
-        counts["chosen"] += chosen
-        counts["reached"] += chosen == config.num_predictions(length)
-        counts["boundaries"] += int(instance["token_boundary"].sum())
-        counts["swapped"] += int(instance["next_sentence_labels"][0])
-        counts["as_mask"] += np.count_nonzero(ids[positions] == tokenizer.mask_id)
-        counts["unchanged"] += np.count_nonzero(ids[positions] == labels)
-        unmasked = ids.copy()
-        unmasked[positions] = labels
-        words = masker.find_words(unmasked)
-        ngrams = choose_ngrams(words, config.num_predictions(length), config, rng)
+    masker, boundaries = Masker(tokenizer, masking), find_boundaries(tokenizer)
+    rng = np.random.default_rng(seed)
+    for row, (size, goal) in enumerate(zip(lengths, goals, strict=True)):
+        words = masker.find_words(ids[row, :size], boundaries[ids[row, :size]])
+        ngrams = choose_ngrams(words, goal, masking, rng)
         counts["ngrams"] += len(ngrams)
         counts.update(last - first for first, last in ngrams)
-    counts["as_other"] = counts["chosen"] - counts["as_mask"] - counts["unchanged"]
     return counts
 
 

@@ -8,12 +8,11 @@ import tensorflow as tf
 
 from albert_tf.data.pretraining.record_batches import (
     RecordOrder,
-    pretraining_batches,
+    Records,
     pretraining_evaluation_batches,
 )
 from albert_tf.data.pretraining.record_files import scan_files
 from albert_tf.data.records import Feature, RecordSpec
-from tests.data.test_batches import assert_equal_batches
 from tests.data.test_batches import take as take_batches
 
 SIZES = {"a": 203, "b": 5, "c": 128}
@@ -31,9 +30,12 @@ def paths(tmp_path):
     return [str(tmp_path / name) for name in SIZES]
 
 
+def open_files(paths):
+    return Records(scan_files(paths, SPEC, "counting", checks=True), SPEC)
+
+
 def make_order(paths, batch_size=16, shuffle_buffer=100, seed=5):
-    files = scan_files(paths, SPEC, "counting", checks=True)
-    return RecordOrder(files, batch_size, shuffle_buffer, seed)
+    return RecordOrder(open_files(paths), batch_size, shuffle_buffer, seed)
 
 
 def take(order, count, start=0):
@@ -63,12 +65,6 @@ def test_holds_each_record_once_an_epoch(paths):
     assert len({"".join(dict.fromkeys(name[0] for name in epoch)) for epoch in epochs}) > 2
 
 
-def test_depends_on_the_seed(paths):
-    first, again, other = (take(make_order(paths, seed=seed), 30) for seed in (5, 5, 6))
-    assert first == again
-    assert first != other
-
-
 @pytest.mark.parametrize(
     ("batch_size", "starts"),
     [
@@ -95,6 +91,8 @@ def test_names_exactly_the_records_of_the_batch(paths):
 def test_order_for_a_seed_never_changes(paths):
     (batch,) = take(make_order(paths, 4, 10), 1, 97)
     assert " ".join(batch) == "a 54 a 55 a 49 a 51"
+    (other,) = take(make_order(paths, 4, 10, seed=6), 1, 97)
+    assert other != batch
 
 
 def spoil(paths):
@@ -128,33 +126,17 @@ def test_bad_records_are_in_no_batch_and_have_no_name(paths):
         assert take(order, 1, start) == batches[start : start + 1]
 
 
-def parse(serialized):
-    return {"number": SPEC.parse(serialized)["number"][:, 0]}
-
-
-def test_parsed_batches_start_at_any_number(paths):
-    order = make_order(paths, 4, 10)
-    dataset = pretraining_batches(order, parse)
-    assert dataset.element_spec["number"].shape == (4,)
-    batches = take_batches(pretraining_batches(order, parse, 17), 20)
-    assert_equal_batches(batches, take_batches(dataset, 37)[17:])
-
-
 def test_evaluation_reads_in_order_once(paths):
-    dataset = pretraining_evaluation_batches(make_order(paths).files, parse, 100)
+    dataset = pretraining_evaluation_batches(open_files(paths), 100)
     batches = take_batches(dataset, 100)
     assert [len(batch["number"]) for batch in batches] == [100, 100, 100, 36]
     numbers = np.concatenate([batch["number"] for batch in batches])
-    assert numbers.tolist() == [n for size in SIZES.values() for n in range(1, size + 1)]
+    assert numbers.ravel().tolist() == [n for size in SIZES.values() for n in range(1, size + 1)]
 
 
 def test_evaluation_in_batches_of_one_size(paths):
-    def parse_row(serialized):
-        numbers = parse(serialized)["number"]
-        return {"row": tf.stack([numbers, numbers], axis=1), "number": numbers}
-
-    files = make_order(paths[1:2]).files
-    dataset = pretraining_evaluation_batches(files, parse_row, 4, fixed_size=True)
-    assert dataset.element_spec["row"].shape == (4, 2)
-    rows = np.concatenate([batch["row"] for batch in take_batches(dataset, 100)])
-    assert rows.tolist() == [[n, n] for n in (1, 2, 3, 4, 5, 0, 0, 0)]
+    dataset = pretraining_evaluation_batches(open_files(paths[1:2]), 4, fixed_size=True)
+    assert dataset.element_spec["number"].shape == (4, 1)
+    for name, row in (("file", [ord("b")] * 5), ("number", [1, 2, 3, 4, 5])):
+        values = np.concatenate([batch[name] for batch in take_batches(dataset, 100)])
+        assert values.ravel().tolist() == [*row, 0, 0, 0]

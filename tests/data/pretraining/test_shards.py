@@ -9,11 +9,12 @@ import pytest
 from albert_tf.data.pretraining import corpus as corpus_module
 from albert_tf.data.pretraining import shards
 from albert_tf.data.pretraining.corpus import CorpusConfig
+from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_files import check_records
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.pretraining.shards import make_runs, write_shards
+from albert_tf.data.pretraining.shards import RunWriter, read_sorted
 from albert_tf.data.records import pretraining_record
 from albert_tf.progress import Progress
 from albert_tf.tokenization import WordPieceTokenizer
@@ -47,28 +48,35 @@ def corpus(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 1500)
+    monkeypatch.setattr(shards, "_TEXT_BYTES_PER_WORKER", 1)
 
 
 def make(corpus, tokenizer, folder, num_workers=1, objective="sop", num_shards=3):
     """Returns the bytes of the shards."""
-    segments = SegmentConfig(S, objective)
     config = PretrainingDataConfig(
-        CorpusConfig(),
-        segments,
-        MaskingConfig(M),
-        seed=7,
-        dupe_factor=2,
+        CorpusConfig(), SegmentConfig(S, objective), MaskingConfig(M), seed=7, dupe_factor=2
     )
     (folder / "runs").mkdir(exist_ok=True, parents=True)
     paths = [str(folder / f"shard{number}") for number in range(num_shards)]
-    reader = config.read(corpus)
-    with Progress("making", "MB") as progress:
-        runs = make_runs(reader, tokenizer, config, str(folder / "runs"), num_workers, progress)
-    assert progress.done == pytest.approx(reader.bytes_read / 1e6)
-    with Progress("writing", "instances") as progress:
-        write_shards(runs, paths, "none", num_workers, progress)
-    assert progress.done == runs.stats.instances
+    shards.make_pretraining_data(
+        find_files(corpus), tokenizer, config, paths, "none", str(folder / "runs"), num_workers
+    )
     return [pathlib.Path(path).read_bytes() for path in paths]
+
+
+def test_progress_counts_all_bytes_and_all_instances(corpus, tokenizer, tmp_path, monkeypatch):
+    made = []
+
+    class NotedProgress(Progress):
+        def __exit__(self, *exception):
+            made.append((self.done, self.total))
+            super().__exit__(*exception)
+
+    monkeypatch.setattr(shards, "Progress", NotedProgress)
+    make(corpus, tokenizer, tmp_path)
+    for done, total in made:
+        assert done == pytest.approx(total)
+    assert len(made) == 2
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_workers(corpus, tokenizer, tmp_path):
@@ -120,3 +128,58 @@ def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
     assert made == [max(made)]
     monkeypatch.undo()
     assert now == make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path / "fresh")
+
+
+# Whatever runs records are divided into, any stretch of the sorted whole is read back.
+
+
+def keyed_records(count, seed=0, high=2**64):
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(high, size=count, dtype=np.uint64)
+    return [(int(key), rng.bytes(rng.integers(0, 40))) for key in keys]
+
+
+def write_runs(folder, records, writers=3):
+    """Deals records to writers; returns the paths and sizes of all runs."""
+    paths, sizes = [], np.zeros((2, 4096), np.int64)
+    for number in range(writers):
+        writer = RunWriter(str(folder / f"{writers}-{number}"))
+        for key, record in records[number::writers]:
+            writer.add(key, record)
+        writer.flush()
+        paths += writer.paths
+        sizes += writer.sizes
+    return paths, sizes
+
+
+@pytest.mark.parametrize("writers", [1, 4])
+@pytest.mark.parametrize("max_bytes", [100, 1000, 1 << 25])
+def test_ranges_are_parts_of_the_whole(tmp_path, monkeypatch, writers, max_bytes):
+    monkeypatch.setattr(shards, "_MAX_BYTES", max_bytes)
+    records = keyed_records(300)
+    paths, sizes = write_runs(tmp_path, records, writers)
+    assert (len(paths) > writers) == (max_bytes < 2000)
+    assert sizes[0].sum() == 300
+    whole = [record for _, record in sorted(records)]
+    for first, last in [(0, 300), (0, 1), (0, 67), (67, 233), (233, 300), (50, 50)]:
+        assert list(read_sorted(paths, sizes, first, last)) == whole[first:last]
+
+
+def test_a_bin_larger_than_memory_is_read_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_MAX_BYTES", 500)
+    records = keyed_records(300, high=2**51)  # all in the first bin
+    paths, sizes = write_runs(tmp_path, records)
+    assert np.count_nonzero(sizes[0]) == 1
+    assert list(read_sorted(paths, sizes, 0, 300)) == [record for _, record in sorted(records)]
+
+
+def test_equal_keys_are_ordered_by_their_records(tmp_path):
+    records = [(7, bytes([number % 50])) for number in range(100)]
+    paths, sizes = write_runs(tmp_path, records)
+    assert list(read_sorted(paths, sizes, 0, 100)) == sorted(record for _, record in records)
+
+
+def test_empty_writer_writes_no_run(tmp_path):
+    paths, sizes = write_runs(tmp_path, [])
+    assert paths == []
+    assert list(read_sorted(paths, sizes, 0, 0)) == []
