@@ -25,8 +25,10 @@ def paths(tmp_path):
     """Files of records that contain their names; one file is compressed."""
     for name, size in SIZES.items():
         with tf.io.TFRecordWriter(str(tmp_path / name), "GZIP" if name == "c" else "") as writer:
-            for number in range(1, size + 1):
-                writer.write(SPEC.serialize({"file": [ord(name)], "number": [number]}))
+            numbers = np.arange(1, size + 1)[:, np.newaxis]
+            columns = {"file": np.full_like(numbers, ord(name)), "number": numbers}
+            for record in SPEC.serialize_batch(columns):
+                writer.write(record)
     return [str(tmp_path / name) for name in SIZES]
 
 
