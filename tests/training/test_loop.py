@@ -84,19 +84,6 @@ def fresh():
     return resettable(make_trainer())
 
 
-def test_resumed_run_ends_like_an_uninterrupted_one(tmp_path, fresh):
-    go_on(trainer := fresh(), make_plan(tmp_path / "whole", 10))
-    whole = trainer.model.get_weights()
-
-    go_on(fresh(), make_plan(tmp_path / "parts", 6))
-    go_on(fresh(), make_plan(tmp_path / "parts", 10))
-
-    assert trainer.step == 10
-    for ours, theirs in zip(whole, trainer.model.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
-    assert steps(tmp_path / "whole") == steps(tmp_path / "parts") == [3, 4, 6, 8, 9, 10]
-
-
 def test_complete_run_is_left_alone(tmp_path, fresh):
     go_on(fresh(), make_plan(tmp_path, 4))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
@@ -193,26 +180,18 @@ def test_without_evaluation_the_last_weights_are_the_best(tmp_path, fresh):
     assert plan.best.metrics == {"step": 4, "score": 0.1}
 
 
-def test_reports_of_lost_steps_are_discarded(tmp_path, fresh):
+def test_what_a_killed_run_left_does_not_stay(tmp_path, fresh, capsys):
     go_on(fresh(), make_plan(tmp_path, 4))
-    lost = {"step": 5, "split": "train", "masked_lm_loss": 99.0}
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps(lost) + "\n")
-    go_on(fresh(), make_plan(tmp_path, 8))
-    assert steps(tmp_path) == [3, 4, 6, 8]
-    assert list((tmp_path / "train").glob("events.*"))
-
-
-def test_damaged_reports_and_files_of_a_killed_run_do_not_stay(tmp_path, fresh, capsys):
-    go_on(fresh(), make_plan(tmp_path, 4))
+    lost = json.dumps({"step": 5, "split": "train", "masked_lm_loss": 99.0})
     metrics = tmp_path / "metrics.jsonl"
-    metrics.write_bytes(metrics.read_bytes()[:-20])
+    metrics.write_text(f"{metrics.read_text()}{lost}\n{lost[:-20]}")
     (tmp_path / "best" / "checkpoint.tmp1f2e").touch()
     (tmp_path / "ckpt-7_temp").mkdir()
     (tmp_path / "ckpt-7_temp" / "part-00000").touch()
     go_on(fresh(), make_plan(tmp_path, 8))
-    assert f"warning: {metrics}, line 2: not JSON: " in capsys.readouterr().err
-    assert steps(tmp_path) == [3, 6, 8]
+    assert f"warning: {metrics}, line 4: not JSON: " in capsys.readouterr().err
+    assert steps(tmp_path) == [3, 4, 6, 8]
+    assert list((tmp_path / "train").glob("events.*"))
     assert not [path for path in tmp_path.rglob("*") if "temp" in path.name or ".tmp" in path.name]
 
 
@@ -259,9 +238,23 @@ def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path, d
     assert steps_of_checkpoints(tmp_path) == []
 
 
+def lines_and_weights(trainer, output_dir):
+    lines = [line for split in ("train", "eval") for line in reports(output_dir, split)]
+    return lines, trainer.model.get_weights()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(fresh, tmp_path_factory):
+    """The reports and the weights of ten steps with dropout, evaluated at 0, 4, 8 and 10."""
+    folder = tmp_path_factory.mktemp("whole")
+    go_on(trainer := fresh(), make_plan(folder, 10), lambda: {"score": 0.5})
+    assert steps(folder) == [3, 4, 6, 8, 9, 10]
+    return lines_and_weights(trainer, folder)
+
+
 @pytest.mark.parametrize("stopped_at", [5, 6, 8])
-def test_reports_of_a_run_with_sigterm_are_those_of_a_whole_one(
-    tmp_path, monkeypatch, fresh, stopped_at
+def test_run_with_sigterm_reports_and_ends_like_an_uninterrupted_one(
+    tmp_path, monkeypatch, fresh, uninterrupted, stopped_at
 ):
     def train_and_terminate(batches, count):
         means = train_steps(batches, count)
@@ -269,26 +262,22 @@ def test_reports_of_a_run_with_sigterm_are_those_of_a_whole_one(
             terminate()
         return means
 
-    evaluate = scores_by_step(trainer := fresh(), dict.fromkeys((0, 4, 8, 10), 0.5))
-    go_on(trainer, make_plan(tmp_path / "whole", 10), evaluate)
-    plan = make_plan(tmp_path / "parts", 10)
+    trainer, plan = fresh(), make_plan(tmp_path, 10)
     train_steps = trainer.train_steps
     with monkeypatch.context() as patch:
         patch.setattr(trainer, "train_steps", train_and_terminate)
         with pytest.raises(Preempted):
-            go_on(fresh(), plan, evaluate)
+            go_on(trainer, plan, lambda: {"score": 0.5})
     assert trainer.step == stopped_at
-    go_on(fresh(), plan, evaluate)
-    whole, parts = (
-        [line for split in ("train", "eval") for line in reports(tmp_path / name, split)]
-        for name in ("whole", "parts")
-    )
-    assert [(line.pop("split"), line.pop("step")) for line in parts] == [
-        (line.pop("split"), line.pop("step")) for line in whole
-    ]
-    for line, expected in zip(parts, whole, strict=True):
-        assert line == pytest.approx(expected, rel=1e-4)
-    assert not (tmp_path / "parts" / "interval.jsonl").exists()
+    go_on(fresh(), plan, lambda: {"score": 0.5})
+    lines, weights = lines_and_weights(trainer, tmp_path)
+    expected_lines, expected_weights = uninterrupted
+    for line, expected in zip(lines, expected_lines, strict=True):
+        assert line.pop("split") == expected["split"]
+        assert line == pytest.approx({k: v for k, v in expected.items() if k != "split"}, rel=1e-4)
+    for ours, theirs in zip(weights, expected_weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+    assert not (tmp_path / "interval.jsonl").exists()
 
 
 def test_sigterm_before_an_evaluation_skips_it(tmp_path):

@@ -21,22 +21,19 @@ from albert_tf.data.pretraining.masking import (
 )
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.records import pretraining_record, unmasked_record
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
-from tests.helpers import shared_path, write_wordpiece
+from albert_tf.tokenization import AlbertTokenizer
+from tests.data.pretraining.corpora import WORDS, make_tokenizer
+from tests.helpers import shared_path
 
 S, M = 41, 7
 _MASKING, _SPEC = MaskingConfig(M), pretraining_record(S, M)
 PAD, UNK, CLS, SEP, MASK = range(5)
-LETTERS = "abcdefghij"
-WORDS = [first + second for first in LETTERS for second in LETTERS]
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    """A WordPiece vocabulary of the words `aa` to `jj`, with endings."""
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path = write_wordpiece(path, [*WORDS, "##s", "##ed", "."])
-    return WordPieceTokenizer(path, lower_case=True)
+    """That of the words `aa` to `jj`, with endings."""
+    return make_tokenizer(tmp_path_factory.mktemp("vocabulary"), ["##s", "##ed", "."])
 
 
 def random_text(seed=0, documents=9):
@@ -170,10 +167,10 @@ def test_instances_without_a_second_loss_have_one_segment(chunk, tokenizer):
 
 def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
     # Each document has words of its own.
-    text = "\n\n".join("\n".join([f"{first}a {first}b {first}c"] * 9) for first in LETTERS)
+    text = "\n\n".join("\n".join([f"{first}a {first}b {first}c"] * 9) for first in "abcdefghij")
     instances = parse(make(chunk_of(text), tokenizer, objective="nsp")[0])
     ids, _ = unmask(instances)
-    owner = (ids - MASK - 1) // len(LETTERS)
+    owner = (ids - MASK - 1) // 10
     labels = set()
     for row in range(len(ids)):
         is_b = (instances["segment_ids"][row] == 1) & (ids[row] != SEP)

@@ -161,12 +161,13 @@ def test_gzip_that_expands_to_gigabytes_is_refused_in_little_memory(tmp_path):
     tracemalloc.stop()
 
 
-def test_largest_record_of_a_specification_is_read(tmp_path):
+def test_largest_record_is_read_with_a_feature_that_nobody_knows(tmp_path):
     example = tf.train.Example()
     example.features.feature["ids"].int64_list.value.extend([1, 2, 3])
     example.features.feature["other"].bytes_list.value.append(bytes((1 << 20) - 100))
     write_records(str(tmp_path / "large"), [example.SerializeToString()])
-    assert scan(tmp_path / "large").good_count == 1
+    (record,) = read(scan(tmp_path / "large"))
+    assert IDS.parse(record)["ids"].numpy().tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -219,16 +220,10 @@ def write(path, spec=SPEC, records=None):
 @pytest.mark.parametrize(
     ("features", "fault"),
     [
-        (
-            pretraining_record(S - 2, M).features,
-            "'input_ids' has length 9, expected 11, as --max_seq_length says",
-        ),
+        (pretraining_record(S - 2, M).features, "9, expected 11, as --max_seq_length says"),
         (SPEC.features[:-1], "has no feature 'masked_lm_weights'"),
         (unmasked_record(S).features, "has no feature 'masked_lm_positions'"),
-        (
-            (Feature("input_ids", (S,), np.float32),),
-            "feature 'input_ids' is float_list, expected int64_list",
-        ),
+        ((Feature("input_ids", (S,), np.float32),), "is float_list, expected int64_list"),
     ],
 )
 def test_a_first_record_of_another_form_is_named(tmp_path, features, fault):
