@@ -297,8 +297,7 @@ def _metrics_path(output_dir: str) -> str:
 def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
     """Plots losses, and metrics by names or suffixes of names, to a run's `learning_curve.png`.
 
-    Returns:
-        The file; None without matplotlib, which is optional.
+    Returns the file, or None without matplotlib, which is optional.
     """
     try:
         from matplotlib.figure import Figure
