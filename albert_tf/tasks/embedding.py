@@ -20,7 +20,7 @@ from albert_tf.progress import Progress
 from albert_tf.sources import MODEL_NAMES, find_model
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
-from albert_tf.tasks.loaded import Predictor
+from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.tasks.training_options import ExportOptions
 from albert_tf.tokenization import Tokenizer
@@ -113,7 +113,7 @@ def run(options: EmbeddingOptions) -> None:
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 
-def _embed_file(options: EmbeddingOptions, embedder: Predictor) -> None:
+def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
     path, width = options.output_file, embedder.model.config.hidden_size
     with _open_lines(options.input_file) as read_lines:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
@@ -129,7 +129,8 @@ def _embed_file(options: EmbeddingOptions, embedder: Predictor) -> None:
             header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
             np.lib.format.write_array_header_1_0(file, header)
             while texts := list(itertools.islice(lines, _TEXTS_AT_ONCE)):
-                rows = embedder.predict(embedder.kind.make_examples(texts), progress.update)
+                examples = embedder.kind.make_examples(texts)
+                rows = embedder.kind.result(examples, embedder.run(examples, progress.update))
                 file.write(rows.astype("<f4").tobytes())
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 

@@ -29,52 +29,6 @@ _BATCH_SIZE = 64
 _SHOWN_LABELS = 5
 
 
-@dataclasses.dataclass(frozen=True)
-class Predictor:
-    """Predicts from texts, with the tokenizer that the model was trained with."""
-
-    kind: Kind
-    evaluator: Evaluator
-    tokenizer: Tokenizer
-
-    @property
-    def model(self) -> keras.Model | ExportedModel:
-        """The model."""
-        return self.evaluator.model
-
-    def predict(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
-        """Returns the kind's result for n examples; see `run`."""
-        return self.kind.result(examples, self.run(examples, report))
-
-    def run(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
-        """Returns the kind's predictions for n examples.
-
-        `report` receives the number of sequences of each batch that is done. By default work of more than
-        ten seconds shows its progress.
-        """
-        features = self.kind.encode(examples, self.tokenizer)
-        with contextlib.ExitStack() as stack:
-            if report is None:
-                total, delay = len(features), SECONDS_WITHOUT_PROGRESS
-                shown = Progress("predicting", "sequences", total, delay=delay)
-                report = stack.enter_context(shown).update
-            run = self.kind, self.evaluator, examples, features, _BATCH_SIZE
-            return predict(*run, report=report)
-
-    def export(
-        self, export_dir: str, export_format: Form = "saved_model", weights: Weights | None = None
-    ) -> dict[str, str]:
-        """Writes the next version of the model; see `albert_tf.export.export`."""
-        if isinstance(self.model, ExportedModel):
-            raise InputError(
-                "an exported model cannot be exported again; expected a trained folder"
-            )
-        # What `albert_tf.load` reads.
-        assets = options_asset(self.tokenizer, self.kind.assets())
-        details = ExportDetails(export_format, weights, assets)
-        return export(self.model, self.kind, self.tokenizer, export_dir, details)
-
-
 class Loaded:
     """A trained model and its tokenizer.
 
@@ -97,8 +51,9 @@ class Loaded:
         self.tokenizer = tokenizer
         self.source = ""
         self._strategy = strategy
-        self._predictor = Predictor(kind, Evaluator(model, None, strategy), tokenizer)
-        self._embedders: dict[Kind, Predictor] = {}
+        self._evaluator = Evaluator(model, None, strategy)
+        embeds = isinstance(kind, Embedding) and isinstance(model, AlbertEmbedder | ExportedModel)
+        self._embedders: dict[Kind, Loaded] = {kind: self} if embeds else {}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -127,7 +82,23 @@ class Loaded:
         """
         if isinstance(self.kind, Embedding):
             return self.embed(*args, **kwargs)
-        return self._predictor.predict(self.kind.make_examples(*args, **kwargs))
+        examples = self.kind.make_examples(*args, **kwargs)
+        return self.kind.result(examples, self.run(examples))
+
+    def run(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
+        """Returns the kind's predictions for n examples, from which it makes results and metrics.
+
+        `report` receives the number of sequences of each batch that is done. By default work of more than
+        ten seconds shows its progress.
+        """
+        features = self.kind.encode(examples, self.tokenizer)
+        with contextlib.ExitStack() as stack:
+            if report is None:
+                total, delay = len(features), SECONDS_WITHOUT_PROGRESS
+                shown = Progress("predicting", "sequences", total, delay=delay)
+                report = stack.enter_context(shown).update
+            run = self.kind, self._evaluator, examples, features, _BATCH_SIZE
+            return predict(*run, report=report)
 
     def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Returns the predictions for n examples as dictionaries that `json` can write.
@@ -140,9 +111,9 @@ class Loaded:
             What `--predict_format=jsonl` writes, e.g. `[{"prediction": "neg", "probability_neg": 0.9,
             "probability_pos": 0.1}]`.
         """
-        predictor = self._main
-        examples = predictor.kind.make_examples(*args, **kwargs)
-        return list(predictor.kind.answers(examples, predictor.run(examples)))
+        main = self._main
+        examples = main.kind.make_examples(*args, **kwargs)
+        return list(main.kind.answers(examples, main.run(examples)))
 
     def evaluate(self, data: Any, **columns: str) -> dict[str, float]:
         """Returns the metrics on data with labels.
@@ -156,11 +127,11 @@ class Loaded:
         """
         is_embedder = isinstance(self.kind, Embedding)
         # Cosines are measured.
-        predictor = self.make_embedder(normalize=True) if is_embedder else self._predictor
+        main = self.make_embedder(normalize=True) if is_embedder else self
         if columns:
             data = Table.read(data, "data", ColumnNames(**columns))
-        examples = predictor.kind.read(data, "dev")
-        return predictor.kind.measure(examples, predictor.run(examples))
+        examples = main.kind.read(data, "dev")
+        return main.kind.measure(examples, main.run(examples))
 
     def export(
         self, export_dir: str, format: Form = "saved_model", weights: Weights | None = None
@@ -178,11 +149,19 @@ class Loaded:
         Raises:
             InputError: the model has no such form, or a package that writes it is missing.
         """
-        return self._main.export(os.fspath(export_dir), format, weights)
+        main = self._main
+        if isinstance(main.model, ExportedModel):
+            raise InputError(
+                "an exported model cannot be exported again; expected a trained folder"
+            )
+        # What `albert_tf.load` reads.
+        assets = options_asset(main.tokenizer, main.kind.assets())
+        details = ExportDetails(format, weights, assets)
+        return export(main.model, main.kind, main.tokenizer, os.fspath(export_dir), details)
 
     @property
-    def _main(self) -> Predictor:
-        return self.make_embedder() if isinstance(self.kind, Embedding) else self._predictor
+    def _main(self) -> "Loaded":
+        return self.make_embedder() if isinstance(self.kind, Embedding) else self
 
     def embed(
         self,
@@ -211,9 +190,10 @@ class Loaded:
         embedder = self.make_embedder(
             pooling=pooling, normalize=normalize, max_seq_length=max_seq_length
         )
-        return embedder.predict(embedder.kind.make_examples(texts))
+        examples = embedder.kind.make_examples(texts)
+        return embedder.kind.result(examples, embedder.run(examples))
 
-    def make_embedder(self, **given: Any) -> Predictor:
+    def make_embedder(self, **given: Any) -> "Loaded":
         """Returns what embeds texts as the arguments of `embed` say; for equal ones the same object."""
         positions = self.model.config.max_position_embeddings
         kind = self.kind
@@ -229,8 +209,7 @@ class Loaded:
         if kind not in self._embedders:
             with self._strategy.scope():
                 model = self._make_embedding_model(kind)
-            evaluator = Evaluator(model, None, self._strategy)
-            self._embedders[kind] = Predictor(kind, evaluator, self.tokenizer)
+            self._embedders[kind] = Loaded(kind, model, self.tokenizer, self._strategy)
         return self._embedders[kind]
 
     def _make_embedding_model(self, kind: Embedding) -> AlbertEmbedder | ExportedModel:
