@@ -63,7 +63,7 @@ def find_init_model(options: _Options) -> _Options:
     Flags that name these take precedence. A run that resumes has them in its own folder, and no longer
     needs the model that it started from.
     """
-    if options.init_checkpoint is None or options.init_flag != "init_checkpoint":
+    if options.init_checkpoint is None:
         return options
     with name_place("--init_checkpoint"):
         resumes = options.do_train and has_checkpoint(options)
@@ -250,7 +250,7 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
     """
     if options.init_checkpoint is None:
         return
-    with name_place(f"--{options.init_flag}"):
+    with name_place("--init_checkpoint"):
         report = load_checkpoint(model, options.init_checkpoint)
         if not options.do_train:
             report.check_complete()

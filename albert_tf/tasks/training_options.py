@@ -84,11 +84,6 @@ class TrainingOptions(LoopOptions):
         "Seed of the weight initialisation, the dropout and the data order.", 12345, least=0
     )
 
-    @property
-    def init_flag(self) -> str:
-        """The flag that names the initial weights, for messages."""
-        return "init_checkpoint"
-
     def __post_init__(self):
         check_ranges(self)
         on_tpu = self.distribution_strategy == "tpu"

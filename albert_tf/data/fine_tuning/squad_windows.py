@@ -56,15 +56,22 @@ class WindowConfig(TextWindowConfig):
 
 @dataclasses.dataclass(frozen=True)
 class PassageWindows:
-    """The offsets of the tokens of W windows in their passages, padded to S; see `SquadWindows`."""
+    """The offsets of the tokens of W windows in their passages, padded to S.
 
-    # Ascending with the examples and within a passage, int (W,). Of equally good answers, that of the
-    # lower id is chosen, whatever the order of the windows.
+    Attributes:
+        unique_ids: int (W,), ascending with the examples and within a passage. Of equally good answers,
+            that of the lower id is chosen, whatever the order of the windows.
+        example_indices: int (W,), index of each window's example.
+        token_starts: int (W, S), see `SquadWindows`.
+        token_ends: int (W, S).
+        token_is_max_context: int or bool (W, S).
+    """
+
     unique_ids: np.ndarray
-    example_indices: np.ndarray  # int (W,)
-    token_starts: np.ndarray  # int (W, S)
-    token_ends: np.ndarray  # int (W, S)
-    token_is_max_context: np.ndarray  # int or bool (W, S)
+    example_indices: np.ndarray
+    token_starts: np.ndarray
+    token_ends: np.ndarray
+    token_is_max_context: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,15 +80,20 @@ class SquadWindows(Features):
 
     The labels are `start_positions` and `end_positions`, the first and the last token of the answer, and
     `is_impossible`. In a window without the answer they are 0, the position of [CLS], and 1; if the data
-    hold none, -1 and 0. The others are along `input_ids`, and 0 outside the passage.
+    hold none, -1 and 0.
+
+    Attributes:
+        example_indices: int32 (n,), index of each window's example.
+        token_starts: int32 along `input_ids`, first character of each token in the passage; 0 outside
+            the passage. With SentencePiece, white space before a word belongs to its first token.
+        token_ends: int32 along `input_ids`, the character after the last; 0 outside the passage.
+        token_is_max_context: bool along `input_ids`, whether a token is of the passage and no other
+            window of the example shows more of the passage around it.
     """
 
-    example_indices: np.ndarray  # index of each window's example, int32 (n,)
-    # First character of each token in the passage, int32. With SentencePiece, white space before a word
-    # belongs to its first token.
+    example_indices: np.ndarray
     token_starts: np.ndarray
-    token_ends: np.ndarray  # the character after the last, int32
-    # Whether no other window of the example shows more of the passage around the token, bool.
+    token_ends: np.ndarray
     token_is_max_context: np.ndarray
 
     def passages(self, rows: np.ndarray, length: int) -> PassageWindows:

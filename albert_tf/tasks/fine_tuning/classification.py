@@ -4,8 +4,6 @@ import dataclasses
 import os
 from typing import Any, ClassVar, Literal
 
-from albert_tf import files
-from albert_tf.checkpoints.loading import read_config
 from albert_tf.data.fine_tuning.race import LEVELS
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import (
@@ -16,13 +14,12 @@ from albert_tf.data.fine_tuning.task_table import (
     find_task,
     select_level,
 )
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import find_kind, load_kinds, with_kind_options
 from albert_tf.options import option
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
-from albert_tf.tasks.trained_folder import read_folder
 from albert_tf.tasks.training_options import PAPER
 
 __all__ = ["ClassificationOptions", "options_class", "run"]
@@ -89,14 +86,15 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         "tsv",
     )
     init_classifier: str | None = option(
-        "Folder of a classifier trained on another task. Its configuration, vocabulary and best weights "
-        "are the starting point; the head is initialised randomly.",
+        "Folder of a classifier trained on another task: --init_checkpoint with --reset_head.",
         None,
     )
 
     def __post_init__(self):
         if self.train_file:
             self._assume_training()
+        if self.init_classifier:
+            self._start_from_classifier()
         super().__post_init__()
         if self.do_train and not self.task_name:
             raise InputError("--do_train: expected --task_name; received none")
@@ -120,10 +118,18 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         for name, value in assumed.items():
             object.__setattr__(self, name, value)
 
-    @property
-    def init_flag(self) -> str:
-        """The flag that names the initial weights, for messages."""
-        return "init_classifier" if self.init_classifier else super().init_flag
+    def _start_from_classifier(self) -> None:
+        if self.init_checkpoint:
+            raise InputError(
+                "received --init_checkpoint and --init_classifier; expected one of them"
+            )
+        start = {
+            "init_checkpoint": self.init_classifier,
+            "reset_head": True,
+            "init_classifier": None,
+        }
+        for name, value in start.items():
+            object.__setattr__(self, name, value)
 
     @property
     def lines_file(self) -> str | None:
@@ -156,13 +162,12 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
 
     def complete(self) -> "_ClassificationOptions":
         """Returns the options with the values of those that the user left out."""
-        options = _start_from_classifier(self) if self.init_classifier else self
-        recipe = PAPER[options.task.name] if options.recipe and options.do_train else None
-        completed = options.fill(recipe, options._defaults())
+        recipe = PAPER[self.task.name] if self.recipe and self.do_train else None
+        completed = self.fill(recipe, self._defaults())
         if completed.task_name is None or completed.albert_config_file is None:
             raise InputError(
-                f"{options.model_flag}: holds no classifier; expected a folder that "
-                f"--{'export_dir' if options.exported_model else 'do_train'} wrote"
+                f"{self.model_flag}: holds no classifier; expected a folder that "
+                f"--{'export_dir' if self.exported_model else 'do_train'} wrote"
             )
         return completed
 
@@ -205,39 +210,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
                 raise InputError(
                     f"--{flag}: {name} does not read it; expected --{', --'.join(sorted(read))}"
                 )
-
-
-def _start_from_classifier(options: _ClassificationOptions) -> _ClassificationOptions:
-    """Returns the options with those that `--init_classifier` determines."""
-    if options.init_checkpoint or not options.do_train:
-        raise InputError("--init_classifier: expected --do_train, and no --init_checkpoint")
-    folder = options.init_classifier
-    with name_place("--init_classifier"):
-        values = read_folder(folder)
-    values.pop("dropout", None)
-    of_folder = {name: value for name, value in values.items() if value is not None}
-    if len(of_folder) < 3:  # config, case and one of two vocabularies
-        raise InputError(
-            f"--init_classifier={folder}: holds no classifier; expected a folder that --do_train wrote"
-        )
-    if options.albert_config_file is None:
-        with name_place("--init_classifier"):
-            read_config(of_folder["albert_config_file"])
-    for name in ("spm_model_file", "vocab_file", "do_lower_case"):
-        received, there = getattr(options, name), of_folder.get(name)
-        if received is not None and not _are_same(received, there):
-            raise InputError(
-                f"--{name}={received}: the model of --init_classifier={folder} has another; expected "
-                f"no --{name}"
-            )
-    missing = {name: value for name, value in of_folder.items() if getattr(options, name) is None}
-    return dataclasses.replace(options, init_checkpoint=folder, reset_head=True, **missing)
-
-
-def _are_same(received: str | bool, there: str | bool | None) -> bool:
-    if isinstance(received, bool) or there is None:
-        return received == there
-    return files.read_bytes(received) == files.read_bytes(there)
 
 
 def options_class() -> type:

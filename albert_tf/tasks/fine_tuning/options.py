@@ -187,8 +187,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         if not any(getattr(self, name) for name in self.WANTED):
             flags = ", ".join(f"--{name}" for name in self.WANTED)
             raise InputError(f"expected at least one of {flags}; received none")
-        has_config = self.albert_config_file or getattr(self, self.init_flag)
-        if self.do_train and not has_config:
+        if self.do_train and not (self.albert_config_file or self.init_checkpoint):
             raise InputError("--do_train: expected --albert_config_file; received none")
         if self.init_checkpoint and not self.do_train:
             raise InputError(
