@@ -5,14 +5,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.evaluation import masked_lm
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
-from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.helpers import tiny_config
-from tests.tokenization.conftest import make_sentences
 
 
 class Letters:
@@ -125,39 +121,3 @@ def test_other_models_are_named(model):
     other = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1)))
     with pytest.raises(InputError, match="tokenizer: has 32 pieces; the model has 97"):
         albert_tf.fill_mask(other, Letters(), "[MASK]")
-
-
-@pytest.mark.slow
-def test_transformers_gives_the_same_scores_and_fillings(tmp_path):
-    torch = pytest.importorskip("torch", reason="needs the group parity: torch")
-    transformers = pytest.importorskip("transformers", reason="needs the group parity")
-    train_vocabulary(make_sentences(), str(tmp_path / "vocabulary.model"), vocab_size=250)
-    tokenizer = AlbertTokenizer(str(tmp_path / "vocabulary.model"))
-    config = tiny_config(vocab_size=250, initializer_range=0.2)
-    ours = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
-    tokenizer_files = hugging_face_files(tokenizer, config.max_position_embeddings)
-    save_hugging_face(ours, str(tmp_path / "theirs"), more_files=tokenizer_files)
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "theirs").eval()
-    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-
-    sentences = ["The old keeper of lights walks.", "Ships pass by night, letters too.", "£3 (3)."]
-    expected = []
-    for sentence in sentences:
-        ids = encode(sentence, return_tensors="pt")["input_ids"]
-        assert ids[0, 1:-1].tolist() == tokenizer.encode(sentence)
-        inner = torch.arange(1, ids.shape[1] - 1)
-        masked = ids.repeat(len(inner), 1)
-        masked[torch.arange(len(inner)), inner] = encode.mask_token_id
-        with torch.no_grad():
-            logits = theirs(input_ids=masked).logits[torch.arange(len(inner)), inner]
-        scores = torch.log_softmax(logits, -1)[torch.arange(len(inner)), ids[0, inner]]
-        expected.append(scores.sum().item())
-    received = albert_tf.score_sentences(ours, tokenizer, sentences)
-    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-4)
-
-    pipeline = transformers.pipeline("fill-mask", model=theirs, tokenizer=encode, device="cpu")
-    text = "the old [MASK] walks along"
-    (filled,) = albert_tf.fill_mask(ours, tokenizer, text, top_k=5)
-    for one, other in zip(filled, pipeline(text, top_k=5), strict=True):
-        assert one.piece == tokenizer.pieces[other["token"]]
-        assert one.probability == pytest.approx(other["score"], abs=1e-4)
