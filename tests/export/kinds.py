@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.packing import TextWindowConfig
 from albert_tf.data.fine_tuning.tags import make_tags
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.export import ExportDetails, export
@@ -19,15 +18,7 @@ from albert_tf.kinds import (
     Regression,
     TokenClassification,
 )
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertConditionalSpanLabeler,
-    AlbertEmbedder,
-    AlbertEncoder,
-    AlbertMultipleChoice,
-    AlbertSpanLabeler,
-    AlbertTokenClassifier,
-)
+from albert_tf.models import AlbertEncoder
 from tests.helpers import random_inputs, tiny_config
 
 LABELS = ("calm", "loud", "mute")
@@ -94,13 +85,8 @@ ROWS = {
     "conditional_spans": QUESTIONS,
 }
 MAX_QA_LENGTH = 9
-THRESHOLDS = dict(zip(LABELS, (0.3, 0.5, 0.6), strict=True))
+THRESHOLDS = (0.3, 0.5, 0.6)
 TAGS = make_tags(["LOUD", "MUTE"], "BIOES")
-TEXT_WINDOWS = TextWindowConfig(MAX_SEQ_LENGTH, 5)
-KINDS = [
-    *("classifier", "regressor", "multiple_choice", "multi_label", "token_classifier"),
-    *("simple_spans", "conditional_spans", "embedder"),
-]
 SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
 OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
@@ -108,19 +94,17 @@ OF_NAMES = {
         labels=LABELS, max_seq_length=MAX_SEQ_LENGTH, max_qa_length=MAX_QA_LENGTH
     ),
     "token_classifier": TokenClassification(
-        labels=TAGS, max_seq_length=MAX_SEQ_LENGTH, doc_stride=TEXT_WINDOWS.doc_stride
+        labels=TAGS, max_seq_length=MAX_SEQ_LENGTH, doc_stride=5
     ),
     "embedder": Embedding(pooling="weighted_layers", max_seq_length=MAX_SEQ_LENGTH),
     "multi_label": MultiLabel(
-        labels=tuple(THRESHOLDS),
-        thresholds=tuple(THRESHOLDS.values()),
-        max_seq_length=MAX_SEQ_LENGTH,
-        pairs=True,
+        labels=LABELS, thresholds=THRESHOLDS, max_seq_length=MAX_SEQ_LENGTH, pairs=True
     ),
     "regressor": Regression(max_seq_length=MAX_SEQ_LENGTH, pairs=True),
     "simple_spans": dataclasses.replace(ANSWERS, head="simple"),
     "conditional_spans": dataclasses.replace(ANSWERS, head="conditional"),
 }
+KINDS = list(OF_NAMES)
 # Their text models return what their ids models do.
 OF_TEXTS = ("classifier", "regressor", "multiple_choice", "multi_label", "embedder")
 
@@ -128,17 +112,7 @@ OF_TEXTS = ("classifier", "regressor", "multiple_choice", "multi_label", "embedd
 def make_model(kind):
     # Wide initial values, so that answers differ between texts.
     config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1, initializer_range=0.2)
-    encoder = AlbertEncoder(config, seed=1)
-    return {
-        "classifier": lambda: AlbertClassifier(encoder, len(LABELS), seed=2),
-        "regressor": lambda: AlbertClassifier(encoder, 1, seed=2),
-        "multi_label": lambda: AlbertClassifier(encoder, len(THRESHOLDS), seed=2),
-        "multiple_choice": lambda: AlbertMultipleChoice(encoder, seed=2),
-        "token_classifier": lambda: AlbertTokenClassifier(encoder, len(TAGS), seed=2),
-        "embedder": lambda: AlbertEmbedder(encoder, "weighted_layers", normalize=True),
-        "simple_spans": lambda: AlbertSpanLabeler(encoder, seed=2),
-        "conditional_spans": lambda: AlbertConditionalSpanLabeler(encoder, 3, 2, seed=2),
-    }[kind]()
+    return OF_NAMES[kind].make_model(AlbertEncoder(config, seed=1), 0.1, 2, None)
 
 
 def export_kind(kind, model, tokenizer, export_dir, form, weights=None, **more):
@@ -195,7 +169,7 @@ def expected_of(kind, model, inputs):
 def labels_of(kind, expected):
     """The output `label` that belongs to the others."""
     if kind == "multi_label":
-        is_chosen = expected["probabilities"] >= np.array(list(THRESHOLDS.values()), np.float32)
+        is_chosen = expected["probabilities"] >= np.array(THRESHOLDS, np.float32)
         return np.where(is_chosen, LABELS, "").tolist()
     names = np.array(TAGS if kind == "token_classifier" else LABELS)
     return names[expected["logits"].argmax(axis=-1)].tolist()
