@@ -8,6 +8,7 @@ from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from examples import from_scratch
 from tests.helpers import random_pretraining_batches
+from tests.tasks.language import write_language
 
 SIZES = {"vocab_size": 97, "embedding_size": 16, "hidden_size": 48}
 
@@ -84,21 +85,10 @@ def test_page_has_the_packages_losses_and_gradients():
 
 @pytest.mark.slow
 def test_page_learns_from_records(tmp_path, capsys):
-    page, _, batch = make_models()
+    page, _, _ = make_models()
     keras.utils.set_random_seed(1)
     path = str(tmp_path / "train.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        for row in range(8):
-            features = {}
-            for name, tensor in batch.items():
-                values = tensor[row].numpy().ravel()
-                if values.dtype == np.float32:
-                    feature = tf.train.Feature(float_list=tf.train.FloatList(value=values))
-                else:
-                    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-                features[name] = feature
-            example = tf.train.Example(features=tf.train.Features(feature=features))
-            writer.write(example.SerializeToString())
+    write_language(path, 8, seed=1)
     batches = from_scratch.read_records([path], batch_size=8)
     before = [float(loss) for loss in from_scratch.losses(page, next(iter(batches)))]
     from_scratch.train(page, batches, num_steps=100, learning_rate=0.02)

@@ -14,14 +14,10 @@ import time
 import tomllib
 
 import pytest
-import tensorflow as tf
 
 from albert_tf import command_line
-from albert_tf.conversion import save_tf1_checkpoint
-from albert_tf.models import AlbertEncoder
 from albert_tf.options import flag_name
 from albert_tf.tasks.fine_tuning.classification import run
-from tests.end_to_end.test_exact_resume import assert_same_end
 from tests.helpers import tiny_config
 from tests.tasks.animals import make_options, write_data
 from tests.tasks.language import LENGTH, PREDICTIONS, write_language
@@ -60,13 +56,6 @@ def start_python(*arguments, **environment):
         signal.signal(signal.SIGINT, before)
 
 
-def finish(process):
-    """Returns exit code, standard output and the last line of standard error."""
-    out, err = process.communicate(timeout=240)
-    assert "Traceback" not in err, err
-    return process.returncode, out, (err.splitlines() or [""])[-1]
-
-
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_script_and_command_run_the_same_task(script, monkeypatch):
     command, flag = SCRIPTS[script]
@@ -100,33 +89,11 @@ def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_truncated_checkpoint_is_one_line_and_leaves_nothing(tmp_path):
-    config = tiny_config()
-    config.to_json_file(str(tmp_path / "albert_config.json"))
-    save_tf1_checkpoint(AlbertEncoder(config), str(tmp_path / "model.ckpt-best"))
-    data = tmp_path / "model.ckpt-best.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:1000])
-    before = sorted(tmp_path.iterdir())
-    flags = {
-        "init_checkpoint": tmp_path / "model.ckpt-best",
-        "albert_config_file": tmp_path / "albert_config.json",
-        "output_checkpoint": tmp_path / "converted",
-        "from": "tf1",
-        "to": "albert_tf",
-    }
-    code, _, error = finish(start("convert_checkpoint.py", **flags))
-    assert code == 1
-    assert error.startswith(f"convert_checkpoint.py: error: {tmp_path}/model.ckpt-best: ")
-    assert "the checkpoint is damaged" in error
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def pretraining_flags(tmp_path):
     write_language(tmp_path / "train.tfrecord", 300, seed=1)
     write_language(tmp_path / "dev.tfrecord", 40, seed=2)
     config = tmp_path / "albert_config.json"
-    tiny_config(num_hidden_layers=2).to_json_file(str(config))
+    tiny_config(num_hidden_layers=1).to_json_file(str(config))
     return {
         "albert_config_file": config,
         "input_file": tmp_path / "train.tfrecord",
@@ -184,13 +151,8 @@ def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name)
     assert last == f"run_pretraining.py: stopped by {name}; the same command resumes"
     assert "Traceback" not in error
     if moment == "training":
-        step = tf.train.latest_checkpoint(str(tmp_path / "out")).rpartition("-")[2]
         reports = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
         assert all(json.loads(report)["step"] % 40 == 0 for report in reports)
-        if number == signal.SIGTERM:
-            code, out, _ = finish(start("run_pretraining.py", **flags))
-            assert code == 0
-            assert f"from step {step}" in out
 
 
 def read_text(path):
@@ -207,30 +169,6 @@ def wait_for(is_reached, process):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_classifier_of_a_seed_is_the_same_to_the_bit(tmp_path):
-    write_data(tmp_path)
-    flags = {
-        "task_name": "tsv",
-        "train_file": tmp_path / "train.tsv",
-        "dev_file": tmp_path / "dev.tsv",
-        "albert_config_file": tmp_path / "albert_config.json",
-        "spm_model_file": tmp_path / "words.model",
-        "do_train": "true",
-        "do_eval": "true",
-        "deterministic": "true",
-        "random_seed": 3,
-        "dropout": 0.1,
-        "max_seq_length": 24,
-        "num_train_steps": 20,
-        "save_checkpoints_steps": 10,
-    }
-    folders = [tmp_path / name for name in ("one", "two")]
-    processes = [start("run_classifier.py", output_dir=path, **flags) for path in folders]
-    assert [finish(process)[0] for process in processes] == [0, 0]
-    assert_same_end(*folders)
 
 
 @pytest.mark.slow

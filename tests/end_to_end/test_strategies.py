@@ -21,6 +21,9 @@ from tests.tasks.language import LENGTH, PREDICTIONS, write_language
 ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 20
 
+# In `make test`, tests/training compares replicas and micro-batches step by step.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def flags(tmp_path):
@@ -87,25 +90,15 @@ def read_curve(folder):
     }
 
 
-def print_table(name, curve, one):
-    parts = [f"{key} {max(abs(np.divide(curve[key], one[key]) - 1)):.1e}" for key in curve]
-    print(f"\n{name}: largest relative difference from one device: {', '.join(parts)}")
-    print("masked_lm_loss of each step")
-    losses = zip(one["masked_lm_loss"], curve["masked_lm_loss"], strict=True)
-    for step, pair in enumerate(losses, 1):
-        print(f"{step:>20}: {' '.join(f'{loss:.6f}' for loss in pair)}")
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         pytest.param({"distribution_strategy": "multi_worker_mirrored"}, id="2 workers"),
-        # tests/training/test_trainer.py compares these step by step.
-        pytest.param({"distribution_strategy": "mirrored"}, id="mirrored", marks=pytest.mark.slow),
-        pytest.param({"accumulate_steps": 4}, id="4 micro-batches", marks=pytest.mark.slow),
+        pytest.param({"distribution_strategy": "mirrored"}, id="mirrored"),
+        pytest.param({"accumulate_steps": 4}, id="4 micro-batches"),
     ],
 )
-def test_curve_is_that_of_one_device(tmp_path, flags, changes, request):
+def test_curve_is_that_of_one_device(tmp_path, flags, changes):
     run(PretrainingOptions(**flags, output_dir=str(tmp_path / "one device")))
     other = {**flags, **changes, "output_dir": str(tmp_path / "other")}
     if changes.get("distribution_strategy") == "multi_worker_mirrored":
@@ -115,7 +108,6 @@ def test_curve_is_that_of_one_device(tmp_path, flags, changes, request):
     else:
         run(PretrainingOptions(**other))
     one, curve = read_curve(tmp_path / "one device"), read_curve(tmp_path / "other")
-    print_table(request.node.callspec.id, curve, one)
     # The gradients are clipped, or this would not see where that happens.
     assert max(one["gradient_norm"]) > 1.0
     for key, values in one.items():
@@ -143,7 +135,6 @@ def wait_for_checkpoint(folder, workers):
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):
     workers = start_long_run(flags, tmp_path / "out")
     wait_for_checkpoint(tmp_path / "out", workers)
@@ -164,7 +155,6 @@ def check_lost_worker(worker):
     assert len(output.splitlines()[-1]) < 400
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lost", "fault"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)]
 )
@@ -208,7 +198,6 @@ def hosts():
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_cut_link_ends_both_workers_which_resume(tmp_path, flags, hosts):
     workers = start_long_run(flags, tmp_path / "out", hosts)
