@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.tasks.fine_tuning import classification, question_answering
+from tests.helpers import tiny_config
 from tests.tasks import animals, names, plants
 from tests.tasks.animals import ANIMALS, OTHERS, PLANTS
 
@@ -26,28 +27,28 @@ def mixed(rng, *words):
     return " ".join(words)
 
 
-def class_rows(rng, split, count=60):
+def class_rows(rng, split, count):
     """The label says whether the text names an animal or a plant."""
     for _ in range(count):
         name = rng.choice(list(LABELS))
         yield name, mixed(rng, rng.choice(LABELS[name])), mixed(rng)
 
 
-def score_rows(rng, split, count=60):
+def score_rows(rng, split, count):
     """The score is the number of animals in the text: none or three."""
     for _ in range(count):
         animals_ = 3 * rng.integers(2)
         yield animals_, mixed(rng, *rng.choice(ANIMALS, animals_)), mixed(rng)
 
 
-def set_rows(rng, split, count=60):
+def set_rows(rng, split, count):
     """The labels are those of which the text has a word."""
     for _ in range(count):
         chosen = [name for name in LABELS if rng.random() < 0.6] or ["plant"]
         yield "|".join(chosen), mixed(rng, *(rng.choice(LABELS[name]) for name in chosen))
 
 
-def choice_rows(rng, split, count=60):
+def choice_rows(rng, split, count):
     """The answer is the only animal among the choices."""
     for _ in range(count):
         right, choices = rng.integers(3), list(rng.choice(PLANTS, 3))
@@ -55,7 +56,7 @@ def choice_rows(rng, split, count=60):
         yield "ABC"[right], "one sees", "the big _ ?", *choices
 
 
-def pair_rows(rng, split, count=60):
+def pair_rows(rng, split, count):
     """Pairs have the same topic; those of the dev set also different ones, with a low score."""
     for _ in range(count):
         one, other = rng.choice(TOPICS, 2)
@@ -70,33 +71,37 @@ class Sample:
     """A training of a kind.
 
     Attributes:
+        least: what the first metric reaches after it.
+        result: maps what `predict` returns to a list with something of each example.
+        answer: maps the fields of an answered line to the same of its example.
         rows: yields the rows of a split; None if the module below writes them.
         header: columns of these rows, the label first.
         options: further options of the training.
         module: writes vocabulary and config, and makes the options.
-        result: maps what `predict` returns to a list with something of each example.
-        outputs: maps the outputs of the text model to the same.
-        answer: maps the fields of an answered line to the same of its example.
     """
 
-    rows: Callable | None
-    header: tuple[str, ...]
+    least: float
     result: Callable[[Any], list]
-    outputs: Callable[[dict[str, np.ndarray]], list]
     answer: Callable[[list[str]], Any]
+    rows: Callable | None = None
+    header: tuple[str, ...] = ("label", "text_a", "text_b")
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     module: Any = animals
 
     def make_options(self, folder, **changes):
         """Writes the files, and returns the options of a training that predicts and exports."""
         self.module.write_data(folder)
-        values = {"num_train_steps": 30, "save_checkpoints_steps": 15, **self.options}
-        for split, seed in (("train", 1), ("dev", 2)) if self.rows else ():
+        if self.rows is pair_rows:  # layers to learn the weights of
+            config = tiny_config(vocab_size=50, num_hidden_layers=2)
+            config.to_json_file(str(folder / "albert_config.json"))
+        values = {"num_train_steps": 100, "save_checkpoints_steps": 50, **self.options}
+        for split, seed, count in (("train", 1, 400), ("dev", 2, 50)) if self.rows else ():
             header = self.header[1:] if self.no_label(split) else self.header
-            rows = self.rows(np.random.default_rng(seed), split)
+            rows = self.rows(np.random.default_rng(seed), split, count)
             values[f"{split}_file"] = write_table(folder / f"{split}.tsv", header, rows)
         if self.rows:
             values["test_file"] = values["dev_file"]
+            values["learning_rate"] = 1e-3
         values["export_dir"] = str(folder / "exported")
         return self.module.make_options(folder, folder / "out", **values, **changes)
 
@@ -119,49 +124,25 @@ class Sample:
         return columns[1:2] if self.rows is pair_rows else columns[1:]
 
 
-def decoded(names_):
-    return [name.decode() for name in names_]
-
-
-def _spans_of(outputs):
-    columns = zip(
-        *(outputs[name] for name in ("start", "end", "label", "score")),
-        outputs["count"],
-        strict=True,
-    )
-    return [
-        [
-            (int(start), int(end), label.decode(), float(score))
-            for start, end, label, score in list(zip(*of_text, strict=True))[:count]
-        ]
-        for *of_text, count in columns
-    ]
-
-
 _LABEL = {
     "result": lambda result: list(zip(result.label, result.probabilities, strict=True)),
-    "outputs": lambda out: list(zip(decoded(out["label"]), out["probabilities"], strict=True)),
     "answer": lambda fields: (fields[0], np.array(fields[1:], float)),
 }
 
 SAMPLES = {
-    "classification": Sample(class_rows, ("label", "text_a", "text_b"), **_LABEL),
+    "classification": Sample(0.8, rows=class_rows, **_LABEL),
     "regression": Sample(
-        score_rows,
-        ("label", "text_a", "text_b"),
+        0.7,
+        rows=score_rows,
         result=lambda result: list(result.score),
-        outputs=lambda outputs: list(outputs["score"]),
         answer=lambda fields: float(fields[0]),
         options={"label_type": "float"},
     ),
     "multi_label": Sample(
-        set_rows,
-        ("label", "text_a"),
+        0.85,
+        rows=set_rows,
+        header=("label", "text_a"),
         result=lambda result: list(zip(result.labels, result.probabilities, strict=True)),
-        outputs=lambda outputs: [
-            (tuple(filter(None, decoded(row))), probabilities)
-            for row, probabilities in zip(outputs["label"], outputs["probabilities"], strict=True)
-        ],
         answer=lambda fields: (
             tuple(filter(None, fields[0].split("|"))),
             np.array(fields[1:], float),
@@ -169,41 +150,34 @@ SAMPLES = {
         options={"label_type": "set"},
     ),
     "multiple_choice": Sample(
-        choice_rows,
-        ("label", "text_a", "text_b", "choice_a", "choice_b", "choice_c"),
+        0.8,
+        rows=choice_rows,
+        header=("label", "text_a", "text_b", "choice_a", "choice_b", "choice_c"),
         **_LABEL,
         options={"max_qa_length": 12},
     ),
     "token_classification": Sample(
-        None,
-        (),
+        0.8,
         result=lambda result: [[tuple(span) for span in spans] for spans in result],
-        outputs=_spans_of,
         answer=lambda fields: [
             (span["start"], span["end"], span["label"], span["score"])
             for span in json.loads(fields[0])
         ],
         module=names,
-        options={"num_train_steps": 100, "save_checkpoints_steps": 50},
     ),
     "embedding": Sample(
-        pair_rows,
-        ("label", "text_a", "text_b"),
+        0.6,
+        rows=pair_rows,
         result=list,
-        outputs=lambda outputs: list(outputs["embedding"]),
         answer=lambda fields: np.array(json.loads(fields[0])),
         options={"task_name": "embedding", "pooling": "weighted_layers"},
     ),
     "question_answering": Sample(
-        None,
-        (),
+        60.0,
         result=lambda result: list(zip(result.answer, result.start, result.end, strict=True)),
-        outputs=lambda outputs: list(
-            zip(decoded(outputs["answer"]), outputs["start"], outputs["end"], strict=True)
-        ),
         answer=lambda fields: (fields[0],),
         module=plants,
-        options={"version": "v2", "num_train_steps": 100, "save_checkpoints_steps": 50},
+        options={"version": "v2", "train_batch_size": 32},
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Every kind gives the same answers on every road: trained folder, exported models, lines of text."""
+"""Every kind learns, and gives the same answers on every road: trained folder, exported models, lines."""
 
 import dataclasses
 import functools
@@ -7,16 +7,23 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from scipy import stats
+from seqeval.metrics import f1_score, precision_score, recall_score
+from sklearn import metrics
 
 import albert_tf
+from albert_tf.errors import InputError
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import read_kind
+from albert_tf.tasks import embedding
+from albert_tf.tasks.conversion import ConversionOptions
+from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
-from tests.kinds.samples import SAMPLES, run
-from tests.tasks import plants
+from tests.kinds.samples import LABELS, SAMPLES, run
+from tests.tasks import names, plants
+from tests.tasks.animals import read_table
 
-pytestmark = pytest.mark.parametrize("name", SAMPLES)
+each_kind = pytest.mark.parametrize("name", SAMPLES)
 
 
 @pytest.fixture(scope="module")
@@ -60,31 +67,123 @@ def assert_same(received, expected):
         np.testing.assert_allclose(received, expected, atol=2e-5)
 
 
-def test_every_kind_is_tested(name):
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# What other libraries make of the files of a run
+
+
+def judge_classes(out):
+    sides = [[row[side] for row in read_table(out)] for side in ("label", "prediction")]
+    return {"accuracy": metrics.accuracy_score(*sides)}
+
+
+def judge_scores(out):
+    rows = read_table(out)
+    sides = np.array([[float(row[side]) for row in rows] for side in ("label", "prediction")])
+    return {
+        "pearson": stats.pearsonr(*sides).statistic,
+        "spearman": stats.spearmanr(*sides).statistic,
+    }
+
+
+def judge_label_sets(out):
+    rows = read_table(out)
+    true, predicted = (
+        np.array([[name in row[side].split("|") for name in LABELS] for row in rows])
+        for side in ("label", "prediction")
+    )
+    probabilities = [[float(row[f"probability_{name}"]) for name in LABELS] for row in rows]
+    thresholds = read_kind(out.parent).thresholds
+    np.testing.assert_array_equal(np.array(probabilities) >= thresholds, predicted)
+    return {
+        "micro_f1": metrics.f1_score(true, predicted, average="micro"),
+        "macro_f1": metrics.f1_score(true, predicted, average="macro"),
+        "mean_average_precision": metrics.average_precision_score(true, probabilities),
+        **{f"threshold_{name}": one for name, one in zip(LABELS, thresholds, strict=True)},
+    }
+
+
+def judge_spans(out):
+    def tags_of_characters(text, spans):
+        tags = ["O"] * len(text)
+        for span in spans:
+            count = span["end"] - span["start"]
+            inner = [f"B-{span['label']}", *[f"I-{span['label']}"] * (count - 1)]
+            tags[span["start"] : span["end"]] = inner
+        return tags
+
+    true, predicted = (
+        [tags_of_characters(row["text"], row[side]) for row in read_lines(out)]
+        for side in ("true_spans", "spans")
+    )
+    scores = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+    return {name: score(true, predicted) for name, score in scores.items()}
+
+
+def judge_answers(out):
+    answers = json.loads(out.read_text())
+    paragraphs = json.loads((out.parents[1] / "dev-v2.json").read_text())["data"][0]["paragraphs"]
+    golds = {q["id"]: [a["text"] for a in q["answers"]] for p in paragraphs for q in p["qas"]}
+    right = [answers[name] in (texts or [""]) for name, texts in golds.items()]
+    return {"exact": 100 * np.mean(right)}
+
+
+JUDGES = {
+    "classification": judge_classes,
+    "regression": judge_scores,
+    "multi_label": judge_label_sets,
+    "multiple_choice": judge_classes,
+    "token_classification": judge_spans,
+    "embedding": judge_scores,
+    "question_answering": judge_answers,
+}
+TABLES = {
+    "classification": {"confusion_matrix.tsv"},
+    "multiple_choice": {"confusion_matrix.tsv"},
+    "multi_label": {"label_scores.tsv"},
+    "token_classification": {"entity_scores.tsv"},
+}
+PREDICTIONS = {
+    "token_classification": "eval_predictions.jsonl",
+    "question_answering": "predictions.json",
+}
+
+
+@each_kind
+def test_learns_and_other_libraries_agree(name, trained):
     assert set(SAMPLES) == set(KINDS)
+    _, folder, received = trained(name)
+    kind = read_kind(folder / "out")
+    assert received[kind.metrics[0]] > SAMPLES[name].least
+    expected = JUDGES[name](folder / "out" / PREDICTIONS.get(name, "eval_predictions.tsv"))
+    for metric, value in expected.items():
+        assert value == pytest.approx(received[metric], abs=1e-5)
+    tables = {path.name for path in (folder / "out").glob("*_*.tsv")}
+    assert tables - {"eval_predictions.tsv"} == TABLES.get(name, set())
 
 
+@each_kind
 def test_task_json_describes_the_kind(name, trained):
-    _, folder, metrics = trained(name)
+    _, folder, _ = trained(name)
     kind = read_kind(folder / "out")
     assert kind.name == name
-    assert kind.metrics[0] in metrics
     for form in ("ids", "text"):
         assert read_kind(folder / "exported" / form / "1" / "assets") == kind
 
 
+@each_kind
 def test_files_have_the_same(name, trained, predicted):
     _, folder, _ = trained(name)
-    names = ("eval_predictions.tsv", "eval_predictions.jsonl", "predictions.json")
-    (path,) = (folder / "out" / file for file in names if (folder / "out" / file).exists())
+    path = folder / "out" / PREDICTIONS.get(name, "eval_predictions.tsv")
     if name == "embedding":
         return  # pairs of texts, of which the file has cosines
     if path.suffix == ".tsv":
         rows = [line.split("\t")[2:] for line in path.read_text().splitlines()[1:]]
         received = [SAMPLES[name].answer(fields) for fields in rows]
     elif path.suffix == ".jsonl":
-        rows = [json.loads(line)["spans"] for line in path.read_text().splitlines()]
-        received = [SAMPLES[name].answer([json.dumps(spans)]) for spans in rows]
+        received = [SAMPLES[name].answer([json.dumps(row["spans"])]) for row in read_lines(path)]
     else:
         received = [(answer,) for answer in json.loads(path.read_text()).values()]
     _, expected = predicted(name)
@@ -92,6 +191,7 @@ def test_files_have_the_same(name, trained, predicted):
 
 
 @pytest.mark.parametrize("form", ["ids", "text"])
+@each_kind
 def test_exported_model_predicts_the_same(name, form, trained, predicted):
     _, folder, _ = trained(name)
     texts, expected = predicted(name)
@@ -99,17 +199,7 @@ def test_exported_model_predicts_the_same(name, form, trained, predicted):
     assert_same(SAMPLES[name].result(received), expected)
 
 
-def test_text_model_answers_the_same(name, trained, predicted):
-    _, folder, _ = trained(name)
-    texts, expected = predicted(name)
-    loaded = tf.saved_model.load(str(folder / "exported" / "text" / "1"))
-    answer = loaded.signatures["serving_default"]
-    inputs = read_kind(folder / "out").text_specs()
-    columns = {key: tf.constant(column) for key, column in zip(inputs, texts, strict=True)}
-    outputs = {key: values.numpy() for key, values in answer(**columns).items()}
-    assert_same(SAMPLES[name].outputs(outputs), expected)
-
-
+@each_kind
 def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, capsys):
     _, folder, _ = trained(name)
     texts, expected = predicted(name)
@@ -128,6 +218,7 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
         assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
 
 
+@each_kind
 def test_evaluations_agree(name, trained, tmp_path):
     options, folder, metrics = trained(name)
     assert json.loads((folder / "out" / "eval_results.json").read_text()) == metrics
@@ -141,3 +232,114 @@ def test_evaluations_agree(name, trained, tmp_path):
         **{dev_file: getattr(options, dev_file)},
     )
     assert run(exported) == pytest.approx(metrics, abs=1e-4)
+
+
+# What only one kind has
+
+
+def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
+    _, folder, _ = trained("embedding")
+    (tmp_path / "texts.txt").write_text("the old cat\na rose\n")
+    options = embedding.EmbeddingOptions(
+        model=str(folder / "out"),
+        input_file=str(tmp_path / "texts.txt"),
+        output_file=str(tmp_path / "embeddings.npy"),
+    )
+    embedding.run(options)
+    model = albert_tf.load(folder / "out")
+    expected = model.embed(["the old cat", "a rose"])
+    np.testing.assert_array_equal(np.load(tmp_path / "embeddings.npy"), expected)
+    # Trained weights of layers, which other poolings do not have.
+    assert np.ptp(model.make_embedder().model.embedding_head.layer_weights) > 0
+    assert not model.make_embedder(pooling="cls").model.embedding_head.weights
+
+
+def test_the_folder_of_another_pooling_or_task_is_refused(trained):
+    options, folder, _ = trained("embedding")
+    message = r"--output_dir=.*: holds the checkpoints of a run with pooling weighted_layers; --poo"
+    with pytest.raises(InputError, match=message):
+        run(dataclasses.replace(options, pooling="cls"))
+    place = {"exported_model": str(folder / "exported" / "ids" / "1"), "predict_file": "-"}
+    message = r"--exported_model=.*: holds the checkpoints of a run with pooling weighted_layers; -"
+    with pytest.raises(InputError, match=message):
+        run(ClassificationOptions(pooling="mean", **place))
+    other = str(trained("regression")[1] / "out")
+    with pytest.raises(InputError, match=r"holds a model of another task: task_name tsv, but this"):
+        run(dataclasses.replace(options, output_dir=other))
+    message = "--train_batch_size=16: expected two pairs or more for each micro"
+    with pytest.raises(InputError, match=message):
+        run(dataclasses.replace(options, accumulate_steps=16, output_dir=str(folder / "new")))
+
+
+@pytest.mark.slow
+def test_a_training_starts_from_an_embedder_of_another_pooling(trained, tmp_path):
+    options, folder, _ = trained("embedding")
+    start = {"init_checkpoint": str(folder / "out" / "best"), "output_dir": str(tmp_path)}
+    run(dataclasses.replace(options, **start, pooling="mean", num_train_steps=1, export_dir=None))
+    assert read_kind(tmp_path).pooling == "mean"
+
+
+def test_answers_have_the_numbers_of_the_files(trained):
+    _, folder, _ = trained("question_answering")
+    paragraphs = json.loads((folder / "dev-v2.json").read_text())["data"][0]["paragraphs"]
+    asked = [(q["id"], q["question"], each["context"]) for each in paragraphs for q in each["qas"]]
+    ids, questions, contexts = zip(*asked, strict=True)
+    answers = albert_tf.load(folder / "out").predict(questions, contexts)
+    predictions, nbest, odds = (
+        json.loads((folder / "out" / f"{name}.json").read_text())
+        for name in ("predictions", "nbest_predictions", "null_odds")
+    )
+    assert dict(zip(ids, answers.answer, strict=True)) == predictions
+    spans = zip(contexts, answers.start, answers.end, strict=True)
+    assert [context[start:end] for context, start, end in spans] == answers.answer
+    np.testing.assert_allclose(answers.null_odds, [odds[id_] for id_ in ids], atol=1e-4)
+    expected = [nbest[id_][0]["probability"] for id_ in ids]
+    np.testing.assert_allclose(answers.score, expected, atol=1e-5)
+
+
+def test_a_tagger_for_hugging_face(trained, tmp_path):
+    _, folder, _ = trained("token_classification")
+    source = str(folder / "out" / "best")
+    convert(
+        ConversionOptions(
+            init_checkpoint=source, to="hugging_face", output_checkpoint=f"{tmp_path}/x"
+        )
+    )
+    config = json.loads((tmp_path / "x" / "config.json").read_text())
+    assert config["architectures"] == ["AlbertForTokenClassification"]
+    assert list(config["id2label"].values()) == ["O", "B-FUNC", "I-FUNC", "B-LIB", "I-LIB"]
+    model = albert_tf.load(folder / "out")
+    texts = ["the mean of open cv, numpy", "see keras", "\u200b"]
+    assert [bool(spans) for spans in model.predict(texts)] == [True, True, False]
+    assert albert_tf.load(tmp_path / "x").predict(texts) == model.predict(texts)
+    assert model.labels == ("FUNC", "LIB")
+
+
+@pytest.mark.slow
+def test_a_training_starts_from_a_tagger_of_hugging_face(trained, tmp_path):
+    options, folder, metrics = trained("token_classification")
+    there = str(tmp_path / "there")
+    convert(
+        ConversionOptions(
+            init_checkpoint=str(folder / "out" / "best"), to="hugging_face", output_checkpoint=there
+        )
+    )
+    asked = {"init_checkpoint": there, "num_train_steps": 1, "learning_rate": 0.0}
+    again = dataclasses.replace(
+        options, output_dir=str(tmp_path / "more"), export_dir=None, **asked
+    )
+    assert run(again)["f1"] == pytest.approx(metrics["f1"])
+
+
+def test_a_tagger_of_other_labels_is_refused(trained, tmp_path):
+    options, folder, _ = trained("token_classification")
+    path = tmp_path / "train.jsonl"
+    texts = [names.as_json("the cat", [(4, 7, "A")]), names.as_json("the oak", [(4, 7, "P")])]
+    path.write_text("".join(json.dumps(text) + "\n" for text in texts))
+    asked = {"train_file": str(path), "init_checkpoint": str(folder / "out" / "best")}
+    with pytest.raises(InputError, match="its head is of the classes O, B-FUNC, I-FUNC, B-LIB"):
+        run(
+            dataclasses.replace(
+                options, output_dir=str(tmp_path), dev_file=None, do_eval=False, **asked
+            )
+        )

@@ -1,6 +1,5 @@
 """How kinds read the user's own data: columns, labels, and the mistakes in them."""
 
-import csv
 import dataclasses
 
 import pytest
@@ -244,6 +243,15 @@ def test_mistakes_in_multiple_choice(columns, row, message):
         kind.read(rows(columns, row), "dev")
 
 
+def test_choices_of_a_line_are_counted():
+    kind = MultipleChoice(labels=("A", "B", "C"), pairs=True)
+    assert kind.example_of_line([*"abcde"]) == Example("", "a", "b", choices=("c", "d", "e"))
+    assert kind.example_of_line([*"abcd"]) is None
+    assert kind.line_format == "text_a, text_b and 3 choices with tabs between them"
+    with pytest.raises(InputError, match="a choice is empty"):
+        kind.example_of_line([*"abcd", " "])
+
+
 def test_pairs_to_embed():
     pairs = rows(("anchor", "positive"), ("a", "b"))
     assert Embedding().read(pairs, "train") == [Example("train-0", "a", "b")]
@@ -256,25 +264,13 @@ def test_pairs_to_embed():
     ]:
         with pytest.raises(InputError, match=message):
             Embedding().read(data, "train")
+    named = rows(("text_a", "text_b", "label"), ("a", "b", "no"))
     for data, message in [
         (pairs, "no column of labels, but 'anchor', 'positive'"),
-        (
-            rows(("text_a", "text_b", "label"), ("a", "b", "no")),
-            r"dev\[0\]: label 'no'; expected a n",
-        ),
+        (named, r"dev\[0\]: label 'no'; expected a n"),
     ]:
         with pytest.raises(InputError, match=message):
             Embedding().read(data, "dev")
-
-
-def test_file_that_pandas_or_a_spreadsheet_wrote(tmp_path):
-    # Quotes around a text with a separator, a line end and doubled quotes.
-    path = tmp_path / "dev.csv"
-    texts = ['One, "two"\nand three', "plain", 'says "it"']
-    with open(path, "w", newline="") as file:
-        csv.writer(file).writerows([("", "text", "label"), *((7, text, "no") for text in texts)])
-    assert [example.text_a for example in TEXTS.read(path, "dev")] == texts
-    assert [example.guid for example in TEXTS.read(path, "dev")] == ["dev-1", "dev-3", "dev-4"]
 
 
 def fit(class_weights, counts):

@@ -56,8 +56,8 @@ def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
         train_file=write_ratings(tmp_path / "train.tsv", 400, seed=1),
         dev_file=write_ratings(tmp_path / "dev.tsv", 100, seed=2),
         export_dir=str(tmp_path / "exported"),
-        num_train_steps=300,
-        learning_rate=1e-3,
+        num_train_steps=100,
+        train_batch_size=32,
     )
     metrics = run(options)
     assert metrics["mean_error"] < 0.5  # 1.0 of a label in the middle

@@ -46,7 +46,7 @@ def write_vocabulary(path, seed=0, words=(*ANIMALS, *PLANTS, *OTHERS), size=50):
 def write_model(folder, words=(*ANIMALS, *PLANTS, *OTHERS), size=50, **config):
     """Writes a vocabulary and the config of a tiny model."""
     write_vocabulary(folder / "words.model", words=words, size=size)
-    config = tiny_config(vocab_size=size, num_hidden_layers=2, **config)
+    config = tiny_config(vocab_size=size, num_hidden_layers=1, **config)
     config.to_json_file(str(folder / "albert_config.json"))
 
 

@@ -75,39 +75,28 @@ def test_steps_replace_the_default_epochs():
     assert (options.warmup_steps, options.warmup_proportion) == (2, None)
 
 
-def test_diagnostic_set_is_predicted_alone():
-    options = make(task_name="AX", do_train=False, do_predict=True)
-    assert options.splits == ["test"]
-
-
-def test_tfds_needs_no_folder():
+def test_splits():
     assert make(data_dir=None, data_source="tfds").splits == ["train", "dev"]
+    # The diagnostic set is predicted alone.
+    assert make(task_name="AX", do_train=False, do_predict=True).splits == ["test"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "length"),
-    [
+def test_default_lengths():
+    for changes, length in [
         ({}, 128),
         ({"task_name": "race"}, 512),
         ({"task_name": "race", "max_seq_length": 100}, 100),
         ({"task_name": "race", "recipe": "paper"}, 512),
-    ],
-)
-def test_default_lengths(changes, length):
-    assert make(**changes).complete().max_seq_length == length
-
-
-@pytest.mark.parametrize(
-    ("given", "length"),
-    [
+    ]:
+        assert make(**changes).complete().max_seq_length == length
+    # That of a question leaves room for the passage.
+    for given, length in [
         ({}, 64),
         ({"max_seq_length": 512}, 128),
         ({"max_seq_length": 100}, 50),
         ({"max_qa_length": 9}, 9),
-    ],
-)
-def test_default_of_questions_leaves_room_for_the_passage(given, length):
-    assert MultipleChoice(**given).max_qa_length == length
+    ]:
+        assert MultipleChoice(**given).max_qa_length == length
 
 
 @pytest.mark.parametrize(
@@ -116,24 +105,16 @@ def test_default_of_questions_leaves_room_for_the_passage(given, length):
         (
             "mnli",
             {"pooling": "cls"},
-            "--pooling=cls: classification has no such option; it is one of emb",
+            "cls: classification has no such option; it is one of embedding",
         ),
-        (
-            "race",
-            {"doc_stride": 9},
-            "--doc_stride=9: multiple_choice has no such .* token_classification",
-        ),
-        (
-            "tsv",
-            {"head": "simple"},
-            "--head=simple: .*multi_label has no such option; it is one of quest",
-        ),
+        ("race", {"doc_stride": 9}, "9: multiple_choice has no such .* token_classification"),
+        ("tsv", {"head": "simple"}, "simple: .*multi_label has no such option; it is one of quest"),
     ],
 )
 def test_flags_of_other_kinds_are_refused(task_name, given, message):
     source = {"train_file": "train.tsv", "data_dir": None} if task_name == "tsv" else {}
     options = make(task_name=task_name, **source, **given)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"--{next(iter(given))}={message}"):
         options.check_kinds(OWN_KINDS if task_name == "tsv" else [options.task.kind])
 
 

@@ -105,17 +105,6 @@ def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
     assert not (tmp_path / "ids").exists()
 
 
-@pytest.mark.parametrize("form", ["openvino", "onnx"])
-def test_missing_runtime_is_named_before_anything_is_read(form, tmp_path, monkeypatch):
-    package = {"openvino": "openvino_tokenizers", "onnx": "onnxruntime"}[form]
-    monkeypatch.setitem(sys.modules, package, None)
-    message = rf"^export_format={form}: needs .*{package}.*: pip install 'albert-tf\[{form}\]'$"
-    with pytest.raises(InputError, match=message):
-        ClassificationOptions(
-            output_dir=str(tmp_path / "nowhere"), export_dir="x", export_format=form
-        )
-
-
 def test_folder_without_a_saved_model_is_refused(data, exported, tmp_path):
     folder = tmp_path / "broken"
     shutil.copytree(exported / "ids" / "1" / "assets", folder / "assets")

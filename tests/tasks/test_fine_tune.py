@@ -8,7 +8,6 @@ import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
-from albert_tf.tasks.fine_tuning import question_answering
 from tests.tasks import plants
 from tests.tasks.animals import read_table
 
@@ -110,26 +109,19 @@ def test_exports_models_that_can_be_loaded(tuned, tmp_path):
         model.export(tmp_path / "again", weights="float16")
 
 
-def test_answers_to_questions(tmp_path):
+def test_answers_to_questions(trained, tmp_path):
     plants.write_data(tmp_path)
-    options = plants.make_options(tmp_path, tmp_path / "start", num_train_steps=2)
-    names = ("albert_config_file", "spm_model_file", "max_seq_length", "max_query_length")
-    same = {name: getattr(options, name) for name in (*names, "doc_stride", "num_train_steps")}
-    question_answering.run(options)
-    model = albert_tf.fine_tune(
-        str(tmp_path / "start"),
-        options.train_file,
-        options.predict_file,
-        kind="question_answering",
-        output_dir=tmp_path / "out",
-        **same,
-    )
+    options = plants.make_options(tmp_path, tmp_path, num_train_steps=1)
+    names = ("max_seq_length", "max_query_length", "doc_stride", "num_train_steps")
+    same = {
+        **{name: getattr(options, name) for name in names},
+        **{"kind": "question_answering", "output_dir": tmp_path / "out"},
+    }
+    model = albert_tf.fine_tune(trained, options.train_file, options.predict_file, **same)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
     with pytest.raises(InputError, match="train and dev: expected paths of files in SQuAD's"):
-        albert_tf.fine_tune(
-            "x", [{"text": "a"}], kind="question_answering", output_dir=tmp_path, **same
-        )
+        albert_tf.fine_tune("x", [{"text": "a"}], **same)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_PRETRAINING, find_size
-from tests.tasks import animals
+from tests.tasks import animals, plants
 from tests.tasks.animals import NO_FILES
 
 PRETRAINING = functools.partial(
@@ -36,7 +36,14 @@ DATA = functools.partial(
     max_seq_length=64,
 )
 OTHER_FILES = {"output_file": "a", "train_vocab": False, "spm_model_file": "a"}
+NO_VOCABULARY = {"spm_model_file": None}
 OWN = functools.partial(animals.make_options, pathlib.Path("data"), "out")
+COLA = {"task_name": "cola", "data_dir": "glue", **NO_FILES}
+NO_DEV = {"dev_file": None, "dev_fraction": 0.0, "do_eval": False}
+STOPPING = {"early_stopping_evaluations": 2}
+WARMUPS = {"warmup_steps": 3, "warmup_proportion": 0.1}
+SQUAD = functools.partial(plants.make_options, pathlib.Path("data"), "out")
+NO_QUESTIONS = {**STOPPING, "predict_file": None, "do_eval": False}
 GLUE = functools.partial(
     ClassificationOptions,
     task_name="mnli",
@@ -46,7 +53,13 @@ GLUE = functools.partial(
     do_train=True,
 )
 TRAINED = functools.partial(ClassificationOptions, output_dir="out", predict_file="-")
+EXPORT = {"export_dir": "x"}
+EVALUATION_OF_IDS = {"output_dir": None, "exported_model": "ids", "do_eval": True}
+OPENVINO_INT8 = {**EXPORT, "export_format": "openvino", "export_weights": "int8"}
 CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf1")
+FLOAT16 = {"output_checkpoint": "x", "output_dtype": "float16"}
+EMBEDDING = functools.partial(EmbeddingOptions, model="x")
+LINES = {"input_file": "-", "output_file": "x.npy"}
 
 
 @pytest.mark.parametrize(
@@ -79,53 +92,37 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
             OTHER_FILES,
             "--output_file: would write 'a', which --spm_model_file names too; exp",
         ),
-        (
-            DATA,
-            {"spm_model_file": None, "train_vocab": False},
-            "expected either --spm_model_file or",
-        ),
+        (DATA, {**NO_VOCABULARY, "train_vocab": False}, "expected either --spm_model_file or"),
         (DATA, {"vocab_file": "v"}, "expected either --spm_model_file or --vocab_file"),
-        (
-            DATA,
-            {"spm_model_file": None, "vocab_file": "v"},
-            "--train_vocab: expected --spm_model_f",
-        ),
+        (DATA, {**NO_VOCABULARY, "vocab_file": "v"}, "--train_vocab: expected --spm_model_f"),
         (DATA, {"runner_options": ("--region=r",)}, "--runner_options: expected a --runner of Apa"),
         (CONVERSION, {}, "expected --output_checkpoint or --dry_run"),
         (CONVERSION, {"output_checkpoint": "x/"}, "--output_checkpoint=x/: expected the prefix"),
+        (CONVERSION, FLOAT16, "--output_dtype=float16: expected --to=hugging_face$"),
+        (EMBEDDING, {}, "expected --output_file or --export_dir; received neith"),
+        (EMBEDDING, {"output_file": "x.npy"}, "expected --input_file and --output_file, or neith"),
         (
-            EmbeddingOptions,
-            {"model": "x"},
-            "expected --output_file or --export_dir; received neith",
+            EMBEDDING,
+            {**LINES, "output_file": "x.csv"},
+            r".*\.csv: expected a name that ends in .npy",
         ),
+        (EMBEDDING, {**LINES, "max_seq_length": 2}, "max_seq_length=2: expected at least 5$"),
         (
-            EmbeddingOptions,
-            {"model": "x", "output_file": "x.npy"},
-            "expected --input_file and --output_file, or neither; rec",
+            EMBEDDING,
+            {**LINES, "export_weights": "int8"},
+            "--export_weights=int8: expected --export",
         ),
         (OWN, {"task_name": "sst2"}, "task_name: unknown task 'sst2'; did you mean sst-2"),
         (OWN, {"task_name": None, **NO_FILES}, "--do_train: expected --task_name; received none"),
-        (
-            OWN,
-            {"albert_config_file": None},
-            "--do_train: expected --albert_config_file; received none",
-        ),
-        (
-            OWN,
-            {"task_name": "cola", **NO_FILES},
-            "--task_name=cola: expected --data_dir; received none",
-        ),
-        (OWN, {"dev_fraction": 0.0, "dev_file": None}, "--task_name=tsv: expected --dev_file"),
-        (
-            OWN,
-            {"text_column": "x", "task_name": "cola", "data_dir": "glue", **NO_FILES},
-            "--text_column: --task_name=cola has",
-        ),
+        (OWN, {"albert_config_file": None}, "--do_train: expected --albert_config_file; rec"),
+        (OWN, {"task_name": "cola", **NO_FILES}, "--task_name=cola: expected --data_dir; rec"),
+        (OWN, {**NO_DEV, "do_eval": True}, "--task_name=tsv: expected --dev_file"),
+        (OWN, {"text_column": "x", **COLA}, "--text_column: --task_name=cola has"),
         (OWN, {"train_file": None}, "--task_name=tsv: expected --train_file; received none"),
         (
             OWN,
             {"do_train": False, "do_eval": False, **NO_FILES},
-            "expected at least one of --do_train",
+            "expected at least one of --do_tr",
         ),
         (OWN, {"train_batch_size": 10**9}, "train_batch_size=10+: expected at most 1048576"),
         (OWN, {"eval_batch_size": 10**9}, "eval_batch_size=10+: expected at most 1048576"),
@@ -133,90 +130,50 @@ CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf
         (OWN, {"num_train_steps": 0}, "num_train_steps=0: expected at least 1"),
         (OWN, {"classifier_dropout": 1.5}, "classifier_dropout=1.5: expected at most 1"),
         (OWN, {"learning_rate": float("nan")}, "learning_rate=nan: expected at least 0"),
+        (OWN, {"data_dir": "glue"}, "--data_dir: --task_name=tsv does not read it; expected --dev"),
+        (OWN, {**COLA, "train_file": "x"}, "--train_file: --task_name=cola does not read it; exp"),
         (
             OWN,
-            {"data_dir": "glue"},
-            "--data_dir: --task_name=tsv does not read it; expected --dev_file",
-        ),
-        (
-            OWN,
-            {"task_name": "cola", "data_dir": "glue"},
-            "--train_file: --task_name=cola does not read it; expected --data_dir",
-        ),
-        (
-            OWN,
-            {"do_train": False, "init_checkpoint": "ckpt-1"},
+            {"do_train": False, "init_checkpoint": "x"},
             "--init_checkpoint: expected --do_train",
         ),
         (
             OWN,
-            {"num_train_epochs": 3.0},
-            "received --num_train_steps and --num_train_epochs; expected one of them",
+            {"init_checkpoint": "x", "init_classifier": "x"},
+            "received --init_checkpoint and --in",
         ),
-        (
-            OWN,
-            {"warmup_steps": 3, "warmup_proportion": 0.1},
-            "received --warmup_steps and --warmup_proportion; expected one of them",
-        ),
+        (OWN, {"num_train_epochs": 3.0}, "received --num_train_steps and --num_train_epochs; exp"),
+        (OWN, WARMUPS, "received --warmup_steps and --warmup_proportion; expected one of them"),
         (OWN, {"warmup_proportion": 1.5}, "warmup_proportion=1.5: expected at most 1"),
-        (
-            OWN,
-            {"num_trials": 2, "do_eval": False},
-            "--num_trials=2: expected --do_train and --do_eval",
-        ),
+        (OWN, {"num_trials": 2, "do_eval": False}, "--num_trials=2: expected --do_train and --do_"),
         (OWN, {"num_trials": 2, "export_dir": "x"}, "--num_trials=2: expected no --export_dir"),
-        (
-            OWN,
-            {
-                "early_stopping_evaluations": 2,
-                "dev_fraction": 0.0,
-                "dev_file": None,
-                "do_eval": False,
-            },
-            "--early_stopping_evaluations=2: expected --dev_file; received none",
-        ),
+        (OWN, {**NO_DEV, **STOPPING}, "--early_stopping_evaluations=2: expected --dev_file; rec"),
         (OWN, {"reset_head": True}, "--reset_head: expected --init_checkpoint"),
         (OWN, {"export_format": "tflite"}, "--export_format=tflite: expected --export_dir"),
-        (
-            OWN,
-            {"task_name": "cola", "data_dir": "glue", "label_type": "float", **NO_FILES},
-            "--label_type=float: expected --task_name=tsv",
-        ),
+        (OWN, {**COLA, "label_type": "float"}, "--label_type=float: expected --task_name=tsv"),
         (OWN, {"recipe": "paper"}, "--recipe=paper: has no row for --task_name=tsv"),
+        (OWN, {"data_source": "tfds", **NO_FILES}, "--data_source=tfds: TensorFlow Datasets has n"),
+        (OWN, {**COLA, "task_name": "ax"}, "--task_name=ax: has no train set, but test; the mode"),
         (
             OWN,
-            {"data_source": "tfds", **NO_FILES},
-            "--data_source=tfds: TensorFlow Datasets has no",
+            {"task_name": "embedding", "dev_file": None},
+            "--task_name=embedding: expected --dev",
         ),
-        (
-            OWN,
-            {"task_name": "ax", "data_dir": "glue", **NO_FILES},
-            "--task_name=ax: has no train set, but test; the model is that of --task_name=mnli",
-        ),
+        (OWN, {"temperature": 0.0}, "temperature=0.0: expected at least 0.0001"),
         (GLUE, {"race_level": "high"}, "--race_level=high: expected --task_name=race"),
         (GLUE, {"output_dir": None}, "expected --output_dir; received none$"),
-        (
-            GLUE,
-            {"output_dir": None, "do_train": False, "exported_model": "ids", "do_eval": True},
-            "expected --output_dir; received none$",
-        ),
         (GLUE, {"exported_model": "ids"}, "--exported_model: expected no --do_train"),
-        (
-            TRAINED,
-            {"exported_model": "ids", "export_dir": "x"},
-            "--exported_model: expected no --export_dir",
-        ),
-        (
-            TRAINED,
-            {"export_dir": "x", "export_weights": "float16"},
-            "export_weights=float16: expected export_format=tflite",
-        ),
+        (TRAINED, EVALUATION_OF_IDS, "expected --output_dir; received none$"),
+        (TRAINED, {"exported_model": "ids", **EXPORT}, "--exported_model: expected no --export_d"),
+        (TRAINED, {**EXPORT, "export_weights": "float16"}, "export_weights=float16: expected exp"),
         (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
-        (
-            TRAINED,
-            {"export_dir": "x", "export_format": "openvino", "export_weights": "int8"},
-            "--export_format=openvino: --export_weights=int8 needs",
-        ),
+        (TRAINED, OPENVINO_INT8, "--export_format=openvino: --export_weights=int8 needs"),
+        (SQUAD, {"train_file": None}, "--do_train: expected --train_file; received none"),
+        (SQUAD, {"predict_file": None}, "--do_eval: expected --predict_file; received none"),
+        (SQUAD, {"albert_config_file": None}, "--do_train: expected --albert_config_file"),
+        (SQUAD, {"data_source": "tfds"}, "--train_file: expected --data_source=files; received t"),
+        (SQUAD, {"doc_stride": 0}, "doc_stride=0: expected at least 1"),
+        (SQUAD, NO_QUESTIONS, "--early_stopping_evaluations=2: expected --predict_file; rec"),
     ],
 )
 def test_contradictory_flags_are_refused(make, changes, message):

@@ -4,9 +4,13 @@ import dataclasses
 import json
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.pretraining.record_batches import pretraining_evaluation_batches
+from albert_tf.data.records import pretraining_record, write_records
 from albert_tf.errors import InputError
 from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
@@ -27,26 +31,36 @@ def open_both(options):
     return list(records.values())
 
 
-NO_MASKS = "holds records without masks; expected --spm_model_file or --vocab_file"
-
-
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (make_options, {"max_seq_length": 32}, "24, expected 32, as --max_seq_length says"),
+        (
+            make_options,
+            {"max_seq_length": 32},
+            "record 1: feature 'input_ids' has length 24, expected 32, as --max_seq_length says",
+        ),
         (
             make_options,
             {"max_predictions_per_seq": 5},
-            "4, .* 5, as --max_predictions_per_seq says",
+            "' has length 4, expected 5, as --max_predictions_per_seq says",
         ),
         (make_options, {"input_file": ("*.none",)}, "^--input_file: no file matches"),
         (
             make_dynamic_options,
-            {"vocab_file": None, "do_train": False, "input_file": ()},
-            rf"^--eval_input_file: .*unmasked_dev\.tfrecord {NO_MASKS}",
+            {"vocab_file": None},
+            r"^--input_file: .*unmasked\.tfrecord holds records without masks; expected "
+            "--spm_model_file or --vocab_file",
         ),
-        (make_dynamic_options, {"vocab_file": None}, rf"^--input_file: .*tfrecord {NO_MASKS}"),
-        (make_dynamic_options, {"max_seq_length": 32}, "'input_ids' has length 24, expected 32"),
+        (
+            make_dynamic_options,
+            {"vocab_file": None, "do_train": False, "input_file": ()},
+            r"^--eval_input_file: .*unmasked_dev\.tfrecord holds records without masks; expected",
+        ),
+        (
+            make_dynamic_options,
+            {"max_seq_length": 32},
+            "record 1: feature 'input_ids' has length 24, expected 32",
+        ),
         (make_dynamic_options, {"vocab_file": "missing.txt"}, "missing.txt"),
         (
             make_dynamic_options,
@@ -180,10 +194,49 @@ def test_bad_first_records_do_not_hide_that_there_are_no_masks(language_data, tm
 
 
 @pytest.mark.parametrize("on_bad_record", ["error", "skip"])
-def test_records_are_counted_once(language_data, tmp_path, monkeypatch, on_bad_record):
-    options = make_options(language_data, tmp_path, on_bad_record=on_bad_record)
+def test_records_are_counted_once(language_data, tmp_path, monkeypatch, capsys, on_bad_record):
+    path = tmp_path / "train.tfrecord"
+    write_language(path, 100, seed=1)
+    options = make_options(
+        language_data, tmp_path, input_file=(str(path),), on_bad_record=on_bad_record
+    )
     made, _ = open_records(options, load_config(options))
     save_records(options, made)
-    monkeypatch.setattr(pretraining_records, "scan_files", None)
-    loaded = open_both(options)
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining_records, "scan_files", None)
+        loaded = open_both(options)
     assert [records.files for records in loaded] == [each.files for each in made.values()]
+    capsys.readouterr()
+    write_language(path, 99, seed=1)
+    assert open_both(options)[0].files[0].good_count == 99
+    assert f"{path} has changed; making it again" in capsys.readouterr().err
+
+
+def as_the_original_writes(serialized, spec):
+    """Returns a record as the original's script serializes it, with a feature that nobody reads."""
+    parsed = spec.parse(serialized)
+    example = tf.train.Example()
+    for name, values in parsed.items():
+        feature = example.features.feature[name]
+        if name == "masked_lm_weights":
+            feature.float_list.value.extend(float(value) for value in values)
+        else:
+            feature.int64_list.value.extend(int(value) for value in values)
+    example.features.feature["another"].bytes_list.value.append(b"feature")
+    return example.SerializeToString()
+
+
+def batches_of(records):
+    return list(pretraining_evaluation_batches(records, 8, seed=1).as_numpy_iterator())
+
+
+def test_records_of_the_original_are_read_as_they_are(language_data, tmp_path):
+    spec = pretraining_record(LENGTH, PREDICTIONS)
+    records = tf.data.TFRecordDataset(str(language_data / "dev.tfrecord"))
+    path = str(tmp_path / "original.tfrecord")
+    write_records(path, [as_the_original_writes(record, spec) for record in records])
+    original, ours = open_both(make_options(language_data, tmp_path, input_file=(path,)))
+    for theirs, expected in zip(batches_of(original), batches_of(ours), strict=True):
+        assert theirs.keys() == expected.keys()
+        for name, values in expected.items():
+            np.testing.assert_array_equal(theirs[name], values)
