@@ -21,15 +21,11 @@ def training_batches(
     start_step: int = 0,
     fixed_length: int | None = None,
 ) -> tf.data.Dataset:
-    """Returns full batches, shuffled, without end, as `make_batch` makes them.
+    """Returns full batches of n > 0 examples, shuffled, without end, as `make_batch` makes them.
 
-    Args:
-        features: the examples, n > 0.
-        batch_size: B, of all replicas together.
-        seed: decides the order, not negative.
-        start_step: number of the first batch to return, from 0.
-        fixed_length: length S of every batch, for devices that compile each shape separately. None: S is
-            little more than the longest text of the batch.
+    `batch_size` is that of all replicas together, `start_step` the number of the first batch, from 0.
+    `fixed_length` is the length S of every batch, for devices that compile each shape separately; without
+    it S is little more than the longest text of the batch.
     """
     _check_not_empty(features, "train")
     count = len(features)
@@ -52,10 +48,8 @@ def evaluation_batches(
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Returns each example once, the longest first, so that too large a batch fails at once.
 
-    The last batch may be smaller; with `fixed_length` it is filled up with the last example.
-
-    Returns:
-        Batches as `make_batch` makes them, and the example of each of their rows, int64 (n,).
+    The last batch may be smaller; with `fixed_length` it is filled up with the last example. Returns
+    batches as `make_batch` makes them, and the example of each of their rows, int64 (n,).
     """
     _check_not_empty(features, "evaluate")
     order = np.argsort(-features.example_lengths, kind="stable")
@@ -71,10 +65,9 @@ def make_batch(
 ) -> dict[str, np.ndarray]:
     """Pads some examples, int (B,), to the length of the longest, rounded up, or to `fixed_length`.
 
-    Returns:
-        `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-        choices (B, C, S), of pairs (2 B, S); (B,) or (B, k) of each label that the examples have, such as
-        `label_ids`, or (B, S) of each label of their tokens, -1 for padding.
+    Returns `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
+    choices (B, C, S), of pairs (2 B, S); (B,) or (B, k) of each label that the examples have, such as
+    `label_ids`, or (B, S) of each label of their tokens, -1 for padding.
     """
     texts = features.texts_of(examples)  # (B,), with choices (B, C), of pairs (2 B,)
     longest = int(features.lengths[texts].max())

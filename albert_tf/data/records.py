@@ -28,21 +28,13 @@ _OTHER_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One feature of a record.
+    """One feature of a record."""
 
-    Attributes:
-        name: key in the `tf.train.Example`.
-        shape: shape in one record.
-        dtype: type after parsing, `np.int32` or `np.float32`. A `tf.train.Example` stores int64.
-        vocab_size: for ids, the size of their vocabulary; None for other features.
-        flag: the flag that sets the size; None if there is none.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: type[np.generic] = np.int32
-    vocab_size: int | None = None
-    flag: str | None = None
+    name: str  # key in the `tf.train.Example`
+    shape: tuple[int, ...]  # in one record
+    dtype: type[np.generic] = np.int32  # after parsing, int32 or float32; int64 is stored
+    vocab_size: int | None = None  # for ids, the size of their vocabulary
+    flag: str | None = None  # the one that sets the size
 
     @functools.cached_property
     def size(self) -> int:
@@ -66,12 +58,6 @@ class RecordSpec:
         """Number of bytes that no record exceeds."""
         return _OTHER_BYTES + _NUMBER_BYTES * sum(feature.size for feature in self.features)
 
-    def serialize(self, values: Mapping[str, np.ndarray]) -> bytes:
-        """Returns one record; see `serialize_batch`."""
-        columns = {name: np.asarray(array)[np.newaxis] for name, array in values.items()}
-        (record,) = self.serialize_batch(columns)
-        return record
-
     def serialize_batch(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns N records, given an array (N, *shape) for each feature; equal values, equal bytes."""
         example = tf.train.Example()
@@ -89,10 +75,9 @@ class RecordSpec:
         return records
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Parses a record () or a batch (B,); for use in `tf.data.Dataset.map`, faster after `batch`.
+        """Parses a record () or, which is faster, a batch (B,), in `tf.data.Dataset.map`, too.
 
-        Returns:
-            A tensor for each feature, of the declared dtype, of shape `shape` or (B, *shape).
+        A feature has the declared dtype and the shape `shape`, or (B, *shape).
         """
         columns = {
             feature.name: tf.io.FixedLenFeature(

@@ -184,12 +184,9 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
-    """Makes the records of `options.input_file`.
+    """Makes the records of `options.input_file`, and returns statistics of the corpus and the instances.
 
     A stopped run resumes when it is called again with the same options; see `albert_tf.resumable`.
-
-    Returns:
-        Statistics of the corpus and the instances.
     """
     if options.model:
         with name_place("--model"):

@@ -115,8 +115,7 @@ def open_records(
 ) -> tuple[dict[str, Records], Tokenizer | None]:
     """Finds and checks the files of both flags, and detects whether their records have masks.
 
-    Returns:
-        The records by flag, and the tokenizer that made them; None if its vocabulary is not known.
+    Returns the records by flag, and the tokenizer that made them; None if its vocabulary is not known.
     """
     paths, stats = {}, {}
     for flag in _FLAGS:

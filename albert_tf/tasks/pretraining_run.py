@@ -174,9 +174,8 @@ _DATA_OPTIONS = (
 def run(options: PretrainingOptions) -> dict[str, float]:
     """Trains, evaluates, or both.
 
-    Returns:
-        With `--do_eval`, the metrics on the evaluation records: of the best checkpoint or, without
-        `--do_train`, of `--init_checkpoint` if it is given.
+    Returns, with `--do_eval`, the metrics on the evaluation records: of the best checkpoint or, without
+    `--do_train`, of `--init_checkpoint` if it is given.
     """
     options = find_init_model(options)
     check_addresses(options)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
@@ -84,10 +83,6 @@ class Evaluator:
             return tf.distribute.get_replica_context().all_reduce("sum", means)
 
         return self._of_one_replica(self._run(evaluate, batch))
-
-    def predict(self, batches: tf.data.Dataset) -> np.ndarray:
-        """Returns the outputs of a model with a single output, joined along the first axis."""
-        return np.concatenate(list(self.predict_batches(batches)))
 
     def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
         """Yields the model's outputs of each batch, as arrays in their structure."""

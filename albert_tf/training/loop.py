@@ -126,15 +126,10 @@ def train(
     name_records: NameRecords | None = None,
     callback: Callback | None = None,
 ) -> None:
-    """Trains from the trainer's step to the end of the plan.
+    """Trains from the trainer's step, the first one or that where `resume` left it, to the plan's end.
 
-    Args:
-        trainer: trainer at its first step, or as `resume` left it.
-        plan: how long to train, and when to report, evaluate and save.
-        batches_from: returns the batches from a number on, counted from 0; reproducible.
-        evaluate: returns the metrics of held-out data; None for no evaluation.
-        name_records: finds the records of bad batches; None if records have no names.
-        callback: called by the chief after each report.
+    `batches_from` returns the same batches from a number on, counted from 0, each time; `evaluate` the
+    metrics of held-out data. The chief calls `callback` after each report.
     """
     options = plan.options
     progress = Progress(plan.description, "steps", plan.num_train_steps, done=trainer.step)

@@ -186,15 +186,11 @@ class Reports:
         counts: Mapping[str, int] = _NOTHING,
         is_last: bool = True,
     ) -> None:
-        """Reports on the `train` or the `eval` split.
+        """Reports on the `train` or the `eval` split after a number of updates.
 
-        Args:
-            split: `train` or `eval`.
-            step: number of updates so far.
-            metrics: reproducible values, reported everywhere.
-            rates: numbers per second, which differ between runs and are not for `metrics.jsonl`.
-            counts: reproducible numbers since the last report, reported as totals of the run.
-            is_last: whether no other report of this step follows, which would share a line of a log.
+        `metrics` are reproducible values, `rates` numbers per second, which are not for `metrics.jsonl`,
+        and `counts` numbers since the last report, reported as totals of the run. `is_last` says that no
+        other report of this step follows, which would share a line of a log.
         """
         if not self._is_chief:
             return
@@ -301,8 +297,7 @@ def _metrics_path(output_dir: str) -> str:
 def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
     """Plots losses, and metrics by names or suffixes of names, to a run's `learning_curve.png`.
 
-    Returns:
-        The file; None without matplotlib, which is optional.
+    Returns the file, or None without matplotlib, which is optional.
     """
     try:
         from matplotlib.figure import Figure

@@ -22,12 +22,9 @@ def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.S
     """Returns a distribution strategy.
 
     The strategies of several workers and of TPUs have to be created before TensorFlow runs anything.
-
-    Args:
-        name: `one_device` uses the first device; `mirrored` has one replica per GPU of the machine, or
-            per CPU device if there is no GPU; `multi_worker_mirrored` one per device of the workers in
-            the environment variable TF_CONFIG; `tpu` one per core.
-        tpu: name or address of the TPU, or `local` on a TPU VM.
+    `one_device` uses the first device; `mirrored` has one replica per GPU of the machine, or per CPU
+    device if there is no GPU; `multi_worker_mirrored` one per device of the workers in the environment
+    variable TF_CONFIG; `tpu` one per core of the TPU with a name or address, or `local` on a TPU VM.
     """
     return _make_once(name, tpu)
 

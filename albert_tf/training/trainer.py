@@ -23,15 +23,9 @@ Gradients = dict[int, tf.Tensor]
 class Trainer(Evaluator):
     """Trains a model that was created under `strategy.scope()`, as the optimizer.
 
-    Args:
-        model: the model.
-        loss: loss of the model's outputs.
-        optimizer: optimizer without clipping and accumulation.
-        strategy: strategy of the replicas.
-        seed: seed of the dropout.
-        accumulate_steps: number of micro-batches into which a replica splits its share of a batch, to
-            hold the activations of one at a time. The share has to be a multiple of it.
-        jit_compile: whether XLA compiles the forward and backward pass.
+    The optimizer neither clips nor accumulates; the seed is that of the dropout. A replica splits its
+    share of a batch, a multiple of `accumulate_steps`, into as many micro-batches, to hold the
+    activations of one at a time. With `jit_compile` XLA compiles the forward and backward pass.
     """
 
     def __init__(
@@ -77,10 +71,9 @@ class Trainer(Evaluator):
     def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
         """Makes `count` updates in one call to the device, with as many batches of `distribute`.
 
-        Returns:
-            The means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the loss's
-            weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
-            not finite; such a step changes no variable. Total and weight of each are float32 (count,).
+        Returns the means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the
+        loss's weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
+        not finite; such a step changes no variable. Total and weight of each are float32 (count,).
         """
         return self._train_loop(batches, tf.constant(count))
 

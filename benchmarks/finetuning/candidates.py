@@ -42,7 +42,7 @@ def albert_tf_pass(
         model = AlbertClassifier(encoder, _NUM_CLASSES, seed=1, dtype=policy)
         if activity == "prediction":
             evaluator = Evaluator(model, ClassificationLoss(), strategy)
-            return lambda: evaluator.predict(dataset)
+            return lambda: list(evaluator.predict_batches(dataset))
         optimizer = AdamWeightDecay(_LEARNING_RATE)
     trainer = Trainer(model, ClassificationLoss(), optimizer, strategy, seed=0)
     iterator = trainer.distribute(dataset.repeat())

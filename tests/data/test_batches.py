@@ -140,13 +140,6 @@ def test_batches_are_those_of_the_epochs_in_order(count, start_step):
     assert_equal_batches(batches, expected)
 
 
-def test_batches_hold_all_lengths():
-    features = make_features(800)
-    lengths = features.lengths[plan_epoch(800, 8, seed=5, epoch=0)]
-    # Means of 8 examples: batches of similar length would spread as far as the examples do.
-    assert lengths.mean(axis=1).std() < 0.5 * lengths.std()
-
-
 def test_two_replicas_share_the_batches_of_one():
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     features = make_features(101)

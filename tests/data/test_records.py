@@ -1,7 +1,6 @@
 """Records are parsed as they were written."""
 
 import hashlib
-import pathlib
 
 import numpy as np
 import pytest
@@ -28,19 +27,20 @@ def random_values(seed, spec=SPEC):
     }
 
 
-def write(path, spec=SPEC, count=3):
-    write_records(str(path), [spec.serialize(random_values(seed, spec)) for seed in range(count)])
-    return str(path)
+def random_records(count=3, spec=SPEC):
+    """Returns serialized records, and their values: arrays (count, ...)."""
+    values = [random_values(seed, spec) for seed in range(count)]
+    batch = {name: np.stack([one[name] for one in values]) for name in values[0]}
+    return spec.serialize_batch(batch), batch
 
 
 @pytest.mark.parametrize(
     "spec", [SPEC, RecordSpec((Feature("choices", (2, 3)), Feature("score", (), np.float32)))]
 )
 def test_parse_gives_back_what_was_serialized(spec):
-    values = [random_values(seed, spec) for seed in range(3)]
-    serialized = [spec.serialize(one) for one in values]
-    batch = {name: np.stack([one[name] for one in values]) for name in values[0]}
-    for source, expected in ((serialized[0], values[0]), (serialized, batch)):
+    serialized, batch = random_records(3, spec)
+    first = {name: values[0] for name, values in batch.items()}
+    for source, expected in ((serialized[0], first), (serialized, batch)):
         parsed = spec.parse(tf.constant(source))
         assert list(parsed) == [feature.name for feature in spec.features]
         for name, tensor in parsed.items():
@@ -48,7 +48,7 @@ def test_parse_gives_back_what_was_serialized(spec):
 
 
 def test_records_are_readable_with_the_parsing_spec_of_the_original():
-    values = random_values(0)
+    (serialized,), values = random_records(1)
     integers = ["input_ids", "input_mask", "segment_ids", "token_boundary"]
     columns = {name: tf.io.FixedLenFeature([S], tf.int64) for name in integers}
     columns |= {
@@ -57,15 +57,16 @@ def test_records_are_readable_with_the_parsing_spec_of_the_original():
         "masked_lm_weights": tf.io.FixedLenFeature([M], tf.float32),
         "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
     }
-    serialized = SPEC.serialize(values)
     assert set(tf.train.Example.FromString(serialized).features.feature) == set(columns)
     for name, tensor in tf.io.parse_single_example(serialized, columns).items():
-        np.testing.assert_array_equal(tensor, values[name])
+        np.testing.assert_array_equal(tensor, values[name][0])
 
 
 def test_bytes_of_a_record_and_of_a_file_never_change(tmp_path):
-    values = dict(reversed(random_values(0).items()))  # in any order
-    contents = SPEC.serialize(values), pathlib.Path(write(tmp_path / "a")).read_bytes()
+    records, values = random_records()
+    assert SPEC.serialize_batch(dict(reversed(values.items()))) == records  # in any order
+    write_records(str(tmp_path / "a"), records)
+    contents = records[0], (tmp_path / "a").read_bytes()
     assert [hashlib.sha256(content).hexdigest() for content in contents] == [
         "fb28addcf2f8930589769b3a57cb7a5f7dc8a89a5991e0472fd3d37f97ab04e1",
         "df004b25d2e79096f04757d9ef23507b025f5fcdcd709267d89444899d4ca838",
@@ -86,7 +87,7 @@ def test_a_file_appears_complete_or_not_at_all(tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_come_back_whatever_the_compression(tmp_path, compression):
-    records = [SPEC.serialize(random_values(seed)) for seed in range(5)]
+    records, _ = random_records(5)
     path = tmp_path / "a"
     write_records(str(path), records, compression)
     assert path.read_bytes().startswith(b"\x1f\x8b") == (compression == "gzip")

@@ -14,7 +14,7 @@ def write_language(path, count, seed, masked=True):
     """Writes records whose pieces count up, or down with label 1."""
     rng = np.random.default_rng(seed)
     spec = pretraining_record(LENGTH, PREDICTIONS) if masked else unmasked_record(LENGTH)
-    records = []
+    rows = []
     for _ in range(count):
         ids = (rng.integers(10) + np.arange(LENGTH)) % 10 + 80
         ids[0] = 2
@@ -25,21 +25,19 @@ def write_language(path, count, seed, masked=True):
         shown = ids.copy()
         if masked:
             shown[positions] = 4
-        records.append(
-            spec.serialize(
-                {
-                    "input_ids": shown,
-                    "input_mask": np.ones(LENGTH, int),
-                    "segment_ids": np.zeros(LENGTH, int),
-                    "token_boundary": np.ones(LENGTH, int),
-                    "masked_lm_positions": positions,
-                    "masked_lm_ids": ids[positions],
-                    "masked_lm_weights": np.ones(PREDICTIONS, np.float32),
-                    "next_sentence_labels": label,
-                }
-            )
-        )
-    write_records(str(path), records)
+        rows.append((shown, positions, ids[positions], label))
+    shown, positions, ids, labels = map(np.array, zip(*rows, strict=True))
+    columns = {
+        "input_ids": shown,
+        "input_mask": np.ones_like(shown),
+        "segment_ids": np.zeros_like(shown),
+        "token_boundary": np.ones_like(shown),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": ids,
+        "masked_lm_weights": np.ones_like(positions),
+        "next_sentence_labels": labels,
+    }
+    write_records(str(path), spec.serialize_batch(columns))
 
 
 def write_vocabulary(path):

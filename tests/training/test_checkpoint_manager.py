@@ -51,8 +51,7 @@ def test_restores_all_or_nothing(tmp_path, pretrainer):
         np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "removed"])
-def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, capsys, damage):
+def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, capsys):
     checkpoints = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     bias = pretrainer.masked_lm_head.output_bias
     for step in (1, 2):
@@ -60,13 +59,8 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, caps
         checkpoints.save(step)
     data = tmp_path / "ckpt-2.data-00000-of-00001"
     content = bytearray(data.read_bytes())
-    if damage == "cut":
-        data.write_bytes(content[: len(content) // 2])
-    elif damage == "flipped":
-        content[len(content) // 2] ^= 1
-        data.write_bytes(content)
-    else:
-        data.unlink()
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
     again = checkpoints_of(pretrainer, tmp_path, max_to_keep=2)
     assert again.restore_latest()
     np.testing.assert_array_equal(bias, 1.0)
@@ -122,22 +116,13 @@ def test_changes_during_the_write_are_not_saved(tmp_path, pretrainer, monkeypatc
         np.testing.assert_array_equal(weight, value)
 
 
-@pytest.mark.parametrize("when", ["the next write", "a check"])
-def test_failed_write_is_reported(tmp_path, pretrainer, when):
+# A check finds it, too: test_loop.py.
+def test_failed_write_is_an_error_of_the_next_one(tmp_path, pretrainer):
     (tmp_path / "file").write_text("")
     checkpoints = checkpoints_of(pretrainer, tmp_path / "file" / "run")
     checkpoints.start_saving(3)
-
-    def find_out():
-        if when == "the next write":
-            checkpoints.start_saving(4)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            checkpoints.check()  # does not wait
-            time.sleep(0.01)
-
     with pytest.raises(StoppedError, match=r"run/ckpt-3: cannot be written: "):
-        find_out()
+        checkpoints.start_saving(4)
 
 
 @pytest.mark.parametrize("note", ["", "no note", None], ids=["empty", "damaged", "missing"])

@@ -25,13 +25,23 @@ from albert_tf.training import (
 from tests.helpers import largest_file, random_pretraining_batches, tiny_config
 
 
-def make_trainer(learning_rate=0.01, loss=None):
+@pytest.fixture(scope="module")
+def fresh():
+    """Returns a function that resets the one trainer of all tests, which saves compiling others."""
     strategy = make_strategy("one_device")
     with strategy.scope():
         config = tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.1)
         model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
-        optimizer = Lamb(PolynomialDecayWithWarmup(learning_rate, 1000))
-    return Trainer(model, loss or PretrainingLoss(), optimizer, strategy, seed=3)
+        optimizer = Lamb(PolynomialDecayWithWarmup(0.01, 1000))
+    trainer = Trainer(model, PretrainingLoss(), optimizer, strategy, seed=3)
+    start = {path: variable.numpy() for path, variable in trainer.state.items()}
+
+    def reset():
+        for path, variable in trainer.state.items():
+            variable.assign(start[path])
+        return trainer
+
+    return reset
 
 
 def make_plan(directory, steps, higher_is_better=True, **changes):
@@ -65,36 +75,6 @@ def scores_by_step(trainer, scores):
 def reports(directory, split):
     lines = pathlib.Path(directory, "metrics.jsonl").read_text().splitlines()
     return [line for line in map(json.loads, lines) if line["split"] == split]
-
-
-def resettable(trainer):
-    """Returns a function that resets a trainer, which saves compiling another."""
-    start = {path: variable.numpy() for path, variable in trainer.state.items()}
-
-    def reset():
-        for path, variable in trainer.state.items():
-            variable.assign(start[path])
-        return trainer
-
-    return reset
-
-
-@pytest.fixture(scope="module")
-def fresh():
-    return resettable(make_trainer())
-
-
-def test_resumed_run_ends_like_an_uninterrupted_one(tmp_path, fresh):
-    go_on(trainer := fresh(), make_plan(tmp_path / "whole", 10))
-    whole = trainer.model.get_weights()
-
-    go_on(fresh(), make_plan(tmp_path / "parts", 6))
-    go_on(fresh(), make_plan(tmp_path / "parts", 10))
-
-    assert trainer.step == 10
-    for ours, theirs in zip(whole, trainer.model.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
-    assert steps(tmp_path / "whole") == steps(tmp_path / "parts") == [3, 4, 6, 8, 9, 10]
 
 
 def test_complete_run_is_left_alone(tmp_path, fresh):
@@ -193,48 +173,35 @@ def test_without_evaluation_the_last_weights_are_the_best(tmp_path, fresh):
     assert plan.best.metrics == {"step": 4, "score": 0.1}
 
 
-def test_reports_of_lost_steps_are_discarded(tmp_path, fresh):
+def test_what_a_killed_run_left_does_not_stay(tmp_path, fresh, capsys):
     go_on(fresh(), make_plan(tmp_path, 4))
-    lost = {"step": 5, "split": "train", "masked_lm_loss": 99.0}
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps(lost) + "\n")
-    go_on(fresh(), make_plan(tmp_path, 8))
-    assert steps(tmp_path) == [3, 4, 6, 8]
-    assert list((tmp_path / "train").glob("events.*"))
-
-
-def test_damaged_reports_and_files_of_a_killed_run_do_not_stay(tmp_path, fresh, capsys):
-    go_on(fresh(), make_plan(tmp_path, 4))
+    lost = json.dumps({"step": 5, "split": "train", "masked_lm_loss": 99.0})
     metrics = tmp_path / "metrics.jsonl"
-    metrics.write_bytes(metrics.read_bytes()[:-20])
+    metrics.write_text(f"{metrics.read_text()}{lost}\n{lost[:-20]}")
     (tmp_path / "best" / "checkpoint.tmp1f2e").touch()
     (tmp_path / "ckpt-7_temp").mkdir()
     (tmp_path / "ckpt-7_temp" / "part-00000").touch()
     go_on(fresh(), make_plan(tmp_path, 8))
-    assert f"warning: {metrics}, line 2: not JSON: " in capsys.readouterr().err
-    assert steps(tmp_path) == [3, 6, 8]
+    assert f"warning: {metrics}, line 4: not JSON: " in capsys.readouterr().err
+    assert steps(tmp_path) == [3, 4, 6, 8]
+    assert list((tmp_path / "train").glob("events.*"))
     assert not [path for path in tmp_path.rglob("*") if "temp" in path.name or ".tmp" in path.name]
 
 
-@pytest.fixture(scope="module")
-def diverging():
-    """A trainer whose first update makes every weight NaN, so that the next steps are skipped."""
-    return resettable(make_trainer(learning_rate=float("nan")))
+def diverge(trainer):
+    """Gives the model a weight of which every step is skipped."""
+    bias = trainer.model.masked_lm_head.output_bias
+    bias.assign(np.full(bias.shape, np.nan))
 
 
-@pytest.mark.slow
-def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(
-    tmp_path, capsys, fresh, diverging
-):
-    go_on(fresh(), make_plan(tmp_path, 4))
-    trainer = diverging()
-    with pytest.raises(
-        InputError,
-        match=r"step 8: .* 3 consecutive steps is not finite; the newest checkpoint is older",
-    ):
-        go_on(trainer, make_plan(tmp_path, 12, max_bad_steps=2))
+def test_gradients_that_stay_infinite_end_the_run_and_keep_the_checkpoint(tmp_path, capsys, fresh):
+    go_on(trainer := fresh(), make_plan(tmp_path, 4))
+    diverge(trainer)
+    message = r"step 7: .* 3 consecutive steps is not finite; the newest checkpoint is older"
+    with pytest.raises(InputError, match=message):
+        train(trainer, make_plan(tmp_path, 12, max_bad_steps=2), batches_from, None)
     assert steps_of_checkpoints(tmp_path) == [4]
-    assert "warning: step 7: skipped, its loss or gradient is not finite" in capsys.readouterr().err
+    assert "warning: step 6: skipped, its loss or gradient is not finite" in capsys.readouterr().err
 
 
 def terminate():
@@ -246,22 +213,36 @@ def steps_of_checkpoints(folder):
     return sorted(int(path.stem.split("-")[1]) for path in folder.glob("ckpt-*.index"))
 
 
-def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path, diverging):
+def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path, fresh):
     def terminate_and_name(numbers):
         terminate()
         return {number: {"file": [1]} for number in numbers}
 
-    trainer = diverging()
+    diverge(trainer := fresh())
     plan = make_plan(tmp_path, 30, max_bad_steps=100, log_steps=1)
     with pytest.raises(Preempted):
         train(trainer, plan, batches_from, None, terminate_and_name)
-    assert trainer.step == 3
+    assert trainer.step == 2
     assert steps_of_checkpoints(tmp_path) == []
 
 
+def lines_and_weights(trainer, output_dir):
+    lines = [line for split in ("train", "eval") for line in reports(output_dir, split)]
+    return lines, trainer.model.get_weights()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(fresh, tmp_path_factory):
+    """The reports and the weights of ten steps with dropout, evaluated at 0, 4, 8 and 10."""
+    folder = tmp_path_factory.mktemp("whole")
+    go_on(trainer := fresh(), make_plan(folder, 10), lambda: {"score": 0.5})
+    assert steps(folder) == [3, 4, 6, 8, 9, 10]
+    return lines_and_weights(trainer, folder)
+
+
 @pytest.mark.parametrize("stopped_at", [5, 6, 8])
-def test_reports_of_a_run_with_sigterm_are_those_of_a_whole_one(
-    tmp_path, monkeypatch, fresh, stopped_at
+def test_run_with_sigterm_reports_and_ends_like_an_uninterrupted_one(
+    tmp_path, monkeypatch, fresh, uninterrupted, stopped_at
 ):
     def train_and_terminate(batches, count):
         means = train_steps(batches, count)
@@ -269,62 +250,45 @@ def test_reports_of_a_run_with_sigterm_are_those_of_a_whole_one(
             terminate()
         return means
 
-    evaluate = scores_by_step(trainer := fresh(), dict.fromkeys((0, 4, 8, 10), 0.5))
-    go_on(trainer, make_plan(tmp_path / "whole", 10), evaluate)
-    plan = make_plan(tmp_path / "parts", 10)
+    trainer, plan = fresh(), make_plan(tmp_path, 10)
     train_steps = trainer.train_steps
     with monkeypatch.context() as patch:
         patch.setattr(trainer, "train_steps", train_and_terminate)
         with pytest.raises(Preempted):
-            go_on(fresh(), plan, evaluate)
+            go_on(trainer, plan, lambda: {"score": 0.5})
     assert trainer.step == stopped_at
-    go_on(fresh(), plan, evaluate)
-    whole, parts = (
-        [line for split in ("train", "eval") for line in reports(tmp_path / name, split)]
-        for name in ("whole", "parts")
-    )
-    assert [(line.pop("split"), line.pop("step")) for line in parts] == [
-        (line.pop("split"), line.pop("step")) for line in whole
-    ]
-    for line, expected in zip(parts, whole, strict=True):
-        assert line == pytest.approx(expected, rel=1e-4)
-    assert not (tmp_path / "parts" / "interval.jsonl").exists()
+    go_on(fresh(), plan, lambda: {"score": 0.5})
+    lines, weights = lines_and_weights(trainer, tmp_path)
+    expected_lines, expected_weights = uninterrupted
+    for line, expected in zip(lines, expected_lines, strict=True):
+        assert line.pop("split") == expected["split"]
+        assert line == pytest.approx({k: v for k, v in expected.items() if k != "split"}, rel=1e-4)
+    for ours, theirs in zip(weights, expected_weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+    assert not (tmp_path / "interval.jsonl").exists()
 
 
-def test_sigterm_before_an_evaluation_skips_it(tmp_path):
-    class LossThatEndsTheRun(PretrainingLoss):
-        def derive(self, metrics):
-            terminate()
-            return super().derive(metrics)
+def test_sigterm_before_an_evaluation_skips_it(tmp_path, monkeypatch, fresh):
+    def terminate_and_derive(metrics):
+        terminate()
+        return metrics
 
     def evaluate():
         evaluated.append(trainer.step)
         return {"score": 0.0}
 
-    evaluated = []
-    trainer = make_trainer(loss=LossThatEndsTheRun())
+    evaluated, trainer = [], fresh()
+    monkeypatch.setattr(trainer, "derive", terminate_and_derive)
     with pytest.raises(Preempted):
         go_on(trainer, make_plan(tmp_path, 8, log_steps=100), evaluate)
     assert evaluated == [0]
     assert steps_of_checkpoints(tmp_path) == [4]
 
 
-def test_sigterm_does_not_hide_a_failed_checkpoint(tmp_path, monkeypatch, fresh):
-    def refuse(*arguments, **options):
-        raise tf.errors.ResourceExhaustedError(None, None, "ckpt; No space left on device")
-
-    def evaluate():
-        if trainer.step == 4:
-            terminate()
-        return {"score": 0.0}
-
-    trainer = fresh()
-    monkeypatch.setattr(tf.train.CheckpointManager, "save", refuse)
-    with pytest.raises(StoppedError, match="ckpt-4: cannot be written: No space left on device"):
-        go_on(trainer, make_plan(tmp_path, 8), evaluate)
-
-
-def test_failed_write_ends_the_run_at_the_next_report(tmp_path, monkeypatch, fresh):
+@pytest.mark.parametrize("is_terminated", [False, True])
+def test_failed_write_ends_the_run_at_the_next_report_and_with_sigterm(
+    tmp_path, monkeypatch, fresh, is_terminated
+):
     save, has_failed = tf.train.CheckpointManager.save, threading.Event()
 
     def refuse_once(*arguments, **options):
@@ -335,13 +299,15 @@ def test_failed_write_ends_the_run_at_the_next_report(tmp_path, monkeypatch, fre
 
     def evaluate():
         assert trainer.step == 0 or has_failed.wait(60)
+        if is_terminated and trainer.step == 4:
+            terminate()
         return {"score": 0.0}
 
     trainer = fresh()
     monkeypatch.setattr(tf.train.CheckpointManager, "save", refuse_once)
     with pytest.raises(StoppedError, match="ckpt-4: cannot be written: No space left on device"):
         go_on(trainer, make_plan(tmp_path, 8), evaluate)
-    assert trainer.step == 6
+    assert trainer.step == (4 if is_terminated else 6)
 
 
 def test_summaries_that_cannot_be_written_are_one_line(tmp_path, fresh):

@@ -125,20 +125,16 @@ def test_dropout_is_a_function_of_seed_and_step(strategy):
     histories = [train(make_trainer(strategy, seed, **config), batches) for seed in (5, 5, 6)]
     losses = [column(history, "masked_lm_loss") for history in histories]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-    assert (np.abs(losses[0] - losses[2]) > 1e-4).all()
+    assert (np.abs(losses[0] - losses[2]) > 1e-5).all()
 
 
-def test_gradient_of_the_word_table_is_clipped_by_its_true_norm():
-    trainer = make_trainer("one_device")
-    batch = next(iter(random_pretraining_batches(1)))
+def test_gradient_of_the_word_table_is_clipped_by_its_true_norm(plain):
+    batches, history, _ = plain
+    model, batch = make_trainer("one_device").model, next(iter(batches))
     with tf.GradientTape() as tape:
-        outputs = trainer.model(batch, training=True)
-        total = batch_loss(PretrainingLoss(), batch, outputs)
-    gradients = [
-        tf.convert_to_tensor(g) for g in tape.gradient(total, trainer.model.trainable_variables)
-    ]
+        total = batch_loss(PretrainingLoss(), batch, model(batch, training=True))
+    gradients = map(tf.convert_to_tensor, tape.gradient(total, model.trainable_variables))
     expected = np.sqrt(sum(float(tf.reduce_sum(g**2)) for g in gradients))
-    history = train(trainer, tf.data.Dataset.from_tensors(batch))
     np.testing.assert_allclose(history[0]["gradient_norm"], expected, rtol=1e-5)
 
 
@@ -162,15 +158,12 @@ def test_one_process_trains_models_of_different_losses_on_replicas():
 
 
 def test_variable_that_the_loss_does_not_reach_stays():
-    strategy = make_strategy("one_device")
-    with strategy.scope():
-        encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1)
-        model = AlbertPretrainer(encoder, sentence_head=False)
-        optimizer = Lamb(0.1)
-    trainer = Trainer(model, PretrainingLoss(sentence_objective=False), optimizer, strategy, seed=1)
-    before = model.encoder.pooler.dense.kernel.numpy()
+    loss = PretrainingLoss(sentence_objective=False)
+    trainer = make_trainer("one_device", loss=loss, num_hidden_layers=1)
+    kernel = trainer.model.encoder.pooler.dense.kernel
+    before = kernel.numpy()
     train(trainer, random_pretraining_batches(2))
-    np.testing.assert_array_equal(model.encoder.pooler.dense.kernel, before)
+    np.testing.assert_array_equal(kernel, before)
 
 
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
@@ -178,7 +171,8 @@ def test_predictions_are_in_the_order_of_the_rows(strategy):
     trainer = make_classifier_trainer(strategy)
     inputs = random_inputs(batch_size=7)
     # The last batch has one row, and one of two replicas nothing to do.
-    received = trainer.predict(tf.data.Dataset.from_tensor_slices(inputs).batch(3))
+    batches = tf.data.Dataset.from_tensor_slices(inputs).batch(3)
+    received = np.concatenate(list(trainer.predict_batches(batches)))
     np.testing.assert_allclose(received, trainer.model(inputs), rtol=0, atol=1e-5)
 
 
@@ -277,7 +271,8 @@ def test_padding_changes_nothing_where_lengths_vary(model_class, loss):
         }
         strategy = make_strategy("one_device")
         with strategy.scope():
-            model = model_class(AlbertEncoder(tiny_config(), seed=1), seed=2, **arguments)
+            encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1)
+            model = model_class(encoder, seed=2, **arguments)
             optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
         trainer = Trainer(model, loss, optimizer, strategy, seed=5)
         batches = computed_batches(tf.data.Dataset.range(1), lambda _: batch, signature)

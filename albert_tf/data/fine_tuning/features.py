@@ -35,23 +35,17 @@ class Features:
     """The ids of n examples as ragged arrays, end to end, without padding.
 
     An example is one text or, with choices, C consecutive texts. t is the number of texts, n or n * C.
-
-    Attributes:
-        input_ids: int32 (tokens of all texts,).
-        lengths: int32 (t,), number of tokens of each text.
-        first_lengths: int32 (t,), number of tokens of segment 0, `[CLS] a [SEP]`. The rest is segment 1.
-        labels: name -> array (n,). `label_ids` is int32, or float32 for scores, or float32 (n, k) of 0
-            and 1 for sets of k labels. Empty if the examples have no labels.
-        token_labels: name -> int32 array along `input_ids`, -1 for a token without a label.
-        num_choices: C; None if an example is one text.
     """
 
-    input_ids: np.ndarray
-    lengths: np.ndarray
-    first_lengths: np.ndarray
+    input_ids: np.ndarray  # int32 (tokens of all texts,)
+    lengths: np.ndarray  # number of tokens of each text, int32 (t,)
+    first_lengths: np.ndarray  # of segment 0, `[CLS] a [SEP]`; the rest is segment 1; int32 (t,)
+    # Arrays (n,) by name, none without labels. `label_ids` are int32, or float32 for scores, or float32
+    # (n, k) of 0 and 1 for sets of k labels.
     labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    # By name, int32 along `input_ids`, -1 for a token without a label.
     token_labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    num_choices: int | None = None
+    num_choices: int | None = None  # C; None if an example is one text
 
     def __len__(self) -> int:
         return len(self.lengths) // (self.num_choices or 1)

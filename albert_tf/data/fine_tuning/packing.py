@@ -95,10 +95,8 @@ def pack_inputs(
     """Makes `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, padded with 0 to the longest of the batch.
 
     A single text keeps its front; of a pair the longer text is truncated, the second if they are equal.
-    An empty second text makes no pair. `ids_a` and `ids_b` are int32 (B, None).
-
-    Returns:
-        `input_ids`, `input_mask`, `segment_ids`, int32 (B, S).
+    An empty second text makes no pair. `ids_a` and `ids_b` are int32 (B, None), the returned `input_ids`,
+    `input_mask` and `segment_ids` int32 (B, S).
     """
     length_a = ids_a.row_lengths()
     length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
@@ -176,29 +174,18 @@ WINDOW_LENGTH_WEIGHT = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class TextWindowConfig:
-    """How texts are cut into windows.
+    """How texts are cut into windows."""
 
-    Attributes:
-        max_seq_length: maximum number of tokens of a window, special tokens included.
-        doc_stride: number of tokens between the starts of two neighbouring windows.
-    """
-
-    max_seq_length: int = 384
-    doc_stride: int = 128
+    max_seq_length: int = 384  # maximum number of tokens of a window, special tokens included
+    doc_stride: int = 128  # number of tokens between the starts of two neighbouring windows
 
 
 class Passage(NamedTuple):
-    """The n tokens of a text.
-
-    Attributes:
-        ids: int32 (n,).
-        starts: int32 (n,), first character of each token in the text.
-        ends: int32 (n,), the character after the last.
-    """
+    """The n tokens of a text, int32 (n,) each."""
 
     ids: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
+    starts: np.ndarray  # first character of each token in the text
+    ends: np.ndarray  # the character after the last
 
     def find_tokens(self, start: int, end: int) -> tuple[int, int]:
         """Returns the first and the last token of the characters `start` to `end - 1`.

@@ -39,21 +39,13 @@ class Answer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SquadExample:
-    """A question about a passage.
-
-    Attributes:
-        id: id of the question.
-        question: text of the question.
-        context: the passage. Questions about one passage share the string.
-        answers: answers of several people, in the order of the data.
-        is_impossible: whether the passage holds no answer, according to the data.
-    """
+    """A question about a passage."""
 
     id: str
     question: str
-    context: str
-    answers: tuple[Answer, ...] = ()
-    is_impossible: bool = False
+    context: str  # the passage; questions about one passage share the string
+    answers: tuple[Answer, ...] = ()  # of several people, in the order of the data
+    is_impossible: bool = False  # whether the passage holds no answer, according to the data
 
     def is_at_offset(self, answer: Answer) -> bool:
         """Returns whether the text of an answer is in the passage at the answer's offset."""

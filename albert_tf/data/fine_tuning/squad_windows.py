@@ -15,7 +15,6 @@ import numpy as np
 
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.packing import (
-    Passage,
     TextWindowConfig,
     check_max_seq_length,
     cut_passage,
@@ -56,22 +55,15 @@ class WindowConfig(TextWindowConfig):
 
 @dataclasses.dataclass(frozen=True)
 class PassageWindows:
-    """The offsets of the tokens of W windows in their passages, padded to S.
+    """The offsets of the tokens of W windows in their passages, padded to S; see `SquadWindows`."""
 
-    Attributes:
-        unique_ids: int (W,), ascending with the examples and within a passage. Of equally good answers,
-            that of the lower id is chosen, whatever the order of the windows.
-        example_indices: int (W,), index of each window's example.
-        token_starts: int (W, S), see `SquadWindows`.
-        token_ends: int (W, S).
-        token_is_max_context: int or bool (W, S).
-    """
-
+    # Ascending with the examples and within a passage, int (W,). Of equally good answers, that of the
+    # lower id is chosen, whatever the order of the windows.
     unique_ids: np.ndarray
-    example_indices: np.ndarray
-    token_starts: np.ndarray
-    token_ends: np.ndarray
-    token_is_max_context: np.ndarray
+    example_indices: np.ndarray  # int (W,)
+    token_starts: np.ndarray  # int (W, S)
+    token_ends: np.ndarray  # int (W, S)
+    token_is_max_context: np.ndarray  # int or bool (W, S)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,20 +72,15 @@ class SquadWindows(Features):
 
     The labels are `start_positions` and `end_positions`, the first and the last token of the answer, and
     `is_impossible`. In a window without the answer they are 0, the position of [CLS], and 1; if the data
-    hold none, -1 and 0.
-
-    Attributes:
-        example_indices: int32 (n,), index of each window's example.
-        token_starts: int32 along `input_ids`, first character of each token in the passage; 0 outside
-            the passage. With SentencePiece, white space before a word belongs to its first token.
-        token_ends: int32 along `input_ids`, the character after the last; 0 outside the passage.
-        token_is_max_context: bool along `input_ids`, whether a token is of the passage and no other
-            window of the example shows more of the passage around it.
+    hold none, -1 and 0. The others are along `input_ids`, and 0 outside the passage.
     """
 
-    example_indices: np.ndarray
+    example_indices: np.ndarray  # index of each window's example, int32 (n,)
+    # First character of each token in the passage, int32. With SentencePiece, white space before a word
+    # belongs to its first token.
     token_starts: np.ndarray
-    token_ends: np.ndarray
+    token_ends: np.ndarray  # the character after the last, int32
+    # Whether no other window of the example shows more of the passage around the token, bool.
     token_is_max_context: np.ndarray
 
     def passages(self, rows: np.ndarray, length: int) -> PassageWindows:
@@ -127,7 +114,9 @@ def encode_windows(
             size = config.max_seq_length - len(head) - 1
             starts, ends = cut_passage(len(passage.ids), size, config.doc_stride)
             best = find_max_context(starts, ends)
-            answer = _find_answer(example, passage)
+            answer, span = example.found_answer, None
+            if answer is not None and not example.is_impossible:
+                span = passage.find_tokens(answer.start, answer.start + len(answer.text))
             outside = [0] * len(head)
             for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
                 part = slice(start, end)
@@ -139,7 +128,7 @@ def encode_windows(
                 )
                 for values, column in zip(along_tokens.values(), columns, strict=True):
                     values.frombytes(np.concatenate(column, dtype=np.int32).tobytes())
-                label = _label(example, answer, start, end, len(head))
+                label = _label(example, span, start, end, len(head))
                 rows.append((index, len(head) + end - start + 1, len(head), *label))
                 progress.update()
     columns = np.array(rows, np.int32).reshape(-1, 6).T.copy()
@@ -155,18 +144,10 @@ def encode_windows(
     )
 
 
-def _find_answer(example: SquadExample, passage: Passage) -> tuple[int, int] | None:
-    """Returns the first and last token of the answer to train on."""
-    answer = example.found_answer
-    if example.is_impossible or answer is None:
-        return None
-    return passage.find_tokens(answer.start, answer.start + len(answer.text))
-
-
 def _label(
     example: SquadExample, answer: tuple[int, int] | None, start: int, end: int, offset: int
 ) -> tuple[int, int, int]:
-    """Returns start, end and `is_impossible` of the window of the tokens `start` to `end - 1`."""
+    """Returns the labels of the window of tokens `start` to `end - 1`; an answer is (first, last)."""
     if answer is None and not example.is_impossible:
         return UNKNOWN_POSITION, UNKNOWN_POSITION, 0
     if answer and start <= answer[0] and answer[1] < end:

@@ -44,22 +44,13 @@ class ColumnNames:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows with named columns.
+    """Rows with named columns."""
 
-    Attributes:
-        name: file or argument, for messages.
-        columns: names of the columns; empty for a file without a header row.
-        rows: as many values in each: text or, of typed sources, anything else, `None` for none.
-        numbers: number of each row, as messages and ids have it.
-        unit: what the numbers count: `line`, `row`, or nothing for places in a list.
-        names: the columns that the user names.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
-    numbers: Sequence[int]
-    unit: str = "line"
+    name: str  # file or argument, for messages
+    columns: tuple[str, ...]  # empty for a file without a header row
+    rows: Sequence[Sequence[Any]]  # of text or, of typed sources, anything else, `None` for none
+    numbers: Sequence[int]  # of the rows, as messages and ids have them
+    unit: str = "line"  # what the numbers count: `line`, `row`, or nothing for places in a list
     names: ColumnNames = ColumnNames()
 
     @classmethod

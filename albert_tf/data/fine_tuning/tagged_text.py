@@ -265,15 +265,10 @@ class Words(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggingFeatures(Features):
-    """The windows `[CLS] part of a text [SEP]` of n texts. `token_labels` has the `label_ids` of words.
+    """The windows `[CLS] part of a text [SEP]` of n texts; `token_labels` has `label_ids` of words."""
 
-    Attributes:
-        words: words of all texts. Their tokens are indices into `input_ids`.
-        word_texts: int64 (w,), index of each word's text.
-    """
-
-    words: Words
-    word_texts: np.ndarray
+    words: Words  # of all texts; their tokens are indices into `input_ids`
+    word_texts: np.ndarray  # index of each word's text, int64 (w,)
 
 
 def encode_tagged(

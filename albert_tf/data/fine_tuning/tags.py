@@ -78,21 +78,14 @@ def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class TagTable:
-    """What the tags of a model mean, by their ids.
-
-    Attributes:
-        labels: names of the labels.
-        label_ids: int32 (k,), index of each tag's label; -1 for `O`.
-        opens: bool (k,), whether a tag always begins a span: B and S.
-        closes: bool (k,), whether a tag always ends a span: E and S.
-        of_words: int32 (labels, 2, 2), the tag of a word in a span by the label, by whether the word is
-            the first, and by whether it is the last.
-    """
+    """What the k tags of a model mean, by their ids."""
 
     labels: tuple[str, ...]
-    label_ids: np.ndarray
-    opens: np.ndarray
-    closes: np.ndarray
+    label_ids: np.ndarray  # index of each tag's label, -1 for `O`: int32 (k,)
+    opens: np.ndarray  # whether a tag always begins a span, as B and S do: bool (k,)
+    closes: np.ndarray  # whether a tag always ends a span, as E and S do: bool (k,)
+    # The tag of a word in a span by its label, by whether it is the first word, and by whether it is the
+    # last: int32 (labels, 2, 2).
     of_words: np.ndarray
 
     @classmethod

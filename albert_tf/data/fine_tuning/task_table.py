@@ -36,17 +36,11 @@ class TsvFile:
 
 @dataclasses.dataclass(frozen=True)
 class TfdsSource:
-    """A task in TensorFlow Datasets.
+    """A task in TensorFlow Datasets."""
 
-    Attributes:
-        builders: names of the data sets, e.g. `glue/cola`.
-        dev: name of the `dev` split.
-        columns: names of the features; None if a record is an article of RACE.
-    """
-
-    builders: tuple[str, ...]
-    dev: str = "validation"
-    columns: Columns | None = None
+    builders: tuple[str, ...]  # names of the data sets, e.g. `glue/cola`
+    dev: str = "validation"  # name of the `dev` split
+    columns: Columns | None = None  # of features; None if a record is an article of RACE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,31 +49,24 @@ class Task:
 
     A split may have several sets that are evaluated and predicted separately, like MNLI's matched and
     mismatched. The first set selects the best checkpoint. The only set of a split has an empty name.
-
-    Attributes:
-        name: name of the task.
-        metrics: keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first. The first
-            one selects the best checkpoint.
-        kind: name of the kind in `albert_tf.kinds.KINDS`.
-        labels: names in the order of the class ids, as in the original; or the range of a regression's
-            scores; None if the training file decides.
-        sets: split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the
-            files.
-        tfds: the task in TensorFlow Datasets.
-        submissions: name of the test set -> name of its file on the leaderboard.
-        trained_as: the task whose model predicts this one, if it is another.
     """
 
     name: str
+    # Keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first. The first one
+    # selects the best checkpoint.
     metrics: tuple[str, ...]
-    kind: str = "classification"
+    kind: str = "classification"  # name in `albert_tf.kinds.KINDS`
+    # Names in the order of the class ids, as in the original; or the range of a regression's scores;
+    # None if the training file decides.
     labels: tuple[str, ...] | Scores | None = None
+    # Split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the files.
     sets: Mapping[str, Mapping[str, TsvFile | RaceFolders]] = dataclasses.field(
         default_factory=dict
     )
     tfds: TfdsSource | None = None
+    # Name of the test set -> name of its file on the leaderboard.
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    trained_as: str | None = None
+    trained_as: str | None = None  # the task whose model predicts this one, if it is another
 
     @property
     def model_task(self) -> str:
@@ -90,13 +77,10 @@ class Task:
 def _glue_task(
     folder: str, tfds: tuple[str, ...], columns: Mapping[str, Columns], **differing: Any
 ) -> Task:
-    """Returns a row for a task with one file per split, and classes 0 and 1.
+    """Returns a row for a task with one file per split, and classes 0 and 1, or what is `differing`.
 
-    Args:
-        folder: name of its folder, and of its submission.
-        tfds: its name in TensorFlow Datasets, and those of the features with the texts.
-        columns: those of each split.
-        **differing: columns of the table in which it differs.
+    `folder` also names its submission. `tfds` are its name in TensorFlow Datasets and those of the
+    features with the texts.
     """
     name, *texts = tfds
     row: dict[str, Any] = {

@@ -15,23 +15,14 @@ from albert_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """One row of a data set.
+    """One row of a data set."""
 
-    Attributes:
-        guid: id of the row in the file or, if it has none, split and row as in the original: `dev-1`.
-        text_a: the text, the first text of a pair, or the passage.
-        text_b: the second text of a pair, or the question.
-        label: name of the label, or a score in digits; None in a test set without labels.
-        choices: for multiple choice, the answers to choose from; their labels are A, B, ...
-        subset: part of the set with metrics of its own, like RACE's levels; may be empty.
-    """
-
-    guid: str
-    text_a: str
-    text_b: str | None = None
-    label: str | None = None
-    choices: tuple[str, ...] = ()
-    subset: str = ""
+    guid: str  # id of the row in the file, or else split and row as in the original: `dev-1`
+    text_a: str  # the text, the first text of a pair, or the passage
+    text_b: str | None = None  # the second text of a pair, or the question
+    label: str | None = None  # a name, or a score in digits; None in a test set without labels
+    choices: tuple[str, ...] = ()  # the answers to choose from; their labels are A, B, ...
+    subset: str = ""  # part of the set with metrics of its own, like RACE's levels
 
     def known(self) -> dict[str, str]:
         """Returns the id and, if there is one, the label, for rows of predictions."""
@@ -40,19 +31,9 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of a file.
+    """The columns of a file, by field of `Example`.
 
     A column is a name in the header row or, in a file without one, a position from 0.
-
-    Attributes:
-        text_a: column of the text, or of the first text of a pair.
-        text_b: column of the second text of a pair.
-        label: column of the label.
-        guid: column of the row's id.
-        choices: columns of the answers to choose from.
-        broken_rows: accept empty texts, and skip incomplete rows of files with labels. The original does
-            this for QQP, whose published files have some. In a test set no row is skipped, since the
-            leaderboard expects all of them.
     """
 
     text_a: str | int
@@ -60,6 +41,8 @@ class Columns:
     label: str | int | None = None
     guid: str | int | None = None
     choices: tuple[str, ...] = ()
+    # Accept empty texts, and skip incomplete rows, as the original does for QQP, whose published files
+    # have some. In a test set no row is skipped, since the leaderboard expects all of them.
     broken_rows: bool = False
 
     @property

@@ -68,17 +68,12 @@ class CorpusReader:
     """Reads files once, from the first to the last.
 
     A chunk has at least `min_documents` documents, if there are as many.
-
-    Attributes:
-        sha256: SHA-256 of each file that was read, by path, in hexadecimal.
-        bytes_read: number of bytes read, before decompression.
-        replaced_lines: number of lines in which bytes that are not UTF-8 were replaced.
     """
 
     def __init__(self, paths: Sequence[str], config: CorpusConfig, min_documents: int = 1):
-        self.sha256: dict[str, str] = {}
-        self.bytes_read = 0
-        self.replaced_lines = 0
+        self.sha256: dict[str, str] = {}  # of each file that was read, by path, in hexadecimal
+        self.bytes_read = 0  # before decompression
+        self.replaced_lines = 0  # with bytes that are not UTF-8
         self._paths = paths
         self._config = config
         self._min_documents = min_documents

@@ -20,6 +20,8 @@ from albert_tf.data.pretraining.masking import (
     Masker,
     MaskingConfig,
     find_boundaries,
+    mask_of,
+    spread,
 )
 from albert_tf.data.pretraining.segments import (
     Document,
@@ -241,45 +243,23 @@ class ChunkMaker:
             yield Instance(input_ids, len(a) + 2, label, masked)
 
     def _pad(self, instances: Sequence[Instance]) -> dict[str, np.ndarray]:
-        """Returns the features of N records, each (N, ...).
-
-        Padding many instances at once is faster, because starting an array operation takes longer than
-        padding one sequence.
-        """
+        """Returns the features of N records, (N, ...) each; together is faster than one by one."""
         pad_id = self._tokenizer.pad_id
         input_ids = [instance.input_ids for instance in instances]
         first_lengths = np.array([instance.first_length for instance in instances])
-        mask = _mask(input_ids, self._length)
+        mask = mask_of(input_ids, self._length)
         columns = {
-            "input_ids": _spread(input_ids, mask, pad_id),
+            "input_ids": spread(input_ids, mask, pad_id),
             "input_mask": mask,
             "segment_ids": mask & (np.arange(self._length) >= first_lengths[:, np.newaxis]),
-            "token_boundary": _spread([self._is_boundary[np.concatenate(input_ids)]], mask),
+            "token_boundary": spread([self._is_boundary[np.concatenate(input_ids)]], mask),
             "next_sentence_labels": np.array([[instance.label] for instance in instances]),
         }
         if self._masker is not None:
             masked = [instance.masked for instance in instances]
-            ids = [sequence.ids for sequence in masked]
-            weights = _mask(ids, self._masker.config.max_predictions_per_seq)
-            columns |= {
-                "input_ids": _spread([each.input_ids for each in masked], mask, pad_id),
-                "masked_lm_positions": _spread([each.positions for each in masked], weights),
-                "masked_lm_ids": _spread(ids, weights),
-                "masked_lm_weights": weights,
-            }
+            columns["input_ids"] = spread([each.input_ids for each in masked], mask, pad_id)
+            columns |= self._masker.pad(masked)
         return columns
-
-
-def _mask(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """Returns where N rows have values once they are padded to a length, bool (N, length)."""
-    return np.arange(length) < np.array([len(row) for row in rows])[:, np.newaxis]
-
-
-def _spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
-    """Puts the values of the rows, one after the other, where the mask is True, int32."""
-    padded = np.full(mask.shape, padding, np.int32)
-    padded[mask] = np.concatenate(rows)
-    return padded
 
 
 def _split(text: str) -> list[str]:

@@ -9,7 +9,7 @@ their segment's end; [CLS] and [SEP] are never chosen.
 import dataclasses
 import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -106,12 +106,9 @@ class Masker:
     def __call__(
         self, input_ids: np.ndarray, begins_word: np.ndarray, rng: np.random.Generator
     ) -> MaskedSequence:
-        """Masks one sequence.
+        """Masks one sequence, int32 (S,): [CLS] A [SEP] or [CLS] A [SEP] B [SEP], without padding.
 
-        Args:
-            input_ids: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], without padding, int32 (S,).
-            begins_word: which of its pieces begin a word or are special, bool (S,).
-            rng: random generator.
+        `begins_word`, bool (S,), says which of its pieces begin a word or are special.
         """
         words = self.find_words(input_ids, begins_word)
         goal = self.config.num_predictions(len(input_ids))
@@ -144,33 +141,41 @@ class Masker:
     def mask_batch(
         self, batch: Mapping[str, np.ndarray], rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Masks unmasked records, one after the other.
+        """Masks unmasked records, `input_ids`, `input_mask` and `token_boundary`, int32 (B, S), in order.
 
-        Args:
-            batch: `input_ids`, `input_mask` and `token_boundary`, int32 (B, S).
-            rng: random generator.
-
-        Returns:
-            Masked `input_ids`, int32 (B, S), and, as in a record with masks, `masked_lm_positions` and
-            `masked_lm_ids`, int32 (B, M), and `masked_lm_weights`, float32 (B, M). Zeros follow.
+        Returns the masked `input_ids`, and `pad` of the others.
         """
-        input_ids = batch["input_ids"].copy()
+        input_ids, is_piece = batch["input_ids"].copy(), batch["input_mask"] == 1
         begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
-        shape = len(input_ids), self.config.max_predictions_per_seq
-        positions, ids = np.zeros((2, *shape), np.int32)
-        weights = np.zeros(shape, np.float32)
-        for row, length in enumerate(batch["input_mask"].sum(axis=1).tolist()):
-            masked = self(input_ids[row, :length], begins_word[row, :length], rng)
-            count = len(masked.ids)
-            input_ids[row, :length] = masked.input_ids
-            positions[row, :count], ids[row, :count] = masked.positions, masked.ids
-            weights[row, :count] = 1
+        rows = zip(input_ids, begins_word, is_piece.sum(axis=1).tolist(), strict=True)
+        masked = [self(ids[:length], begins[:length], rng) for ids, begins, length in rows]
+        input_ids[is_piece] = np.concatenate([each.input_ids for each in masked])
+        return {"input_ids": input_ids, **self.pad(masked)}
+
+    def pad(self, masked: Sequence[MaskedSequence]) -> dict[str, np.ndarray]:
+        """Returns the predictions of N sequences as in records, with zeros after them.
+
+        `masked_lm_positions` and `masked_lm_ids` are int32 (N, M), `masked_lm_weights` float32 (N, M).
+        """
+        ids = [each.ids for each in masked]
+        weights = mask_of(ids, self.config.max_predictions_per_seq)
         return {
-            "input_ids": input_ids,
-            "masked_lm_positions": positions,
-            "masked_lm_ids": ids,
-            "masked_lm_weights": weights,
+            "masked_lm_positions": spread([each.positions for each in masked], weights),
+            "masked_lm_ids": spread(ids, weights),
+            "masked_lm_weights": weights.astype(np.float32),
         }
+
+
+def mask_of(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """Returns where N rows have values once they are padded to a length, bool (N, length)."""
+    return np.arange(length) < np.array([len(row) for row in rows])[:, np.newaxis]
+
+
+def spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
+    """Puts the values of the rows, one after the other, where the mask is True, int32."""
+    padded = np.full(mask.shape, padding, np.int32)
+    padded[mask] = np.concatenate(rows)
+    return padded
 
 
 def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
@@ -200,14 +205,11 @@ def find_vocabulary_fault(record: Mapping[str, np.ndarray], tokenizer: Tokenizer
 def choose_ngrams(
     words: Words, goal: int, config: MaskingConfig, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Draws n-grams of words until they hold `goal` pieces.
+    """Draws n-grams of words, (first word, word after the last), until they hold `goal` pieces.
 
     Each word, in random order, starts an n-gram of random length. The n-gram stops at its segment's
     end. While it has more pieces than are still wanted, it loses its last word; if nothing is left, or
     if it overlaps a word chosen before, it is skipped.
-
-    Returns:
-        (first word, word after the last) of each n-gram, in the order of the draw.
     """
     count = len(words.starts)
     order = rng.permutation(count)

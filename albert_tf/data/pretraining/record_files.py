@@ -167,11 +167,6 @@ def _refuse_bad(file: RecordFile) -> None:
         raise InputError(f"{file.path}: holds no records")
 
 
-def check_records(path: str, spec: RecordSpec) -> None:
-    """Checks all records of a file."""
-    _refuse_bad(_scan(find_file(path), spec, checks=True))
-
-
 @contextlib.contextmanager
 def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None]:
     """Turns TensorFlow's error about a bad record into an `InputError` that names the record.
@@ -184,7 +179,7 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
     # TensorFlow's message contains the record, which need not be text.
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
         for path in paths:
-            check_records(path, spec)
+            _refuse_bad(_scan(find_file(path), spec, checks=True))
         raise
 
 

@@ -84,17 +84,10 @@ def make_pretraining_data(
     folder: str,
     num_workers: int,
 ) -> MadeData:
-    """Makes the records of a corpus.
+    """Makes the records of a corpus, with `num_workers` processes at most.
 
-    Args:
-        inputs: files of the corpus.
-        tokenizer: tokenizer of the text.
-        config: what to make.
-        shards: files to write. Existing ones are taken for complete. Their numbers of records differ by
-            at most one.
-        compression: compression of the shards.
-        folder: existing folder for the runs. Complete chunks in it are reused if they are still valid.
-        num_workers: maximum number of worker processes.
+    The numbers of records of the shards differ by at most one; existing shards are taken for complete.
+    The runs are in `folder`, which exists; complete chunks in it are reused if they are still valid.
     """
     paths = [file.path for file in inputs]
     reader = config.read(paths)
@@ -213,10 +206,7 @@ class RunWriter:
 
 
 def read_sorted(paths: Sequence[str], sizes: np.ndarray, first: int, last: int) -> Iterator[bytes]:
-    """Yields the records of ranks `first` to `last - 1` of all runs, in the order of the keys.
-
-    `sizes` are those of the bins of all runs.
-    """
+    """Yields the records of ranks `first` to `last - 1`, in the order of the keys; see `Runs.sizes`."""
     ends = np.cumsum(sizes[0])
     rank = 0
     for first_bin, last_bin in _group_bins(sizes[1]):
@@ -242,11 +232,8 @@ def _group_bins(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _sort_bins(paths: Sequence[str], size: int, first_bin: int, last_bin: int) -> Iterator[bytes]:
-    """Yields the records of some bins, which have `size` bytes, sorted.
-
-    A bin of a huge corpus may not fit in memory. It is read several times, for a part of its keys each
-    time.
-    """
+    """Yields the records of some bins, which have `size` bytes, sorted."""
+    # A bin of a huge corpus may not fit in memory: it is read once for each part of its keys.
     parts = max(1, -(-size // _MAX_BYTES))
     begin = first_bin << (KEY_BITS - _BIN_BITS)
     length = (last_bin - first_bin) << (KEY_BITS - _BIN_BITS)

@@ -48,10 +48,7 @@ def write_article(folder, split, level, article):
         ({"answers": []}, "received 2 questions, 2 options and 0 answers"),
         ({"answers": None}, "expected 'answers', a list of texts"),
         ({"answers": ["A", 1]}, "expected 'answers', a list of texts"),
-        (
-            {"options": [["a"] * 4, ["b"] * 2]},
-            r"received the options \['b', 'b'\]; expected 4 texts",
-        ),
+        ({"options": [["a"] * 4, ["b"] * 2]}, r"the options \['b', 'b'\]; expected 4 texts"),
         ({"options": [["a"] * 4, "abcd"]}, "question 2: received the options 'abcd'"),
         ({"options": [["a"] * 4, None]}, "question 2: received the options None"),
         ({"options": [["a"] * 4, ["a", "b", "c", 4]]}, "question 2: received the options"),

@@ -1,7 +1,5 @@
 """Windows are the original's, and an answer's place leads from the passage to tokens and back."""
 
-import collections
-
 import numpy as np
 import pytest
 
@@ -188,53 +186,3 @@ def test_prediction_batches_match_their_passages():
     ends = np.cumsum(windows.lengths)
     expected = [part.max() for part in np.split(windows.token_starts, ends[:-1])]
     assert rows == [expected[row] for row in order]
-
-
-# Real questions. The published vocabulary is English: of other scripts a piece can hold more than the
-# answer, as an unknown one holds all that it cannot spell.
-
-
-@pytest.mark.parametrize(
-    (
-        "name",
-        "expected",
-        "inside_pieces",
-    ),  # questions with an answer, and those that begin or end so
-    [
-        ("dev-v2.0-half.json", 2910, 5),
-        ("xquad.ar.json", 1190, 175),
-        ("xquad.zh.json", 1190, 252),
-    ],
-)
-def test_real_answers_lead_to_tokens_and_back(name, expected, inside_pieces):
-    examples = read_squad(str(shared_path(f"data/squad/{name}")))
-    windows = collections.defaultdict(list)
-    for window in make_windows(examples, official_tokenizer(), WindowConfig()):
-        if not window.is_impossible:
-            windows[window.example_index].append(window)
-    answerable = [index for index, one in enumerate(examples) if not one.is_impossible]
-    assert len(answerable) == expected
-    assert sorted(windows) == answerable  # every answer fits a window
-    inside = 0
-    for index in answerable:
-        example = examples[index]
-        (text,) = {
-            example.context[
-                window.token_starts[window.start_position] : window.token_ends[window.end_position]
-            ].strip()
-            for window in windows[index]
-        }
-        gold = example.found_answer.text.strip()
-        assert gold in text
-        if text != gold:
-            inside += 1
-            _assert_no_piece_less(example, windows[index][0])
-    assert inside == inside_pieces
-
-
-def _assert_no_piece_less(example, window):
-    """Checks that the first and the last piece both hold a character of the answer."""
-    answer = example.found_answer
-    for position in (window.start_position, window.end_position):
-        assert window.token_starts[position] < answer.start + len(answer.text)
-        assert window.token_ends[position] > answer.start

@@ -73,10 +73,7 @@ def test_words_with_tags_in_columns(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"tokens": ["a", "b"], "tags": ["O"]},
-            r"\[0\]: received 2 and 1 words and tags; expected",
-        ),
+        ({"tokens": ["a", "b"], "tags": ["O"]}, r"\[0\]: received 2 and 1 words and tags; exp"),
         ({"tokens": [], "tags": []}, r"\[0\]: received 0 and 0 words and tags"),
         ({"tokens": "a", "tags": ["O"]}, r"\[0\]: 'tokens' is 'a'; expected a list of texts"),
         ({"tokens": ["a"]}, r"\[0\]: 'ner_tags' is None; expected a list of texts"),
@@ -137,10 +134,7 @@ def span(start, end, label="X"):
         ({"text": "a cat", "spans": [span(-1, 2)]}, "received the span -1 to 2; expected at least"),
         ({"text": "a cat", "spans": [span(2, 2)]}, "received the span 2 to 2; expected at least"),
         ({"text": "a cat", "spans": [span(1, 5)]}, "the span 1 to 5 is ' cat'; expected no white"),
-        (
-            {"text": "a cat", "spans": [span(2, 5), span(0, 3)]},
-            "spans 0 to 3 and 2 to 5 cross each",
-        ),
+        ({"text": "a cat", "spans": [span(2, 5), span(0, 3)]}, "0 to 3 and 2 to 5 cross each"),
         ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
         ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),
     ],

@@ -22,35 +22,19 @@ from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.records import TFRECORD_TYPES
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.tokenization import WordPieceTokenizer
-from tests.helpers import write_wordpiece
+from tests.data.pretraining.corpora import make_tokenizer, write_corpus
 
 needs_beam = pytest.mark.skipif(not find_spec("apache_beam"), reason="needs apache-beam")
 needs_dask = pytest.mark.skipif(
     not (find_spec("apache_beam") and find_spec("distributed")), reason="needs apache-beam[dask]"
 )
 
-WORDS = [first + second for first in "abcde" for second in "abcdefg"]
 TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    path = write_wordpiece(tmp_path_factory.mktemp("vocabulary") / "vocab.txt", WORDS)
-    return WordPieceTokenizer(path, lower_case=True)
-
-
-def write_corpus(folder, documents, sentences):
-    """Writes three files of random words, and returns the files."""
-    rng = np.random.default_rng(0)
-
-    def document():
-        words = rng.choice(WORDS, (rng.integers(2, sentences), 7))
-        return "\n".join(map(" ".join, words.tolist()))
-
-    for name in ("one", "three", "two"):
-        (folder / name).write_text("\n\n".join(document() for _ in range(documents)))
-    return find_files([str(folder)])
+    return make_tokenizer(tmp_path_factory.mktemp("vocabulary"))
 
 
 @pytest.fixture
@@ -58,13 +42,13 @@ def corpus(tmp_path, monkeypatch):
     """A corpus whose files and chunks overlap, for pipelines in this process."""
     monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 700)
     (tmp_path / "corpus").mkdir()
-    return write_corpus(tmp_path / "corpus", 20, 20)
+    return write_corpus(tmp_path / "corpus")
 
 
 @pytest.fixture(scope="module")
 def large_corpus(tmp_path_factory):
     """A corpus of several chunks of their real size, for other processes."""
-    return write_corpus(tmp_path_factory.mktemp("corpus"), 300, 400)
+    return write_corpus(tmp_path_factory.mktemp("corpus"), 450, 400)
 
 
 def make(

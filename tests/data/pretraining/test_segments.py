@@ -67,20 +67,6 @@ def test_sop_segments_are_cut_from_consecutive_text():
             last = b[-1]
 
 
-def test_sop_segments_are_whole_sentences_where_nothing_is_cut():
-    config = SegmentConfig(64, short_seq_prob=0.5)
-    count = 0
-    for seed in range(10):
-        document = random_document(seed, longest=9)
-        bounds = set(document.offsets.tolist())
-        for segments in segments_of(document, config, seed):
-            a, b = in_order(segments)
-            if len(a) + len(b) < config.max_tokens and b[-1] != document.pieces[-1]:
-                assert {a[0], b[0], a[-1] + 1, b[-1] + 1} <= bounds
-                count += 1
-    assert count > 10
-
-
 @pytest.mark.parametrize(("words", "expected"), [([0, 4, 7], {4, 7}), ([], set(range(1, 9)))])
 def test_a_single_sentence_is_split_where_a_word_begins_or_else_anywhere(words, expected):
     document, word_start = numbered_document([9]), np.zeros(V, bool)

@@ -1,7 +1,9 @@
 """Any number of workers writes the same bytes, and complete chunks are not made again."""
 
 import hashlib
+import multiprocessing
 import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -12,54 +14,40 @@ from albert_tf.data.pretraining.corpus import CorpusConfig
 from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
-from albert_tf.data.pretraining.record_files import check_records
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.data.pretraining.shards import RunWriter, read_sorted
-from albert_tf.data.records import pretraining_record
+from albert_tf.data.workers import run_tasks
+from albert_tf.errors import StoppedError
 from albert_tf.progress import Progress
-from albert_tf.tokenization import WordPieceTokenizer
-from tests.helpers import write_wordpiece
+from tests.data.pretraining.corpora import make_tokenizer, write_corpus
 
 S, M = 29, 5
-WORDS = [first + second for first in "abcdefghij" for second in "abcdefghij"]
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    path = write_wordpiece(tmp_path_factory.mktemp("vocabulary") / "vocab.txt", WORDS)
-    return WordPieceTokenizer(path, lower_case=True)
+    return make_tokenizer(tmp_path_factory.mktemp("vocabulary"))
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Two files of documents of random words."""
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("corpus")
-
-    def document():
-        sentences = rng.integers(1, 30)
-        return "\n".join(" ".join(rng.choice(WORDS, rng.integers(1, 12))) for _ in range(sentences))
-
-    for name in ("one", "two"):
-        (folder / name).write_text("\n\n".join(document() for _ in range(40)))
-    return [str(folder / "one"), str(folder / "two")]
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(corpus_module, "_CHUNK_CHARACTERS", 1500)
-    monkeypatch.setattr(shards, "_TEXT_BYTES_PER_WORKER", 1)
 
 
-def make(corpus, tokenizer, folder, num_workers=1, objective="sop", num_shards=3):
+def make(corpus, tokenizer, folder, objective="sop", num_workers=1):
     """Returns the bytes of the shards."""
     config = PretrainingDataConfig(
         CorpusConfig(), SegmentConfig(S, objective), MaskingConfig(M), seed=7, dupe_factor=2
     )
     (folder / "runs").mkdir(exist_ok=True, parents=True)
-    paths = [str(folder / f"shard{number}") for number in range(num_shards)]
+    paths = [str(folder / f"shard{number}") for number in range(3)]
     shards.make_pretraining_data(
-        find_files(corpus), tokenizer, config, paths, "none", str(folder / "runs"), num_workers
+        corpus, tokenizer, config, paths, "none", str(folder / "runs"), num_workers
     )
     return [pathlib.Path(path).read_bytes() for path in paths]
 
@@ -79,10 +67,36 @@ def test_progress_counts_all_bytes_and_all_instances(corpus, tokenizer, tmp_path
     assert len(made) == 2
 
 
-def test_the_bytes_do_not_depend_on_the_number_of_workers(corpus, tokenizer, tmp_path):
-    alone = make(corpus, tokenizer, tmp_path / "1", 1, "nsp")
+def test_the_bytes_do_not_depend_on_the_workers(corpus, tokenizer, tmp_path, monkeypatch):
+    """Which get and return everything as bytes, and complete their tasks in any order."""
+    alone = make(corpus, tokenizer, tmp_path / "1", objective="nsp")
     assert len(list((tmp_path / "1" / "runs").glob("*.run"))) > 10
-    assert make(corpus, tokenizer, tmp_path / "2", 2, "nsp") == alone
+
+    def in_reverse(work, tasks, num_workers):
+        work, tasks = pickle.loads(pickle.dumps((work, list(tasks))))
+        return [pickle.loads(pickle.dumps(work(task))) for task in reversed(tasks)]
+
+    monkeypatch.setattr(shards, "run_tasks", in_reverse)
+    assert make(corpus, tokenizer, tmp_path / "2", objective="nsp") == alone
+
+
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_run_which_resumes(corpus, tokenizer, tmp_path, monkeypatch):
+    def kill_after_a_result(*arguments):
+        for result in run_tasks(*arguments):
+            yield result
+            for worker in multiprocessing.active_children():
+                worker.kill()
+
+    monkeypatch.setattr(shards, "_TEXT_BYTES_PER_WORKER", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "run_tasks", kill_after_a_result)
+        with pytest.raises(StoppedError, match="a worker process died"):
+            make(corpus, tokenizer, tmp_path / "2", num_workers=2)
+    assert list((tmp_path / "2" / "runs").glob("chunk-*.json"))
+    assert not list((tmp_path / "2").glob("shard*"))
+    resumed = make(corpus, tokenizer, tmp_path / "2", num_workers=2)
+    assert resumed == make(corpus, tokenizer, tmp_path / "1")
 
 
 def test_the_bytes_for_a_seed_never_change(corpus, tokenizer, tmp_path):
@@ -91,12 +105,6 @@ def test_the_bytes_for_a_seed_never_change(corpus, tokenizer, tmp_path):
         hashlib.sha256(b"".join(contents)).hexdigest()
         == "ea9a05bb8f4be4ff02b1273ff8661f1df8cbdfa494b9deaa804d720e120d5a9b"
     )
-
-
-def test_shards_are_even_and_whole(corpus, tokenizer, tmp_path):
-    sizes = [len(content) for content in make(corpus, tokenizer, tmp_path, num_shards=7)]
-    assert max(sizes) - min(sizes) < 1.02 * sum(sizes) / 7
-    check_records(str(tmp_path / "shard3"), pretraining_record(S, M))
 
 
 def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
@@ -120,14 +128,15 @@ def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
     assert set(changed) <= set(lost)
     # Start and content of a chunk decide whether its records are still valid.
     made.clear()
-    longer = pathlib.Path(corpus[1]).read_text() + "\n\naa bb\ncc\n"
-    (tmp_path / "longer").write_text(longer)
+    longer = tmp_path / "longer"
+    longer.write_text(pathlib.Path(corpus[1].path).read_text() + "\n\naa bb\ncc\n")
+    changed_corpus = [corpus[0], *find_files([str(longer)])]
     for shard in tmp_path.glob("shard*"):
         shard.unlink()
-    now = make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path)
+    now = make(changed_corpus, tokenizer, tmp_path)
     assert made == [max(made)]
     monkeypatch.undo()
-    assert now == make([corpus[0], str(tmp_path / "longer")], tokenizer, tmp_path / "fresh")
+    assert now == make(changed_corpus, tokenizer, tmp_path / "fresh")
 
 
 # Whatever runs records are divided into, any stretch of the sorted whole is read back.
