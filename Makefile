@@ -17,13 +17,11 @@ test-all: lint docs
 test-parity: .venv-all/installed
 	.venv-all/bin/python -m pytest tests/benchmarks $$(grep -rlE "group parity|test-parity" tests --include="test_*.py")
 
-# The models and optimizers under each other backend of Keras, without the tests that use TensorFlow's
-# gradients or trainer.
+# The models and optimizers under each other backend of Keras.
 test-backends: .venv-all/installed
 	for backend in jax torch; do \
 		KERAS_BACKEND=$$backend .venv-all/bin/python -m pytest tests/test_backends.py \
-			tests/models/test_keras_protocol.py tests/models/test_golden.py \
-			tests/optimization/test_golden.py -m "not slow" -k "not logits and not along and not an_export" || exit 1; \
+			tests/models/test_keras_protocol.py tests/parity/test_original.py -m "not slow" || exit 1; \
 	done
 
 test-beam: .venv-beam/installed

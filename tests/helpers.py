@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
 
+needs_tensorflow = pytest.mark.skipif(
+    BACKEND != "tensorflow", reason="uses TensorFlow's gradients, trainer or SavedModels"
+)
 SHARED = pathlib.Path(__file__).parents[2] / "shared"
 
 

@@ -3,6 +3,7 @@
 The losses are those of docs/keras.md. The reference arrays are those of the original implementation.
 """
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -15,17 +16,12 @@ from keras import ops
 
 from albert_tf import (
     AlbertClassifier,
-    AlbertConditionalSpanLabeler,
-    AlbertConfig,
     AlbertEncoder,
-    AlbertMultipleChoice,
     AlbertPretrainer,
-    AlbertSpanLabeler,
     AlbertTokenizer,
     Preprocessor,
     fill_mask,
     load,
-    load_checkpoint,
     score_sentences,
 )
 from albert_tf.backends import BACKEND
@@ -33,9 +29,9 @@ from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.export import export_reusable
 from albert_tf.training import Trainer
-from tests.helpers import random_inputs, shared_path, tiny_config
+from tests.helpers import assert_agrees, random_inputs, shared_path, tiny_config
 from tests.models.test_keras_protocol import RECIPES
-from tests.parity.original import assign_by_original_name, by_original_name
+from tests.parity.heads import HEADS, compare_head
 
 ROOT = pathlib.Path(__file__).parents[1]
 TOLERANCE = 1e-5
@@ -65,135 +61,19 @@ def run_with_gradients(variables, compute):
     return keras.tree.map_structure(ops.convert_to_numpy, (loss, outputs, list(gradients)))
 
 
-def below(golden, prefix):
-    return {name.removeprefix(prefix): golden[name] for name in golden if name.startswith(prefix)}
-
-
-def positions(arrays, kind):
-    return {f"{end}_{kind}": arrays[f"{end}_positions"] for end in ("start", "end")}
-
-
-# For each model: file of the reference, the model, the labels, and the prefixes of inputs, outputs and
-# gradients.
-HEADS = {
-    "classifier": (
-        "classifier",
-        lambda encoder: AlbertClassifier(encoder, num_classes=3, dropout=0.0),
-        lambda arrays: arrays["label_ids"],
-        ("", "", "grad/"),
-    ),
-    "regressor": (
-        "regression",
-        lambda encoder: AlbertClassifier(encoder, num_classes=1, dropout=0.0),
-        lambda arrays: arrays["label_ids"],
-        ("", "", "grad/"),
-    ),
-    "multiple_choice": (
-        "multiple_choice",
-        lambda encoder: AlbertMultipleChoice(encoder, dropout=0.0),
-        lambda arrays: arrays["label_ids"],
-        ("", "", "grad/"),
-    ),
-    "span_labeler": (
-        "squad_v1",
-        AlbertSpanLabeler,
-        lambda arrays: positions(arrays, "logits"),
-        ("input/", "training/", "training/grad/"),
-    ),
-    "conditional_span_labeler": (
-        "squad_v2",
-        lambda encoder: AlbertConditionalSpanLabeler(encoder, dropout=0.0),
-        lambda arrays: {
-            **positions(arrays, "log_probs"),
-            "cls_logits": arrays["is_impossible"].astype(np.float32),
-        },
-        ("input/", "training/", "training/grad/"),
-    ),
-}
-
-
-def compare_training(model, inputs, labels, weights, recipe, expected_outputs, expected):
-    """Compares outputs, loss and gradients with a reference, to `TOLERANCE`."""
-    model.compile(**RECIPES[recipe][0])
-
-    def compute():
-        outputs = model(inputs, training=True)
-        return model.compute_loss(inputs, labels, outputs, weights), outputs
-
-    variables = [
-        variable
-        for variable in model.trainable_variables
-        if not (recipe.endswith("span_labeler") and "/pooler/" in variable.path)
-    ]
-    loss, outputs, gradients = run_with_gradients(variables, compute)
-    np.testing.assert_allclose(loss, expected["loss"], rtol=0, atol=TOLERANCE)
-    gradients = dict(by_original_name(variables, gradients))
-    assert gradients.keys() == expected["gradients"].keys()
-    for name, gradient in gradients.items():
-        reference = expected["gradients"][name]
-        np.testing.assert_allclose(gradient, reference, rtol=0, atol=TOLERANCE, err_msg=name)
-    outputs = outputs if isinstance(outputs, dict) else {"logits": outputs}
-    for name, reference in expected_outputs.items():
-        output = outputs[name].reshape(reference.shape)
-        np.testing.assert_allclose(output, reference, rtol=0, atol=TOLERANCE, err_msg=name)
-
-
-def golden_encoder():
-    config_file = shared_path("golden/pretraining/albert_config.json")
-    return AlbertEncoder(AlbertConfig.from_json_file(str(config_file)))
-
-
-@pytest.mark.parametrize("recipe", HEADS)
-def test_outputs_loss_and_gradients_equal_the_reference(recipe):
-    file, make_model, labels_of, (of_inputs, of_outputs, of_gradients) = HEADS[recipe]
-    golden = np.load(shared_path(f"golden/finetune_heads/{file}.npz"))
-    model = make_model(golden_encoder())
-    assign_by_original_name(model, below(golden, "var/"))
-    arrays, trained = below(golden, of_inputs), below(golden, of_outputs)
-    inputs = {name: arrays[name] for name in INPUTS}
-    if recipe == "multiple_choice":
-        # The original has the choices of an example side by side, (B, C * S).
-        shape = (*golden["logits"].shape, -1)
-        inputs = {name: ids.reshape(shape) for name, ids in inputs.items()}
-    if recipe == "conditional_span_labeler":
-        inputs["start_positions"] = arrays["start_positions"]
-    names = [name for name in trained if name.endswith(("logits", "log_probs"))]
-    compare_training(
-        model,
-        inputs,
-        labels_of(arrays),
-        None,
-        recipe,
-        {name: trained[name] for name in names},
-        {
-            "loss": trained.get("total_loss", golden.get("loss")),
-            "gradients": below(golden, of_gradients),
-        },
+def make_loss(name, model):
+    """Returns the loss that Keras computes of a batch and outputs."""
+    recipe = RECIPES[name]
+    model.compile(**recipe.arguments)
+    return lambda batch, outputs: model.compute_loss(
+        {key: batch[key] for key in INPUTS}, recipe.labels(batch), outputs, recipe.weights(batch)
     )
 
 
-def test_pretraining_equals_the_reference():
-    folder = shared_path("golden/pretraining")
-    model = AlbertPretrainer(golden_encoder())
-    load_checkpoint(model, str(folder / "ckpt"))
-    golden = np.load(folder / "io.npz")
-    outputs = {
-        "masked_lm_logits": golden["mlm_logits"],
-        "sentence_order_logits": golden["sop_logits"],
-    }
-    labels = golden["next_sentence_labels"][:, 0]
-    compare_training(
-        model,
-        {name: golden[name] for name in (*INPUTS, "masked_lm_positions")},
-        {"masked_lm_logits": golden["masked_lm_ids"], "sentence_order_logits": labels},
-        {
-            "masked_lm_logits": golden["masked_lm_weights"],
-            "sentence_order_logits": np.ones(len(labels), np.float32),
-        },
-        "pretrainer",
-        outputs,
-        {"loss": golden["total_loss"], "gradients": below(golden, "grad/")},
-    )
+@pytest.mark.parametrize("name", HEADS)
+def test_outputs_loss_and_gradients_equal_the_reference(name):
+    loss = functools.partial(make_loss, name)
+    assert_agrees(compare_head(name, loss, run_with_gradients))
 
 
 def test_a_hugging_face_folder_is_written_and_loaded(tmp_path):
@@ -230,7 +110,7 @@ def test_fit_uses_the_weights_it_updates(remat):
     model = AlbertClassifier(encoder, num_classes=2, dropout=0.0, seed=2)
     inputs, labels = random_inputs(8), np.arange(8) % 2
     (is_token,) = np.nonzero(inputs["input_mask"].ravel())
-    model.compile(keras.optimizers.Adam(1e-2), **RECIPES["classifier"][0])
+    model.compile(keras.optimizers.Adam(1e-2), **RECIPES["classifier"].arguments)
     losses = [model.train_on_batch({**inputs, "token_positions": is_token}, labels)]
     losses += [model.train_on_batch(inputs, labels) for _ in range(4)]
     assert losses[-1] < 0.8 * losses[0]

@@ -1,3 +1,5 @@
+"""Sums and metrics of the losses. Other tests compare their values with Keras's and the original's."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,6 @@ from albert_tf.losses import (
     ContrastiveLoss,
     MultiLabelLoss,
     PretrainingLoss,
-    RegressionLoss,
     TokenClassificationLoss,
     batch_loss,
 )
@@ -30,23 +31,6 @@ def outputs():
         "masked_lm_logits": tf.constant(rng.normal(size=(8, 4, 97)), tf.float32),
         "sentence_order_logits": tf.constant(rng.normal(size=(8, 2)), tf.float32),
     }
-
-
-def test_pretraining_loss_is_the_papers(batch, outputs):
-    loss = PretrainingLoss()
-    weights = batch["masked_lm_weights"].numpy()
-    masked_lm = -np.take_along_axis(
-        log_softmax(outputs["masked_lm_logits"].numpy()),
-        batch["masked_lm_ids"].numpy()[..., None],
-        -1,
-    )[..., 0]
-    sentence = -np.take_along_axis(
-        log_softmax(outputs["sentence_order_logits"].numpy()),
-        batch["next_sentence_labels"].numpy(),
-        -1,
-    )
-    expected = (masked_lm * weights).sum() / (weights.sum() + 1e-5) + sentence.mean()
-    np.testing.assert_allclose(batch_loss(loss, batch, outputs), expected, rtol=1e-6)
 
 
 def test_parts_of_a_batch_add_up_to_its_loss(batch, outputs):
@@ -88,16 +72,6 @@ def test_without_sentence_objective_its_labels_do_not_count(batch, outputs):
     assert set(loss.metrics(batch, outputs)) == {"masked_lm_loss", "masked_lm_accuracy"}
 
 
-def test_classification_loss_and_accuracy():
-    loss = ClassificationLoss()
-    logits = tf.constant([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 3.0, 0.0]])
-    batch = {"label_ids": tf.constant([0, 2, 1])}
-    expected = -log_softmax(logits.numpy())[range(3), [0, 2, 1]].mean()
-    np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
-    total, weight = loss.metrics(batch, logits)["accuracy"]
-    assert (float(total), float(weight)) == (2.0, 3.0)
-
-
 def test_weights_of_classes_count_in_the_loss_only():
     loss = ClassificationLoss([0.5, 1.0, 4.0])
     logits = tf.constant([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 3.0, 0.0]])
@@ -118,28 +92,16 @@ def test_multi_label_loss_is_the_mean_of_binary_cross_entropies():
     np.testing.assert_allclose(received, expected, rtol=1e-6)
 
 
-def test_token_loss_is_the_mean_over_labelled_tokens():
+def test_token_loss_of_parts_and_of_nothing():
     logits = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)  # (B, S, classes)
     labels = np.array([[0, -1, 3, -1, -1], [-1] * 5, [2, 1, -1, -1, 0]])
-    labelled = labels >= 0
-    expected = -log_softmax(logits)[labelled][range(5), labels[labelled]].mean()
-    loss = TokenClassificationLoss()
-    batch = {"label_ids": tf.constant(labels)}
-    np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
+    loss, batch = TokenClassificationLoss(), {"label_ids": tf.constant(labels)}
     parts = [
         loss.total(loss.metrics({"label_ids": labels[row]}, logits[row]), loss.weights(batch))
         for row in range(3)
     ]
-    np.testing.assert_allclose(sum(parts), expected, rtol=1e-6)
-    nothing = {"label_ids": tf.constant(labels[1:2])}
-    assert float(batch_loss(loss, nothing, logits[1:2])) == 0.0
-
-
-def test_regression_loss_is_the_mean_of_squared_errors():
-    batch = {"label_ids": tf.constant([1.0, 2.5, -1.0])}
-    scores = tf.constant([[1.5], [2.0], [1.0]])
-    expected = (0.25 + 0.25 + 4.0) / 3
-    np.testing.assert_allclose(batch_loss(RegressionLoss(), batch, scores), expected, rtol=1e-6)
+    np.testing.assert_allclose(sum(parts), batch_loss(loss, batch, logits), rtol=1e-6)
+    assert float(parts[1]) == 0.0
 
 
 def test_contrastive_loss_is_that_of_finding_the_pair_in_the_batch():

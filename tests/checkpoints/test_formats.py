@@ -1,5 +1,6 @@
 """Models of every format into ours and back: small ones, published lists of names, reference data."""
 
+import functools
 import json
 import re
 
@@ -13,7 +14,7 @@ from albert_tf.checkpoints.names import stored_as_brightmart, stored_as_original
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.checkpoints.layouts import (
     ARCHITECTURES,
@@ -40,7 +41,7 @@ from tests.checkpoints.layouts import (
     write_original,
     write_preset,
 )
-from tests.helpers import assert_same_weights, shared_path, tiny_config
+from tests.helpers import assert_same_weights, shared_path, slow_except, tiny_config
 from tests.parity.encoder import CONFIGS
 
 
@@ -54,22 +55,18 @@ def load_same(config, path, expected):
     return model, report
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_our_own_there_and_back(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "form"), [*((kind, "ckpt") for kind in MODELS), ("pretrainer", "model.keras")]
+)
+def test_our_own_there_and_back(tmp_path, kind, form):
     model = random_model(kind, tiny_config(sharing="attention"))
-    save_checkpoint(model, str(tmp_path / "ckpt"))
-    _, report = load_same(tiny_config(sharing="attention"), tmp_path / "ckpt", model)
-    assert report.format_name == "albert_tf"
-
-
-def test_a_keras_file_is_read_like_a_checkpoint(tmp_path):
-    model = random_model("pretrainer", tiny_config(sharing="attention"))
-    model.save(tmp_path / "model.keras")
-    _, report = load_same(tiny_config(sharing="attention"), tmp_path / "model.keras", model)
+    save = model.save if form == "model.keras" else functools.partial(save_checkpoint, model)
+    save(str(tmp_path / form))
+    _, report = load_same(tiny_config(sharing="attention"), tmp_path / form, model)
     assert report.format_name == "albert_tf"
     encoder = AlbertEncoder(tiny_config(sharing="attention"))
-    load_checkpoint(encoder, str(tmp_path / "model.keras"))
-    assert_same_weights(encoder, model.encoder)
+    load_checkpoint(encoder, str(tmp_path / form))
+    assert_same_weights(encoder, getattr(model, "encoder", model))
 
 
 @pytest.mark.parametrize(
@@ -91,19 +88,12 @@ def test_the_originals_there_and_back(tmp_path, kind):
     save_tf1_checkpoint(again, str(tmp_path / "back"))
     check_same_tensors(read_original(tmp_path / "back"), tensors)
     assert not list(tmp_path.glob("*incomplete*"))
-
-
-def test_an_encoder_from_an_originals_pretrainer(tmp_path):
-    model = random_model("pretrainer", tiny_config())
-    tensors = original_tensors(model)
-    encoder = AlbertEncoder(tiny_config())
-    report = load_checkpoint(encoder, write_original(tmp_path / "c", with_slots(tensors)))
-    assert_same_weights(encoder, model.encoder)
-    assert set(report.unexpected) == {name for name in tensors if name.startswith("cls/")}
-    needless = (
-        "; not needed by this model: 65 of the optimizer and 7 of other parts: cls/predictions"
-    )
-    assert needless in report.summary()
+    encoder = AlbertEncoder(config)
+    of_encoder = load_checkpoint(encoder, prefix)
+    assert_same_weights(encoder, getattr(model, "encoder", model))
+    heads = {name for name in tensors if not name.startswith("bert/")} - {"global_step"}
+    assert set(of_encoder.unexpected) == heads
+    assert f"not needed by this model: {len(report.optimizer)} of" in of_encoder.summary()
 
 
 def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
@@ -293,34 +283,17 @@ def test_every_published_name_and_shape_has_its_variable(name):
     assert set(published) - set(expected) <= {"global_step"}
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", slow_except(CONFIGS, "g2_gelu", "e_eq_h_g1_relu"))
 def test_reference_checkpoints_come_back_byte_for_byte(tmp_path, name):
     folder = shared_path(f"golden/encoder/{name}")
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     model, report = load_model(config, str(folder / "ckpt_plain"))
     assert isinstance(model, AlbertPretrainer)
-    assert report.unexpected == ()
-    assert report.optimizer == ("global_step",)
+    assert (report.unexpected, report.optimizer) == ((), ("global_step",))
     save_tf1_checkpoint(model, str(tmp_path / "back"))
     there = read_original(folder / "ckpt_plain" / "model.ckpt-best")
     back = read_original(tmp_path / "back")
-    assert set(back) == set(there)
-    for key in set(there) - {"global_step"}:
-        assert back[key].tobytes() == there[key].tobytes(), key
+    check_same_tensors({**back, "global_step": there["global_step"]}, there)
     if name == "g2_gelu":
         _, report = load_same(config, folder / "ckpt_slots", model)
         assert len(report.optimizer) == 2 * len(report.read) + 1
-
-
-def test_reference_classifier_gives_its_logits(tmp_path):
-    golden = np.load(shared_path("golden/finetune_heads/classifier.npz"))
-    config_file = shared_path("golden/pretraining/albert_config.json")
-    variables = {
-        name.removeprefix("var/"): golden[name] for name in golden if name.startswith("var/")
-    }
-    config = AlbertConfig.from_json_file(str(config_file))
-    model, report = load_model(config, write_original(tmp_path / "model.ckpt-best", variables))
-    assert isinstance(model, AlbertClassifier)
-    assert report.unexpected == report.optimizer == ()
-    inputs = {name: golden[name] for name in ("input_ids", "input_mask", "segment_ids")}
-    np.testing.assert_allclose(model(inputs), golden["logits"], rtol=0, atol=2e-5)

@@ -75,7 +75,7 @@ def test_ids_of_odd_texts(lower_case, tmp_path):
 
 def test_ids_of_real_texts():
     tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
-    texts = [line["text"] for line in read_lines(shared_path("golden"))]
+    texts = [line["text"] for line in read_lines()]
     path = str(shared_path("data/glue/SST-2/dev.tsv"))
     texts += [row.text_a for row in read_examples(path, Columns(text_a="sentence"), "dev")]
     assert tokenize(tokenizer, texts) == tokenizer.encode_batch(texts)

@@ -1,4 +1,6 @@
-"""What Keras does with every model: training, saving, export."""
+"""What Keras does with every model: saving, mixed precision, export."""
+
+import itertools
 
 import keras
 import numpy as np
@@ -54,38 +56,14 @@ def make_inputs(name, batch_size=4, length=11):
 def exported_outputs(outputs):
     """Returns by name, as arrays, the outputs that an exported model has."""
     named = outputs if isinstance(outputs, dict) else {"logits": outputs}
-    return {key: np.array(x) for key, x in named.items() if not isinstance(x, list)}
+    convert = keras.ops.convert_to_numpy
+    return {key: convert(x) for key, x in named.items() if not isinstance(x, list)}
 
 
-@pytest.mark.parametrize("name", slow_except(MODELS, "pretrainer", "conditional_span_labeler"))
-def test_keras_export_gives_the_models_numbers(name, tmp_path):
-    model = make_model(name)
-    path = str(tmp_path / "exported")
-    model.export(path, verbose=False)
-    for batch_size, length in ((4, 11), (2, 33)):
-        inputs = make_inputs(name, batch_size, length)
-        expected = exported_outputs(model(inputs))
-        # As TensorFlow Serving loads it.
-        outputs = run_in_session(path, inputs)
-        assert set(outputs) == set(expected)
-        for key, output in outputs.items():
-            np.testing.assert_allclose(output, expected[key], rtol=0, atol=1e-5, err_msg=key)
-
-
-@pytest.mark.parametrize("name", slow_except(MODELS, "classifier"))
-@pytest.mark.parametrize("form", ["onnx", "openvino", "litert"])
-def test_keras_exports_other_formats(name, form, tmp_path):
-    model = make_model(name)
-    run = {"onnx": _export_onnx, "openvino": _export_openvino, "litert": _export_litert}[form](
-        model, tmp_path
-    )
-    for batch_size, length in ((4, 11), (2, 33)):
-        inputs = make_inputs(name, batch_size, length)
-        expected = exported_outputs(model(inputs))
-        outputs = run(inputs)
-        assert set(outputs) == set(expected)
-        for key, output in outputs.items():
-            np.testing.assert_allclose(output, expected[key], rtol=0, atol=1e-5, err_msg=key)
+def _export_saved_model(model, folder):
+    model.export(str(folder / "exported"), verbose=False)
+    # As TensorFlow Serving loads it.
+    return lambda inputs: run_in_session(str(folder / "exported"), inputs)
 
 
 def _export_onnx(model, folder):
@@ -127,6 +105,31 @@ def _export_litert(model, folder):
     return lambda inputs: run(**inputs)
 
 
+EXPORTS = {
+    **{"saved_model": _export_saved_model, "onnx": _export_onnx},
+    **{"openvino": _export_openvino, "litert": _export_litert},
+}
+FAST = {
+    ("saved_model", "pretrainer"),
+    *((form, "classifier") for form in ("onnx", "openvino", "litert")),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), slow_except([*itertools.product(EXPORTS, MODELS)], *FAST)
+)
+def test_keras_export_gives_the_models_numbers(form, name, tmp_path):
+    model = make_model(name)
+    run = EXPORTS[form](model, tmp_path)
+    for batch_size, length in ((4, 11), (2, 33)):
+        inputs = make_inputs(name, batch_size, length)
+        expected = exported_outputs(model(inputs))
+        outputs = run(inputs)
+        assert set(outputs) == set(expected)
+        for key, output in outputs.items():
+            np.testing.assert_allclose(output, expected[key], rtol=0, atol=1e-5, err_msg=key)
+
+
 def test_keras_export_takes_a_signature(tmp_path):
     model = make_model("classifier")
     path = str(tmp_path / "exported")
@@ -137,43 +140,47 @@ def test_keras_export_takes_a_signature(tmp_path):
     np.testing.assert_allclose(outputs["logits"], model({"input_ids": ids}), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", slow_except(MODELS, "encoder", "conditional_span_labeler"))
-def test_summary_shows_the_shape_of_every_layer(name, tmp_path):
-    model = make_model(name)
-    model.save(tmp_path / "model.keras")
-    lines = []
-    for each in (model, keras.models.load_model(tmp_path / "model.keras")):
-        each.summary(print_fn=lambda text, **_: lines.append(text))
-        ranks = keras.tree.map_shape_structure(len, each.compute_output_shape(each.input_shapes))
-        outputs = each(make_inputs(name))
-        assert ranks == keras.tree.map_structure(lambda output: len(output.shape), outputs)
-    assert "None" in "".join(lines)
-    assert "?" not in "".join(lines)
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "encoder"])
-def test_outputs_of_a_functional_model_have_their_own_dtypes(name):
-    model = make_model(name, dtype="mixed_bfloat16")
-    symbols = {
-        key: keras.Input(shape[1:], dtype="int32") for key, shape in model.input_shapes.items()
-    }
-    dtypes = {x.dtype for x in keras.tree.flatten(model(symbols))}
-    assert dtypes == {x.dtype.name for x in keras.tree.flatten(model(make_inputs(name)))}
-    assert dtypes <= {"float32", "int32"}
-    clone = keras.models.clone_model(model)
-    assert [weight.shape for weight in clone.weights] == [weight.shape for weight in model.weights]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_keras_file_gives_the_model_back(name, dtype, tmp_path):
+def test_a_keras_file_gives_the_model_back(name, tmp_path):
     config = tiny_config(num_hidden_layers=2, sharing="attention", initializer_range=0.2)
-    model, inputs = make_model(name, config, dtype=dtype), make_inputs(name)
+    model, inputs = make_model(name, config, dtype="mixed_bfloat16"), make_inputs(name)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.get_config() == model.get_config()
     assert len(loaded.weights) == len(model.weights)
-    keras.tree.map_structure(np.testing.assert_array_equal, loaded(inputs), model(inputs))
+    outputs = model(inputs)
+    keras.tree.map_structure(np.testing.assert_array_equal, loaded(inputs), outputs)
+    ranks = keras.tree.map_shape_structure(len, loaded.compute_output_shape(loaded.input_shapes))
+    assert ranks == keras.tree.map_structure(lambda output: len(output.shape), outputs)
+    lines = []
+    loaded.summary(print_fn=lambda text, **_: lines.append(text))
+    # The shape of every layer is known.
+    assert "None" in "".join(lines)
+    assert "?" not in "".join(lines)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mixed_precision_stays_near_full_and_outputs_have_their_own_dtypes(name):
+    model, inputs = make_model(name, dtype="mixed_bfloat16"), make_inputs(name)
+    assert {str(weight.dtype) for weight in model.weights} == {"float32"}
+    outputs, full = model(inputs), exported_outputs(make_model(name)(inputs))
+    mixed = exported_outputs(outputs)
+    for key in full:
+        # The order of the beam depends on rounding.
+        if "_top_" not in key:
+            seen = full[key] > -1e29
+            error = np.abs(mixed[key].astype(np.float32) - full[key])[seen].max()
+            # bfloat16's numbers are 0.8 % apart; where they are rounded differs between processors.
+            allowed = 0.05 if name == "encoder" else 0.02
+            assert error < allowed * np.abs(full[key][seen]).max(), key
+    symbols = {
+        key: keras.Input(shape[1:], dtype="int32") for key, shape in model.input_shapes.items()
+    }
+    dtypes = {x.dtype for x in keras.tree.flatten(model(symbols))}
+    assert dtypes == {x.dtype.name for x in keras.tree.flatten(outputs)}
+    assert dtypes <= ({"bfloat16"} if name == "encoder" else {"float32", "int32"})
+    clone = keras.models.clone_model(model)
+    assert [weight.shape for weight in clone.weights] == [weight.shape for weight in model.weights]
 
 
 def test_options_of_an_encoder_are_in_its_keras_file(tmp_path):

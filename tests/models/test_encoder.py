@@ -34,7 +34,8 @@ def test_outputs_equal_a_slow_reference(sharing):
         sharing=sharing,
         num_hidden_groups=2,
         inner_group_num=2,
-        hidden_act="gelu_erf" if sharing == "none" else "gelu",
+        # Without sharing also the other form of gelu, and no projection.
+        **({"hidden_act": "gelu_erf", "embedding_size": 48} if sharing == "none" else {}),
     )
     encoder = AlbertEncoder(config, seed=1)
     rng = np.random.default_rng(2)
@@ -48,25 +49,6 @@ def test_outputs_equal_a_slow_reference(sharing):
         np.testing.assert_allclose(outputs[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
 
 
-def test_without_projection_where_embedding_and_hidden_size_agree():
-    encoder = AlbertEncoder(tiny_config(embedding_size=48))
-    assert not any("projection" in weight.path for weight in encoder.weights)
-    assert encoder(random_inputs())["embedding_output"].shape == (3, 11, 48)
-
-
-def test_padding_changes_nothing():
-    encoder = AlbertEncoder(tiny_config(), seed=3)
-    inputs = random_inputs()
-    other = {**inputs, "input_ids": np.where(inputs["input_mask"], inputs["input_ids"], 7)}
-    assert (other["input_ids"] != inputs["input_ids"]).any()
-    mask = inputs["input_mask"].astype(bool)
-    np.testing.assert_allclose(
-        np.asarray(encoder(inputs)["sequence_output"])[mask],
-        np.asarray(encoder(other)["sequence_output"])[mask],
-        atol=1e-6,
-    )
-
-
 def test_dropout_acts_in_training_alone():
     config = tiny_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
     encoder = AlbertEncoder(config, seed=3)
@@ -77,29 +59,15 @@ def test_dropout_acts_in_training_alone():
     assert np.abs(dropped - otherwise).max() > 0.1
 
 
-def test_seed_decides_the_starting_values():
-    one, same, other = (AlbertEncoder(tiny_config(), seed=seed).get_weights() for seed in (1, 1, 2))
+def test_seed_decides_the_starting_values_of_each_kernel():
+    one, same, other = (
+        AlbertEncoder(tiny_config(num_hidden_layers=2, sharing="none"), seed=seed).weights
+        for seed in (1, 1, 2)
+    )
     for first, second in zip(one, same, strict=True):
         np.testing.assert_array_equal(first, second)
-    assert any((first != third).any() for first, third in zip(one, other, strict=True))
-
-
-def test_every_kernel_starts_with_values_of_its_own():
-    weights = AlbertEncoder(tiny_config(sharing="none"), seed=1).weights
-    kernels = [np.asarray(w).ravel()[:100].tobytes() for w in weights if w.path.endswith("kernel")]
-    assert len(set(kernels)) == len(kernels)
-
-
-def test_mixed_precision_computes_in_16_bits_near_32():
-    full = AlbertEncoder(tiny_config(), seed=1)
-    mixed = AlbertEncoder(tiny_config(), seed=1, dtype="mixed_bfloat16")
-    assert {str(weight.dtype) for weight in mixed.weights} == {"float32"}
-    inputs = random_inputs()
-    output = mixed(inputs)["sequence_output"]
-    assert output.dtype.name == "bfloat16"
-    expected = np.asarray(full(inputs)["sequence_output"])
-    # bfloat16's numbers are 0.8 % apart, and each of five layers rounds.
-    assert np.abs(np.asarray(output, np.float32) - expected).max() < 0.05 * np.abs(expected).max()
+    values = [np.asarray(w).ravel()[:100].tobytes() for w in (*one, *other) if "kernel" in w.path]
+    assert len(set(values)) == len(values)
 
 
 def test_without_pooler():
@@ -111,15 +79,6 @@ def test_without_pooler():
     np.testing.assert_array_equal(
         outputs["sequence_output"], with_pooler(random_inputs())["sequence_output"]
     )
-
-
-def test_two_forms_of_gelu():
-    outputs = {}
-    for form in ("gelu", "gelu_erf"):
-        encoder = AlbertEncoder(tiny_config(hidden_act=form, initializer_range=0.5), seed=1)
-        outputs[form] = encoder(random_inputs())["sequence_output"]
-    difference = np.abs(np.subtract(outputs["gelu"], outputs["gelu_erf"])).max()
-    assert 1e-5 < difference < 1e-1
 
 
 def test_a_graph_holds_the_shared_block_once():

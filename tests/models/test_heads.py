@@ -34,15 +34,6 @@ def test_each_choice_is_scored_alone():
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-6)
 
 
-def test_free_shapes_in_a_graph():
-    model = AlbertMultipleChoice(AlbertEncoder(tiny_config(), seed=1), seed=2)
-    inputs = choices()
-    signature = {name: tf.TensorSpec((None, None, None), tf.int32) for name in inputs}
-    np.testing.assert_allclose(
-        tf.function(model, input_signature=[signature])(inputs), model(inputs), rtol=0, atol=1e-6
-    )
-
-
 # Spans
 
 

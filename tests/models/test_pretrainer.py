@@ -26,13 +26,18 @@ def test_logits_are_those_of_their_positions():
     np.testing.assert_allclose(logits, all_logits[rows, inputs["masked_lm_positions"]], atol=1e-6)
 
 
-@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
-@pytest.mark.parametrize("options", [{}, {"remat": True}, {"skips_padding": True}], ids=str)
+@pytest.mark.parametrize(
+    ("sharing", "options"),
+    [
+        *((sharing, {}) for sharing in ("all", "attention", "ffn", "none")),
+        *(("all", {option: True}) for option in ("remat", "skips_padding")),
+    ],
+)
 def test_last_layer_at_the_read_positions_learns_as_at_all(sharing, options):
     (batch,) = random_pretraining_batches(1, batch_size=3).as_numpy_iterator()
     batch["input_mask"] = np.arange(11) < np.array([[11], [10], [11]])
     encoder = AlbertEncoder(
-        tiny_config(sharing=sharing, num_hidden_groups=1), remat="remat" in options, seed=1
+        tiny_config(sharing=sharing, num_hidden_layers=2), remat="remat" in options, seed=1
     )
     model = AlbertPretrainer(encoder, seed=2)
 

@@ -74,18 +74,17 @@ def test_rate_stays_at_its_peak_until_the_decay():
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("optimizer_class", "compiled", "options"),
     [
-        {},
-        {"clipnorm": 0.5},
-        {"clipvalue": 0.05},
-        {"global_clipnorm": 0.5},
-        {"loss_scale_factor": 8.0},
-        {"gradient_accumulation_steps": 2},
-        {"use_ema": True, "ema_overwrite_frequency": 1},
+        (AdamWeightDecay, False, {}),
+        (Lamb, True, {"clipnorm": 0.5}),
+        (AdamWeightDecay, False, {"clipvalue": 0.05}),
+        (Lamb, True, {"global_clipnorm": 0.5}),
+        (AdamWeightDecay, False, {"loss_scale_factor": 8.0}),
+        (Lamb, False, {"gradient_accumulation_steps": 2}),
+        (AdamWeightDecay, False, {"use_ema": True, "ema_overwrite_frequency": 1}),
     ],
 )
-@pytest.mark.parametrize(("optimizer_class", "compiled"), [(AdamWeightDecay, False), (Lamb, True)])
 def test_a_sparse_gradient_counts_as_the_dense_one(optimizer_class, compiled, options):
     rng = np.random.default_rng(0)
     values, rows = rng.normal(size=(7, 3)), np.array([4, 1, 4, 4, 0])

@@ -1,6 +1,5 @@
 """Differences from arrays that the original implementation computed, one module for each part.
 
-Every function takes the folder with those arrays, where needed a tokenizer with the published vocabulary,
-and returns `Difference`s. The command of this folder prints them all; the tests of each part assert them
-one by one.
+Each function compares one part and returns `Difference`s. `PARTS` of `tests.parity.parts` lists them: the
+tests assert them one by one, and `python -m tests.parity` prints them all.
 """

@@ -13,7 +13,6 @@ class Difference:
 
     Attributes:
         part: the part of the project, such as "encoder".
-        quantity: the compared arrays or items.
         compared: how many numbers, lines or examples.
         largest: the largest absolute difference of numbers; the number of unequal items.
         allowed: the tolerance, as text.
@@ -22,7 +21,6 @@ class Difference:
     """
 
     part: str
-    quantity: str
     compared: int
     largest: float
     allowed: str
@@ -31,11 +29,7 @@ class Difference:
 
 
 def compare_numbers(
-    part: str,
-    quantity: str,
-    pairs: Iterable[tuple[str, Any, Any]],
-    atol: float,
-    rtol: float = 0.0,
+    part: str, pairs: Iterable[tuple[str, Any, Any]], atol: float, rtol: float = 0.0
 ) -> Difference:
     """Compares arrays of numbers with references of equal shapes, in triples of name, ours and theirs.
 
@@ -53,12 +47,10 @@ def compare_numbers(
         if not difference.max() <= largest:
             largest, worst = float(difference.max()), name
     allowed = f"{atol:g} + {rtol:g} relative" if rtol else f"{atol:g}"
-    return Difference(part, quantity, compared, largest, allowed, worst, agrees)
+    return Difference(part, compared, largest, allowed, worst, agrees)
 
 
-def count_unequal(
-    part: str, quantity: str, received: Sequence[Any], expected: Sequence[Any]
-) -> Difference:
+def count_unequal(part: str, received: Sequence[Any], expected: Sequence[Any]) -> Difference:
     """Counts the items that differ from their reference."""
     unequal = [
         f"item {index}: {ours!r} against {theirs!r}"
@@ -66,10 +58,10 @@ def count_unequal(
         if ours != theirs
     ]
     worst = unequal[0] if unequal else ""
-    return Difference(part, quantity, len(expected), len(unequal), "0", worst, not unequal)
+    return Difference(part, len(expected), len(unequal), "0", worst, not unequal)
 
 
-def merge(quantity: str, differences: Sequence[Difference]) -> Difference:
+def merge(differences: Sequence[Difference]) -> Difference:
     """Returns several differences of one part, all with the same allowance, as one."""
     largest = max(differences, key=lambda difference: difference.largest)
     if differences[0].allowed == "0":
@@ -77,7 +69,6 @@ def merge(quantity: str, differences: Sequence[Difference]) -> Difference:
         largest = dataclasses.replace(largest, largest=total)
     return dataclasses.replace(
         largest,
-        quantity=quantity,
         compared=sum(difference.compared for difference in differences),
         agrees=all(difference.agrees for difference in differences),
     )

@@ -1,7 +1,7 @@
 """Logits, losses and gradients of the models with heads."""
 
 import dataclasses
-import pathlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,6 +27,7 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
+from tests.helpers import shared_path
 from tests.parity.difference import Difference, compare_numbers, count_unequal
 from tests.parity.original import assign_by_original_name, by_original_name
 
@@ -68,10 +69,10 @@ class Reference:
     beam: Batch
 
 
-def read_reference(golden_dir: pathlib.Path, name: str) -> Reference:
+def _read_reference(name: str) -> Reference:
     """Reads one of `HEADS`."""
     make, _ = HEADS[name]
-    pretraining = golden_dir / "pretraining"
+    pretraining = shared_path("golden/pretraining")
     config = AlbertConfig.from_json_file(str(pretraining / "albert_config.json"))
     model = make(AlbertEncoder(config))
     if name == "pretrainer":
@@ -83,7 +84,7 @@ def read_reference(golden_dir: pathlib.Path, name: str) -> Reference:
         }
         gradients = _below(golden, "grad/")
         return Reference(model, golden, outputs, golden["total_loss"], gradients, {})
-    golden = np.load(golden_dir / "finetune_heads" / f"{_FILES.get(name, name)}.npz")
+    golden = np.load(shared_path(f"golden/finetune_heads/{_FILES.get(name, name)}.npz"))
     assign_by_original_name(model, _below(golden, "var/"))
     if name.endswith("span_labeler"):
         outputs = _below(golden, "training/")
@@ -109,25 +110,24 @@ def _with_tape(variables: list[keras.Variable], compute: Callable) -> tuple:
 
 
 def compare_head(
-    golden_dir: pathlib.Path,
     name: str,
-    compute_loss: Callable[[keras.Model, Batch, Any], Any] | None = None,
+    make_loss: Callable[[keras.Model], Callable[[Batch, Any], Any]] | None = None,
     differentiate: Callable = _with_tape,
 ) -> list[Difference]:
     """Compares outputs, loss and the gradient of every variable of one of `HEADS`.
 
-    `compute_loss` is another loss of a model, a batch and outputs than that of the scripts;
+    `make_loss` returns for a model another loss, of a batch and outputs, than that of the scripts.
     `differentiate` returns loss, outputs and gradients, given variables and what computes the first two.
     """
-    reference, (_, loss) = read_reference(golden_dir, name), HEADS[name]
+    reference, (_, loss) = _read_reference(name), HEADS[name]
     model, batch = reference.model, reference.batch
     inputs = {key: batch[key] for key in model.INPUTS if key in batch}
 
+    compute_loss = make_loss(model) if make_loss else functools.partial(batch_loss, loss)
+
     def compute():
         outputs = model(inputs, training=True)
-        if compute_loss is None:
-            return batch_loss(loss, batch, outputs), outputs
-        return compute_loss(model, batch, outputs), outputs
+        return compute_loss(batch, outputs), outputs
 
     variables = [
         variable
@@ -149,11 +149,9 @@ def compare_head(
     of_gradients = [(key, x, reference.gradients[key]) for key, x in gradients.items()]
     part = name.replace("_", " ")
     differences = [
-        compare_numbers(part, "logits", pairs, atol=1e-5),
-        compare_numbers(part, "loss", [("", total, reference.loss)], atol=5e-6),
-        compare_numbers(
-            part, f"gradients of {len(gradients)} variables", of_gradients, atol=2e-6, rtol=1e-4
-        ),
+        compare_numbers(f"{part}, logits", pairs, atol=1e-5),
+        compare_numbers(f"{part}, loss", [("", total, reference.loss)], atol=5e-6),
+        compare_numbers(f"{part}, gradients", of_gradients, atol=2e-6, rtol=1e-4),
     ]
     return differences + (_compare_beam(part, reference) if reference.beam else [])
 
@@ -174,8 +172,8 @@ def _compare_beam(part: str, reference: Reference) -> list[Difference]:
         for arrays in (found, expected)
     ]
     return [
-        compare_numbers(part, "scores of the beam", scores, atol=1e-5),
-        count_unequal(part, "positions of the beam", *positions),
+        compare_numbers(f"{part}, scores of the beam", scores, atol=1e-5),
+        count_unequal(f"{part}, positions of the beam", *positions),
     ]
 
 

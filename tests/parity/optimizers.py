@@ -11,6 +11,7 @@ from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.training.trainer import Trainer
+from tests.helpers import shared_path
 from tests.parity.difference import Difference, compare_numbers
 from tests.parity.original import assign_by_original_name, by_original_name, read_json
 
@@ -31,10 +32,10 @@ _TRAIN_STEPS, _WARMUP_STEPS = 12, 4
 _ALLOWED_AFTER = {1: 0.0, 2: 2e-6, 4: 1e-5, 12: 1e-4}
 
 
-def compare_schedule(golden_dir: pathlib.Path, name: str) -> list[Difference]:
+def compare_schedule(name: str) -> list[Difference]:
     """Compares learning rates."""
-    folder = golden_dir / "optimizers"
-    run = read_json(folder / "info.json")["learning_rates"][name]
+    folder = shared_path("golden/optimizers")
+    run = read_json("optimizers/info.json")["learning_rates"][name]
     schedule = PolynomialDecayWithWarmup(
         run["init_lr"],
         run["num_train_steps"],
@@ -45,16 +46,12 @@ def compare_schedule(golden_dir: pathlib.Path, name: str) -> list[Difference]:
     # Wanted departure: the original's rate is negative before the warm-up starts.
     expected = np.maximum(np.load(folder / "learning_rates.npz")[name], 0.0)
     received = np.array([schedule(step) for step in run["global_steps"]])
-    return [
-        compare_numbers(
-            "learning rate", name, [("rates", received, expected)], atol=1e-9, rtol=1e-6
-        )
-    ]
+    return [compare_numbers("learning rates", [(name, received, expected)], atol=1e-9, rtol=1e-6)]
 
 
-def compare_updates(golden_dir: pathlib.Path, name: str) -> list[Difference]:
+def compare_updates(name: str) -> list[Difference]:
     """Compares variables and moments along 12 updates with gradients that are given."""
-    folder = golden_dir / "optimizers"
+    folder = shared_path("golden/optimizers")
     initial = np.load(folder / "synthetic_initial.npz")
     gradients = np.load(folder / "synthetic_gradients.npz")
     expected = np.load(folder / f"synthetic_{name}_variables.npz")
@@ -84,14 +81,14 @@ def compare_updates(golden_dir: pathlib.Path, name: str) -> list[Difference]:
     ]
     part = f"{name}, given gradients"
     return [
-        compare_numbers(part, "variables after 1, 2, 4, 12 updates", pairs, atol=2e-6),
-        compare_numbers(part, "moments after 12 updates", moment_pairs, atol=1e-9, rtol=1e-5),
+        compare_numbers(f"{part}, variables", pairs, atol=2e-6),
+        compare_numbers(f"{part}, moments", moment_pairs, atol=1e-9, rtol=1e-5),
     ]
 
 
-def compare_training(golden_dir: pathlib.Path, name: str) -> list[Difference]:
+def compare_training(name: str) -> list[Difference]:
     """Compares losses and variables along 12 updates of pre-training, with clipping to norm 1."""
-    folder = golden_dir / "optimizers"
+    folder = shared_path("golden/optimizers")
     expected = np.load(folder / f"real_{name}_variables.npz")
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(config))
@@ -111,13 +108,13 @@ def compare_training(golden_dir: pathlib.Path, name: str) -> list[Difference]:
                 (original, value, expected[f"step{step:02d}/{original}"])
                 for original, value in by_original_name(model.weights, model.weights)
             ]
-            quantity = f"variables after {step} update{'s' if step > 1 else ''}"
-            differences.append(compare_numbers(part, quantity, pairs, atol=_ALLOWED_AFTER[step]))
+            title = f"{part}, variables after {step}"
+            differences.append(compare_numbers(title, pairs, atol=_ALLOWED_AFTER[step]))
     along = [
         ("loss", np.array(losses), expected["losses_mlm_sop_total"][:, 2]),
         ("norm of the gradient", np.array(norms), expected["global_norm_dense"]),
     ]
-    return [compare_numbers(part, "losses, norms of 12 updates", along, atol=1e-4), *differences]
+    return [compare_numbers(f"{part}, losses and norms", along, atol=1e-4), *differences]
 
 
 def _make_optimizer(name: str) -> keras.optimizers.Optimizer:

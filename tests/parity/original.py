@@ -1,19 +1,34 @@
 """The reference arrays and our variables, under the names that the original gives them."""
 
+import functools
 import json
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
 
 from albert_tf.checkpoints.names import stored_as_original
+from albert_tf.tokenization import AlbertTokenizer
+from tests.helpers import shared_path
 
 
-def read_json(path: pathlib.Path) -> Any:
+def read_json(relative: str) -> Any:
     """Reads a JSON file of the reference data."""
-    return json.loads(path.read_bytes())
+    return json.loads(shared_path(f"golden/{relative}").read_bytes())
+
+
+@functools.cache
+def official_tokenizer(lower_case: bool = True) -> AlbertTokenizer:
+    """Returns a tokenizer with the published vocabulary."""
+    return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case)
+
+
+def without_normalization():
+    """Returns a context in which tokenizers take text as it is."""
+    name = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
+    return mock.patch(name, lambda text, lower_case: text)
 
 
 def by_original_name(

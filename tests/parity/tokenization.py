@@ -2,9 +2,8 @@
 
 import pathlib
 import tempfile
-from collections.abc import Sequence
 
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
+from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from albert_tf.tokenization.wordpiece_tokenizer import (
@@ -13,121 +12,84 @@ from albert_tf.tokenization.wordpiece_tokenizer import (
     is_punctuation,
     split_words,
 )
+from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
-from tests.parity.original import read_json
+from tests.parity.original import official_tokenizer, read_json, without_normalization
 
-# Key in the reference data -> whether text is lower-cased.
-CASES = {"lower": True, "cased": False}
+# Key in the reference data -> whether text is lower-cased; raw text is not normalised.
+CASES = {"lower": True, "cased": False, "raw": True}
 
 
-def read_lines(golden_dir: pathlib.Path) -> list[dict]:
+def read_lines() -> list[dict]:
     """Reads the lines with what the original makes of them."""
-    return read_json(golden_dir / "tokenization" / "sentencepiece.json")["lines"]
+    return read_json("tokenization/sentencepiece.json")["lines"]
 
 
-def compare_normalization(golden_dir: pathlib.Path, key: str) -> list[Difference]:
-    """Compares normalised lines; `key` is one of `CASES`."""
-    lines = read_lines(golden_dir)
-    normalized = [normalize_text(line["text"], CASES[key]) for line in lines]
-    return [count_unequal("normalisation", key, normalized, [line[key] for line in lines])]
-
-
-def compare_sentencepiece(
-    golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, key: str
-) -> list[Difference]:
-    """Compares pieces and ids; `key` is `raw` for a tokenizer that does not normalise."""
-    lines = read_lines(golden_dir)
-    return _compare_pieces_and_ids(
-        f"SentencePiece, {key}",
-        tokenizer,
-        [line["text"] for line in lines],
-        [line[f"pieces_{key}"] for line in lines],
-        [line[f"ids_{key}"] for line in lines],
-    )
-
-
-def compare_graph(
-    golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, key: str
-) -> list[Difference]:
-    """Compares the ids of the tokenizer in the graph; arguments as for `compare_sentencepiece`."""
-    lines = read_lines(golden_dir)
-    ids = make_graph_tokenizer(tokenizer)([line["text"] for line in lines]).to_list()
+def compare_sentencepiece(key: str) -> list[Difference]:
+    """Compares normalised lines, pieces, ids, and the ids of the tokenizer in a graph."""
+    tokenizer, lines = official_tokenizer(CASES[key]), read_lines()
+    texts = [line["text"] for line in lines]
+    ids = [line[f"ids_{key}"] for line in lines]
+    part = f"SentencePiece, {key}"
+    if key == "raw":
+        with without_normalization():
+            return _compare_pieces_and_ids(part, tokenizer, texts, lines, f"_{key}")
+    normalized = [normalize_text(text, CASES[key]) for text in texts]
+    in_graph = make_graph_tokenizer(tokenizer)(texts).to_list()
     return [
-        count_unequal("in the graph", f"ids, {key}", ids, [line[f"ids_{key}"] for line in lines])
+        count_unequal(f"{part}, normalised", normalized, [line[key] for line in lines]),
+        *_compare_pieces_and_ids(part, tokenizer, texts, lines, f"_{key}"),
+        count_unequal(f"{part}, in a graph", in_graph, ids),
     ]
 
 
-def digit_comma_model(golden_dir: pathlib.Path) -> str:
-    """Returns the path, below the public data, of the vocabulary of `compare_digit_commas`."""
-    return read_json(golden_dir / "tokenization" / "sentencepiece_digit_comma.json")["model"]
-
-
-def compare_digit_commas(golden_dir: pathlib.Path, tokenizer: AlbertTokenizer) -> list[Difference]:
+def compare_digit_commas() -> list[Difference]:
     """Compares pieces and ids of a vocabulary with pieces such as `0,` inside words."""
-    golden = read_json(golden_dir / "tokenization" / "sentencepiece_digit_comma.json")
-    lines = golden["lines"]
-    return _compare_pieces_and_ids(
-        "SentencePiece, digits and commas",
-        tokenizer,
-        [line["text"] for line in lines],
-        [line["pieces"] for line in lines],
-        [line["ids"] for line in lines],
-    )
+    golden = read_json("tokenization/sentencepiece_digit_comma.json")
+    tokenizer = AlbertTokenizer(str(shared_path(f"data/{golden['model']}")))
+    texts = [line["text"] for line in golden["lines"]]
+    return _compare_pieces_and_ids("digits and commas", tokenizer, texts, golden["lines"])
 
 
-def compare_wordpiece(golden_dir: pathlib.Path) -> list[Difference]:
-    """Compares the vocabulary, words, pieces and ids of WordPiece."""
-    golden = read_json(golden_dir / "tokenization" / "wordpiece.json")
-    cases = golden["cases"]
-    with tempfile.TemporaryDirectory() as folder:
-        vocab_file = pathlib.Path(folder) / "vocab.txt"
-        vocab_file.write_bytes(golden["vocab_txt"].encode())
-        tokenizers = {
-            lower_case: WordPieceTokenizer(str(vocab_file), lower_case)
-            for lower_case in (True, False)
-        }
-    vocabulary = list(golden["vocab"])
-    words = [split_words(case["text"], case["do_lower_case"]) for case in cases]
-    pieces = [tokenizers[case["do_lower_case"]].tokenize(case["text"]) for case in cases]
-    ids = [tokenizers[case["do_lower_case"]].encode(case["text"]) for case in cases]
-    part = "WordPiece"
-    return [
-        count_unequal(part, "vocabulary", tokenizers[True].pieces, vocabulary),
-        count_unequal(part, "words", words, [case["basic"] for case in cases]),
-        count_unequal(part, "pieces", pieces, [case["pieces"] for case in cases]),
-        count_unequal(part, "ids", ids, [case["ids"] for case in cases]),
-    ]
+def compare_wordpiece() -> list[Difference]:
+    """Compares the vocabulary, words, pieces and ids of WordPiece, and ids in a graph."""
+    golden = read_json("tokenization/wordpiece.json")
+    differences = []
+    for lower_case in (True, False):
+        with tempfile.TemporaryDirectory() as folder:
+            vocab_file = pathlib.Path(folder) / "vocab.txt"
+            vocab_file.write_bytes(golden["vocab_txt"].encode())
+            tokenizer = WordPieceTokenizer(str(vocab_file), lower_case)
+        cases = [case for case in golden["cases"] if case["do_lower_case"] == lower_case]
+        texts, ids = ([case[key] for case in cases] for key in ("text", "ids"))
+        words = [split_words(text, lower_case) for text in texts]
+        in_graph = make_graph_tokenizer(tokenizer)(texts).to_list()
+        differences += [
+            count_unequal("WordPiece, vocabulary", tokenizer.pieces, list(golden["vocab"])),
+            count_unequal("WordPiece, words", words, [case["basic"] for case in cases]),
+            *_compare_pieces_and_ids("WordPiece", tokenizer, texts, cases),
+            count_unequal("WordPiece, in a graph", in_graph, ids),
+        ]
+    return differences
 
 
-def compare_characters(golden_dir: pathlib.Path) -> list[Difference]:
+def compare_characters() -> list[Difference]:
     """Compares which characters are control, punctuation and Chinese."""
-    golden = read_json(golden_dir / "tokenization" / "characters.json")
-    kinds = {
-        "control": is_control,
-        "punctuation": is_punctuation,
-        "chinese": is_chinese,
-    }
+    golden = read_json("tokenization/characters.json")
     characters = [chr(code_point) for code_point in golden["code_points"]]
+    kinds = {"control": is_control, "punctuation": is_punctuation, "chinese": is_chinese}
     return [
-        count_unequal(
-            "characters",
-            kind,
-            [int(is_kind(char)) for char in characters],
-            list(map(int, golden[kind])),
-        )
+        count_unequal("characters", list(map(is_kind, characters)), list(map(bool, golden[kind])))
         for kind, is_kind in kinds.items()
     ]
 
 
 def _compare_pieces_and_ids(
-    part: str,
-    tokenizer: AlbertTokenizer,
-    texts: Sequence[str],
-    pieces: Sequence[list[str]],
-    ids: Sequence[list[int]],
+    part: str, tokenizer: Tokenizer, texts: list[str], lines: list[dict], key: str = ""
 ) -> list[Difference]:
+    pieces, ids = ([line[f"{name}{key}"] for line in lines] for name in ("pieces", "ids"))
     return [
-        count_unequal(part, "pieces", [tokenizer.tokenize(text) for text in texts], pieces),
-        count_unequal(part, "ids", [tokenizer.encode(text) for text in texts], ids),
-        count_unequal(part, "ids of a batch", tokenizer.encode_batch(texts), ids),
+        count_unequal(f"{part}, pieces", [tokenizer.tokenize(text) for text in texts], pieces),
+        count_unequal(f"{part}, ids", [tokenizer.encode(text) for text in texts], ids),
+        count_unequal(f"{part}, ids of a batch", tokenizer.encode_batch(texts), ids),
     ]

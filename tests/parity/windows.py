@@ -7,7 +7,6 @@ piece has other offsets.
 
 import dataclasses
 import itertools
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,9 +15,10 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig
 from albert_tf.layers import make_p_mask
-from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import Window, make_windows
+from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
+from tests.parity.original import official_tokenizer
 
 _RULE = WindowConfig(max_seq_length=96, doc_stride=32, max_query_length=16)
 
@@ -75,15 +75,13 @@ GOLDEN_SETS = {
 }
 
 
-def compare_windows(
-    golden_dir: pathlib.Path, tokenizer: AlbertTokenizer, golden_set: GoldenSet
-) -> list[Difference]:
+def compare_windows(name: str) -> list[Difference]:
     """Compares the original's arrays for the windows of one file."""
-    folder = golden_dir / "squad"
-    golden = np.load(folder / f"{golden_set.features}.npz")
+    golden_set = GOLDEN_SETS[name]
+    golden = np.load(shared_path(f"golden/squad/{golden_set.features}.npz"))
     windows = [
         window
-        for window in our_windows(folder, tokenizer, golden_set)
+        for window in our_windows(golden_set)
         if window.example_index not in golden_set.given_up
     ]
     received = _columns(windows, golden_set.rule.max_seq_length)
@@ -97,22 +95,15 @@ def compare_windows(
                 columns[name] = columns[name].copy()
                 columns[name][first, 0] = 0
     return [
-        count_unequal(
-            "SQuAD windows",
-            f"{golden_set.features}: {name}",
-            received[name].tolist(),
-            expected[name].tolist(),
-        )
+        count_unequal("SQuAD windows", received[name].tolist(), expected[name].tolist())
         for name in names
     ]
 
 
-def our_windows(
-    folder: pathlib.Path, tokenizer: AlbertTokenizer, golden_set: GoldenSet
-) -> list[Window]:
-    """Returns our windows of a set's file, which is in `folder`."""
-    examples = read_squad(str(folder / f"{golden_set.questions}.json"))
-    return make_windows(examples, tokenizer, golden_set.rule)
+def our_windows(golden_set: GoldenSet) -> list[Window]:
+    """Returns our windows of a set's file."""
+    examples = read_squad(str(shared_path(f"golden/squad/{golden_set.questions}.json")))
+    return make_windows(examples, official_tokenizer(golden_set.lower_case), golden_set.rule)
 
 
 def _columns(windows: Sequence[Window], length: int) -> dict[str, np.ndarray]:

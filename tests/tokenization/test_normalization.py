@@ -5,8 +5,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text, original_spans
-from tests.helpers import assert_agrees, shared_path
-from tests.parity.tokenization import CASES, compare_normalization
 
 texts = st.text(st.characters(codec="utf-8"))
 
@@ -77,8 +75,3 @@ def test_every_character_comes_from_somewhere(text):
     assert spans == sorted(spans)
     # From the first to the end of the text without a gap.
     assert [start for start, _ in distinct[1:]] == [end for _, end in distinct[:-1]]
-
-
-@pytest.mark.parametrize("key", CASES)
-def test_equals_the_original(key):
-    assert_agrees(compare_normalization(shared_path("golden"), key))

@@ -2,8 +2,6 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import WordPieceTokenizer
-from tests.helpers import assert_agrees, shared_path
-from tests.parity.tokenization import compare_characters, compare_wordpiece
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -81,11 +79,3 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
         WordPieceTokenizer(str(vocab_file))
     with pytest.raises(InputError, match=r"absent\.txt: cannot be read"):
         WordPieceTokenizer(str(tmp_path / "absent.txt"))
-
-
-def test_equals_the_original():
-    assert_agrees(compare_wordpiece(shared_path("golden")))
-
-
-def test_kinds_of_characters_equal_the_original():
-    assert_agrees(compare_characters(shared_path("golden")))

@@ -11,17 +11,6 @@ from albert_tf.data.fine_tuning.features import encode_choices, encode_examples,
 from albert_tf.data.fine_tuning.packing import join_choice, pack_inputs, pair_lengths
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.errors import InputError
-from albert_tf.tokenization import AlbertTokenizer
-from tests.data.fine_tuning.test_glue import read_original_job
-from tests.helpers import assert_agrees, shared_path
-from tests.parity.features import (
-    FILE_JOBS,
-    JOBS,
-    compare_file,
-    compare_job,
-    compare_pairs,
-    compare_race,
-)
 
 
 class NumberTokenizer:
@@ -35,35 +24,6 @@ class NumberTokenizer:
 
 def number_text(count, first=10):
     return " ".join(str(first + index) for index in range(count))
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case=True)
-
-
-@pytest.mark.parametrize("job_name", JOBS)
-def test_features_equal_the_originals(tokenizer, job_name):
-    assert_agrees(compare_job(shared_path("golden"), tokenizer, job_name))
-
-
-@pytest.mark.parametrize("lower_case", [True, False])
-@pytest.mark.parametrize("job_name", FILE_JOBS)
-def test_ids_of_raw_files_equal_the_original_ones(job_name, lower_case):
-    _, examples = read_original_job(job_name)
-    model_file = str(shared_path("data/sentencepiece/30k-clean.model"))
-    tokenizer = AlbertTokenizer(model_file, lower_case)
-    assert_agrees(compare_file(shared_path("golden"), tokenizer, job_name, examples))
-
-
-def test_pairs_around_the_limit_equal_the_original_ones(tokenizer, monkeypatch):
-    normalize = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
-    monkeypatch.setattr(normalize, lambda text, lower_case: text)
-    assert_agrees(compare_pairs(shared_path("golden"), tokenizer))
-
-
-def test_features_of_race_equal_the_original_ones(tokenizer):
-    assert_agrees(compare_race(shared_path("golden"), tokenizer))
 
 
 def test_layout_of_single_texts_and_pairs():

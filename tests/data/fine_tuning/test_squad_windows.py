@@ -11,18 +11,14 @@ from albert_tf.data.fine_tuning.squad_windows import (
     WindowConfig,
     encode_windows,
 )
-from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
-from tests.helpers import assert_agrees, shared_path
-from tests.parity.windows import GOLDEN_SETS, compare_windows, our_windows
+from tests.helpers import shared_path
+from tests.parity.original import official_tokenizer
+from tests.parity.windows import GOLDEN_SETS, our_windows
 
 # 9 words; the rule leaves room for 4 of them next to a question of 2.
 PASSAGE = " The  first ship left\tin May , later ones followed "
 RULE = WindowConfig(max_seq_length=9, doc_stride=3, max_query_length=2)
-
-
-def official_tokenizer(lower_case=True):
-    return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case)
 
 
 def make(text, context=PASSAGE, question="which ship ?", rule=RULE, is_impossible=False):
@@ -38,19 +34,12 @@ def spell(*words):
 # The original's
 
 
-@pytest.mark.parametrize("name", GOLDEN_SETS)
-def test_windows_equal_the_originals(name):
-    golden_set = GOLDEN_SETS[name]
-    tokenizer = official_tokenizer(golden_set.lower_case)
-    assert_agrees(compare_windows(shared_path("golden"), tokenizer, golden_set))
-
-
 def test_all_departures_from_the_original():
     """What the comparison leaves out: first pieces, and a passage that the original gives up on."""
     golden_set = GOLDEN_SETS["quirks_eval_features"]
     folder = shared_path("golden/squad")
     examples = read_squad(str(folder / f"{golden_set.questions}.json"))
-    windows = our_windows(folder, official_tokenizer(), golden_set)
+    windows = our_windows(golden_set)
     assert [window.example_index for window in windows] == list(range(15))  # 12 is the Korean one
 
     golden = np.load(folder / f"{golden_set.features}.npz")
