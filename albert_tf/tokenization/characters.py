@@ -5,11 +5,9 @@ replacements, too. The tokenizers in a graph and in other runtimes are made of t
 """
 
 import functools
-import io
 import itertools
-import os
 import sys
-import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -17,7 +15,6 @@ import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf import files
 from albert_tf.tokenization.interface import WORD_MARK
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 
@@ -28,7 +25,6 @@ SIGMA, LOWER_SIGMA, FINAL_SIGMA = "Σ", "σ", "ς"
 _BLOCK = 256
 
 _SURROGATES = range(0xD800, 0xE000)  # which no UTF-8 text has
-_SILENT = 5  # above the level of every message of SentencePiece's C++ code
 
 
 def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Iterator[str]:
@@ -170,36 +166,13 @@ def _occurs(text: str, lower_case: bool) -> bool:
 def _read_replacements(charsmap: bytes) -> Mapping[str, str]:
     """Returns SentencePiece's table of replacements, old text -> new text; the longest match wins.
 
-    The table consists of the size of a trie in bytes, the trie, and the new texts, each with a final NUL.
-    The trie is a double array of Darts-clone (https://github.com/s-yata/darts-clone). A unit has 32 bits:
-    the byte that leads to it, whether a key ends there, and where the units of the following bytes are. A
-    key's value is the offset of its new text.
+    Old text that NFKD changes, most of the table, is left out.
     """
     if not charsmap:
         return {}
-    size = int.from_bytes(charsmap[:4], "little")
-    units = np.frombuffer(charsmap, "<u4", size // 4, offset=4)
-    texts = charsmap[4 + size :]
-    labels = np.arange(1, 256, dtype=np.uint32)
-    replacements = {}
-    level = {_offset(units[0]): b""}  # base of the following units -> bytes up to there
-    while level:
-        following = np.array(list(level), np.uint32)[:, None] ^ labels
-        prefixes = list(level.values())
-        level = {}
-        for row, column in np.argwhere(units[following] & 0x800000FF == labels):
-            index = following[row, column]
-            base = int(index ^ _offset(units[index]))
-            level[base] = prefix = prefixes[row] + bytes([labels[column]])
-            if units[index] >> 8 & 1:
-                start = units[base] & 0x7FFFFFFF
-                new = texts[start : texts.index(b"\0", start)]
-                replacements[prefix.decode()] = new.decode()
-    return replacements
-
-
-def _offset(unit: np.uint32) -> int:
-    return (int(unit) >> 10) << ((int(unit) & 0x200) >> 6)
+    spec = sentencepiece_model_pb2.NormalizerSpec(precompiled_charsmap=charsmap)
+    table = sentencepiece.SentencePieceNormalizer(normalizer_spec=spec).decompile()
+    return {old: new for old, new in table if unicodedata.is_normalized("NFKD", old)}
 
 
 def compile_charsmap(lower_case: bool) -> bytes:
@@ -208,24 +181,10 @@ def compile_charsmap(lower_case: bool) -> bytes:
     A capital sigma stays: its lower case depends on its neighbours. White space becomes spaces, which
     the normaliser itself collapses.
     """
-    rules = (
-        f"{char:X}\t{' '.join(f'{part:X}' for part in parts)}\n"
+    rules = [
+        (chr(char), "".join(map(chr, parts)))
         for char, parts in normalized_characters(lower_case).items()
         if char not in _SURROGATES
-    )
-    model = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "rules.tsv")
-        files.write_text(path, "".join(rules))
-        # Only the trainer compiles rules. The vocabulary of this sentence is not used.
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(["a"]),
-            model_writer=model,
-            model_type="char",
-            vocab_size=5,
-            hard_vocab_limit=False,
-            normalization_rule_tsv=path,
-            minloglevel=_SILENT,
-        )
-    trained = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
-    return trained.normalizer_spec.precompiled_charsmap
+    ]
+    spec = sentencepiece.SentencePieceNormalizer(norm_map=rules).serialized_normalizer_spec()
+    return sentencepiece_model_pb2.NormalizerSpec.FromString(spec).precompiled_charsmap

@@ -6,16 +6,14 @@ digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
 import hashlib
-import itertools
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import sentencepiece
-from sentencepiece import sentencepiece_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
@@ -145,7 +143,9 @@ class AlbertTokenizer:
         """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""
         origins = original_spans(text)
         ids, spans = [], []
-        for id_, first, after in self._encode_with_places(normalize_text(text, self.lower_case)):
+        normalized = normalize_text(text, self.lower_case)
+        encoded = self._processor.encode(normalized, return_type="offset_mapping")
+        for id_, (first, after) in zip(encoded["ids"], encoded["offsets"], strict=True):
             new_ids = self.digit_comma_splits.get(id_, (id_,))
             for new_id, tail in zip(new_ids, self.digit_comma_tails.get(id_, (0,)), strict=True):
                 # If the text is shorter than the piece, some ids get nothing.
@@ -154,16 +154,6 @@ class AlbertTokenizer:
                 spans.append(_join(origins, first, end))
                 first = end
         return ids, spans
-
-    def _encode_with_places(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Yields the id, the first character and the end of each piece of a normalised text."""
-        encoded = sentencepiece_pb2.SentencePieceText.FromString(
-            self._processor.encode(text, out_type="serialized_proto")
-        )
-        byte_offsets = itertools.accumulate((len(char.encode()) for char in text), initial=0)
-        index_of_byte = {offset: index for index, offset in enumerate(byte_offsets)}
-        for piece in encoded.pieces:
-            yield piece.id, index_of_byte[piece.begin], index_of_byte[piece.end]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids, without control pieces; the unknown piece becomes ⁇."""
