@@ -10,6 +10,7 @@ import math
 import keras
 from keras import ops
 
+from albert_tf.config import AlbertConfig
 from albert_tf.layers import primitives
 
 
@@ -44,36 +45,19 @@ class Unpadding:
         )
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class SelfAttention(primitives.BaseLayer):
-    """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`.
+    """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`."""
 
-    `num_heads` is N, and H a multiple of it; `attention_dropout` is the rate of the probabilities.
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        # Config
-        self.hidden_size = hidden_size
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-
-        # Layers
-        self.query = self._dense("query", hidden_size)
-        self.key = self._dense("key", hidden_size)
-        self.value = self._dense("value", hidden_size)
-        self.output_dense = self._dense("output", hidden_size)
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.query, self.key, self.value, self.output_dense = (
+            self._dense(name, config.hidden_size) for name in ("query", "key", "value", "output")
+        )
         self.layer_norm = self._layer_norm()
-        self.probability_dropout = self._dropout("probability_dropout", attention_dropout)
-        self.output_dropout = self._dropout("output_dropout", dropout)
+        self.probability_dropout = self._dropout(
+            "probability_dropout", config.attention_probs_dropout_prob
+        )
+        self.output_dropout = self._dropout("output_dropout", config.hidden_dropout_prob)
 
     def build(self, input_shape):
         """Makes the variables; `input_shape` is (B, S, H)."""
@@ -104,7 +88,7 @@ class SelfAttention(primitives.BaseLayer):
             rows = primitives.as_rows(hidden_states)  # (B * M, H)
             length, unpadding = ops.shape(output_positions)[1], None
         query = self._split_heads(self.query(rows), length, unpadding)
-        scale = 1.0 / math.sqrt(self.hidden_size // self.num_heads)
+        scale = 1.0 / math.sqrt(self.config.hidden_size // self.config.num_attention_heads)
         scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S or M, S)
         # float32, because 16 bits cannot tell close scores apart.
         scores = ops.cast(scores, "float32") + ops.cast(attention_bias, "float32")
@@ -119,61 +103,42 @@ class SelfAttention(primitives.BaseLayer):
     def _split_heads(self, rows, length, unpadding):
         if unpadding is not None:
             rows = unpadding.restore(rows)  # (B * S, H)
-        head_size = self.hidden_size // self.num_heads
-        x = ops.reshape(rows, (-1, length, self.num_heads, head_size))  # (B, S, N, D)
+        heads = self.config.num_attention_heads
+        x = ops.reshape(rows, (-1, length, heads, self.config.hidden_size // heads))  # (B, S, N, D)
         return ops.transpose(x, (0, 2, 1, 3))  # (B, N, S, D)
 
     def _join_heads(self, x, unpadding):
         x = ops.transpose(x, (0, 2, 1, 3))  # (B, S, N, D)
-        rows = ops.reshape(x, (-1, self.hidden_size))  # (B * S, H)
+        rows = ops.reshape(x, (-1, self.config.hidden_size))  # (B * S, H)
         return rows if unpadding is None else unpadding.remove(rows)
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class FeedForward(primitives.BaseLayer):
-    """Post-norm feed-forward: `layer_norm(x + dropout(dense(activation(dense(x)))))`.
+    """Post-norm feed-forward: `layer_norm(x + dropout(dense(activation(dense(x)))))`."""
 
-    `intermediate_size` is F; for the names of activations see `AlbertConfig.hidden_act`.
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        intermediate_size: int,
-        activation: str = "gelu",
-        dropout: float = 0.0,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        # Config
-        self.hidden_size = hidden_size
-        self.intermediate_size = intermediate_size
-        self.activation = activation
-        self.dropout = dropout
-
-        # Layers
-        self.intermediate = self._dense("intermediate", intermediate_size)
-        self.output_dense = self._dense("output", hidden_size)
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.intermediate = self._dense("intermediate", config.intermediate_size)
+        self.output_dense = self._dense("output", config.hidden_size)
         self.layer_norm = self._layer_norm()
-        self.output_dropout = self._dropout("output_dropout", dropout)
+        self.output_dropout = self._dropout("output_dropout", config.hidden_dropout_prob)
 
     def build(self, input_shape):
         """Makes the variables; `input_shape` is (B, S, H)."""
         self.intermediate.build(input_shape)
-        self.output_dense.build((*input_shape[:-1], self.intermediate_size))
+        self.output_dense.build((*input_shape[:-1], self.config.intermediate_size))
         self.layer_norm.build(input_shape)
 
     def call(self, hidden_states, training=None):
         """Transforms each position of float (..., H) independently."""
         rows = primitives.as_rows(hidden_states)  # (T, H)
-        activate = primitives.activation(self.activation, training)
+        activate = primitives.activation(self.config.hidden_act, training)
         intermediate = activate(self.intermediate(rows))  # (T, F)
         output = self.output_dense(intermediate)
         output = self.layer_norm(rows + self.output_dropout(output, training=training))
         return ops.reshape(output, ops.shape(hidden_states))
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class EncoderLayer(keras.layers.Layer):
     """One Transformer encoder layer, made of its two halves.
 
@@ -217,20 +182,3 @@ class EncoderLayer(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         """Returns the shape of the hidden states."""
         return input_shape
-
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "attention": keras.saving.serialize_keras_object(self.attention),
-            "feed_forward": keras.saving.serialize_keras_object(self.feed_forward),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        """Creates the layer and its halves from `get_config`."""
-        halves = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("attention", "feed_forward")
-        }
-        return cls(**{**config, **halves})

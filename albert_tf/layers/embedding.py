@@ -4,13 +4,12 @@ Section 3.1 of the paper: the tables are learnt without context and need less wi
 states, so V x H parameters become V x E + E x H.
 """
 
-import keras
 from keras import ops
 
+from albert_tf.config import AlbertConfig
 from albert_tf.layers import primitives
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class FactorizedEmbedding(primitives.BaseLayer):
     """Sums word, position and segment embeddings, normalises, drops out and projects.
 
@@ -18,52 +17,31 @@ class FactorizedEmbedding(primitives.BaseLayer):
     vectors, which suits TPUs, and not by a gather.
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        embedding_size: int,
-        hidden_size: int,
-        max_position_embeddings: int = 512,
-        type_vocab_size: int = 2,
-        dropout: float = 0.0,
-        use_one_hot: bool = False,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        # Config
-        self.vocab_size = vocab_size
-        self.embedding_size = embedding_size
-        self.hidden_size = hidden_size
-        self.max_position_embeddings = max_position_embeddings
-        self.type_vocab_size = type_vocab_size
-        self.dropout = dropout
+    def __init__(self, config: AlbertConfig, use_one_hot: bool = False, **kwargs):
+        super().__init__(config, **kwargs)
         self.use_one_hot = use_one_hot
-
-        # Layers
         self.layer_norm = self._layer_norm()
-        self.output_dropout = self._dropout("output_dropout", dropout)
+        self.output_dropout = self._dropout("output_dropout", config.hidden_dropout_prob)
         self.projection = None
-        if embedding_size != hidden_size:
-            self.projection = self._dense("projection", hidden_size)
+        if config.embedding_size != config.hidden_size:
+            self.projection = self._dense("projection", config.hidden_size)
 
     def build(self, input_ids_shape):
         """Makes the three tables (V, E), (positions, E), (segments, E) and the layers' variables."""
-        self.word_embeddings = self._add_table("word_embeddings", self.vocab_size)
+        config = self.config
+        self.word_embeddings = self._add_table("word_embeddings", config.vocab_size)
         self.position_embeddings = self._add_table(
-            "position_embeddings", self.max_position_embeddings
+            "position_embeddings", config.max_position_embeddings
         )
-        self.segment_embeddings = self._add_table("segment_embeddings", self.type_vocab_size)
-        shape = (None, None, self.embedding_size)
+        self.segment_embeddings = self._add_table("segment_embeddings", config.type_vocab_size)
+        shape = (None, None, config.embedding_size)
         self.layer_norm.build(shape)
         if self.projection is not None:
             self.projection.build(shape)
 
     def _add_table(self, name: str, rows: int):
-        return self.add_weight(
-            shape=(rows, self.embedding_size),
-            initializer=self._initializer(),
-            name=name,
-        )
+        shape = (rows, self.config.embedding_size)
+        return self.add_weight(shape=shape, initializer=self._initializer(), name=name)
 
     def call(self, input_ids, segment_ids, training=None):
         """Returns the normalised embeddings (B, S, E) and the first hidden states (B, S, H).
@@ -90,4 +68,5 @@ class FactorizedEmbedding(primitives.BaseLayer):
 
     def compute_output_shape(self, input_ids_shape):
         """Returns the shapes of both outputs, (B, S, E) and (B, S, H)."""
-        return (*input_ids_shape, self.embedding_size), (*input_ids_shape, self.hidden_size)
+        sizes = self.config.embedding_size, self.config.hidden_size
+        return tuple((*input_ids_shape, size) for size in sizes)

@@ -3,23 +3,21 @@
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-import keras
 from keras import ops
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers import primitives
 
 Pooling = Literal["mean", "cls", "weighted_layers"]
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class Pooler(primitives.BaseLayer):
     """The hidden state of [CLS] through a tanh dense layer, H -> H."""
 
-    def __init__(self, hidden_size: int, **kwargs):
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
-        self.dense = self._dense("dense", hidden_size)
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.dense = self._dense("dense", config.hidden_size)
 
     def build(self, sequence_output_shape):
         """Creates the variables; `sequence_output_shape` is (B, S, H)."""
@@ -31,20 +29,15 @@ class Pooler(primitives.BaseLayer):
 
     def compute_output_shape(self, sequence_output_shape):
         """Returns (B, H)."""
-        return sequence_output_shape[0], self.hidden_size
+        return sequence_output_shape[0], self.config.hidden_size
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class ClassificationHead(primitives.BaseLayer):
     """Dropout and a dense layer, H -> logits, for pooled outputs or for each token."""
 
-    def __init__(self, num_classes: int, dropout: float = 0.0, **kwargs):
-        super().__init__(**kwargs)
-        # Config
+    def __init__(self, config: AlbertConfig, num_classes: int, dropout: float = 0.0, **kwargs):
+        super().__init__(config, **kwargs)
         self.num_classes = num_classes
-        self.dropout = dropout
-
-        # Layers
         self.input_dropout = self._dropout("input_dropout", dropout)
         self.dense = self._dense("dense", num_classes)
 
@@ -62,7 +55,6 @@ class ClassificationHead(primitives.BaseLayer):
         return *hidden_states_shape[:-1], self.num_classes
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class EmbeddingHead(primitives.BaseLayer):
     """Pools hidden states (B, S, H) of the layers into embeddings (B, H).
 
@@ -75,8 +67,8 @@ class EmbeddingHead(primitives.BaseLayer):
         normalize: whether embeddings have the length 1, so that dot products are cosines.
     """
 
-    def __init__(self, pooling: Pooling = "mean", normalize: bool = False, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, config: AlbertConfig, pooling: Pooling, normalize: bool, **kwargs):
+        super().__init__(config, **kwargs)
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}")
         self.pooling = pooling
@@ -117,31 +109,24 @@ class EmbeddingHead(primitives.BaseLayer):
         return batch_size, hidden_size
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class MaskedLMHead(primitives.BaseLayer):
     """The masked-LM head: dense H -> E, activation, layer norm, the transposed word table, a bias.
 
     The word table is given at each call and not owned: input and output embeddings are one variable.
     """
 
-    def __init__(self, vocab_size: int, embedding_size: int, activation: str = "gelu", **kwargs):
-        super().__init__(**kwargs)
-        # Config
-        self.vocab_size = vocab_size
-        self.embedding_size = embedding_size
-        self.activation = activation
-
-        # Layers
-        self.transform = self._dense("transform", embedding_size)
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.transform = self._dense("transform", config.embedding_size)
         self.layer_norm = self._layer_norm()
-        self._activate = primitives.activation(activation)
+        self._activate = primitives.activation(config.hidden_act)
 
     def build(self, hidden_states_shape):
         """Creates the variables; `hidden_states_shape` is (B, M, H)."""
         self.transform.build(hidden_states_shape)
-        self.layer_norm.build((*hidden_states_shape[:-1], self.embedding_size))
+        self.layer_norm.build((*hidden_states_shape[:-1], self.config.embedding_size))
         self.output_bias = self.add_weight(
-            shape=(self.vocab_size,), initializer="zeros", name="output_bias"
+            shape=(self.config.vocab_size,), initializer="zeros", name="output_bias"
         )
 
     def call(self, hidden_states, word_embeddings):
@@ -155,8 +140,8 @@ class MaskedLMHead(primitives.BaseLayer):
         transformed = self.layer_norm(self._activate(self.transform(rows)))  # (B * M, E)
         logits = ops.matmul(transformed, ops.transpose(word_embeddings))
         logits = ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
-        return ops.reshape(logits, (-1, count, self.vocab_size))  # (B, M, V)
+        return ops.reshape(logits, (-1, count, self.config.vocab_size))  # (B, M, V)
 
     def compute_output_shape(self, hidden_states_shape):
         """Returns (B, M, V)."""
-        return *hidden_states_shape[:2], self.vocab_size
+        return *hidden_states_shape[:2], self.config.vocab_size

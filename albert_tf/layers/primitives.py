@@ -7,43 +7,35 @@ gradient of its own.
 """
 
 import functools
-import inspect
 import math
 import random
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
 
-from albert_tf.config import LAYER_NORM_EPSILON
+from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 
 
 class BaseLayer(keras.layers.Layer):
-    """A layer that has the arguments of its constructor as attributes, and makes layers of its own.
+    """A part of a model of a config, which makes layers of its own.
 
     These have its precision, and each a seed of its own. `seed` None draws them from the operating
-    system.
+    system. Models save their config and not their layers.
     """
 
-    def __init__(self, initializer_range: float = 0.02, seed: int | None = None, **kwargs):
+    def __init__(self, config: AlbertConfig, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
-        self.initializer_range = initializer_range
-        self.seed = seed
+        self.config = config
         self._seeds = SeedStream(seed)
 
     # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
-    def get_config(self):
-        """Returns the arguments of the constructor."""
-        shared = {"initializer_range": self.initializer_range, "seed": self.seed}
-        return {**super().get_config(), **constructor_arguments(self), **shared}
-
     def _initializer(self) -> keras.initializers.Initializer:
         """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
         return keras.initializers.TruncatedNormal(
-            stddev=self.initializer_range, seed=self._seeds.next()
+            stddev=self.config.initializer_range, seed=self._seeds.next()
         )
 
     def _dense(self, name: str, units: int, use_bias: bool = True) -> keras.layers.Dense:
@@ -62,12 +54,6 @@ class BaseLayer(keras.layers.Layer):
 
     def _layer_norm(self) -> "LayerNorm":
         return LayerNorm(name="layer_norm", dtype=self.dtype_policy)
-
-
-def constructor_arguments(made: keras.Layer) -> dict[str, Any]:
-    """Returns the attributes named like the arguments of a constructor, but for those of base classes."""
-    names = inspect.signature(type(made)).parameters
-    return {name: getattr(made, name) for name in names if name not in ("name", "kwargs")}
 
 
 class SeedStream:

@@ -1,20 +1,19 @@
 """Heads that find the span of an answer in a sequence."""
 
-import keras
 from keras import ops
 
+from albert_tf.config import AlbertConfig
 from albert_tf.layers import primitives
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class SpanHead(primitives.BaseLayer):
     """A dense layer on every position, H -> 2: a logit for the start and one for the end.
 
     That is the original's head for SQuAD 1.1 (its `run_squad_v1.py`); it has no dropout.
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
         self.dense = self._dense("dense", 2)
 
     def build(self, sequence_output_shape):
@@ -48,7 +47,6 @@ def make_p_mask(segment_ids):
     return 1 - ops.maximum(is_passage, is_cls)
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
 class ConditionalSpanHead(primitives.BaseLayer):
     """The original's head for SQuAD 2.0 (its `run_squad_v2.py`), which is XLNet's.
 
@@ -60,32 +58,23 @@ class ConditionalSpanHead(primitives.BaseLayer):
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        start_n_top: int = 5,
-        end_n_top: int = 5,
-        dropout: float = 0.0,
-        **kwargs,
+        self, config: AlbertConfig, start_n_top: int, end_n_top: int, dropout: float, **kwargs
     ):
-        super().__init__(**kwargs)
-        # Config
-        self.hidden_size = hidden_size
+        super().__init__(config, **kwargs)
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
-        self.dropout = dropout
-
-        # Layers
         self.start_logits = self._dense("start_logits", 1)
-        self.end_hidden = self._dense("end_hidden", hidden_size)
+        self.end_hidden = self._dense("end_hidden", config.hidden_size)
         self.end_layer_norm = self._layer_norm()
         self.end_logits = self._dense("end_logits", 1)
-        self.answer_hidden = self._dense("answer_hidden", hidden_size)
+        self.answer_hidden = self._dense("answer_hidden", config.hidden_size)
         self.answer_dropout = self._dropout("answer_dropout", dropout)
         self.answer_logits = self._dense("answer_logits", 1, use_bias=False)
 
     def build(self, sequence_output_shape):
         """Creates the variables; `sequence_output_shape` is (B, S, H)."""
-        hidden, two_hidden = (None, None, self.hidden_size), (None, None, 2 * self.hidden_size)
+        hidden = (None, None, self.config.hidden_size)
+        two_hidden = (None, None, 2 * self.config.hidden_size)
         self.start_logits.build(hidden)
         self.end_hidden.build(two_hidden)
         self.end_layer_norm.build(hidden)
@@ -137,8 +126,8 @@ class ConditionalSpanHead(primitives.BaseLayer):
         if self.end_hidden.quantization_mode is None:
             # The product of the kernel and two states side by side, without putting them side by side.
             kernel = ops.cast(self.end_hidden.kernel, self.compute_dtype)
-            of_ends = ops.matmul(sequence_output, kernel[: self.hidden_size])  # (B, S, H)
-            of_starts = ops.matmul(states, kernel[self.hidden_size :])  # (B, I, H)
+            of_ends = ops.matmul(sequence_output, kernel[: self.config.hidden_size])  # (B, S, H)
+            of_starts = ops.matmul(states, kernel[self.config.hidden_size :])  # (B, I, H)
             bias = ops.cast(self.end_hidden.bias, self.compute_dtype)
             sums = of_ends[:, None] + of_starts[:, :, None] + bias  # (B, I, S, H)
         else:

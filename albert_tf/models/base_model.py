@@ -1,6 +1,7 @@
 """The base class of all models: named, checked inputs, and the Keras protocol."""
 
 import abc
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,7 +14,6 @@ from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFI
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.layers.primitives import constructor_arguments
 from albert_tf.models.inputs import Input, as_arrays, check_inputs, data_as_arrays
 from albert_tf.sources import find_model
 
@@ -233,4 +233,9 @@ class BaseModel(keras.Model, abc.ABC):
             raise InputError(
                 f"{type(self).__name__}: a quantized model cannot be saved; save it before `quantize`"
             )
-        return {**super().get_config(), **constructor_arguments(self)}
+        arguments = {
+            name: getattr(self, name)
+            for name in inspect.signature(type(self)).parameters
+            if name not in ("name", "kwargs")
+        }
+        return {**super().get_config(), **arguments}

@@ -25,6 +25,8 @@ from albert_tf.models.inputs import Input
 if BACKEND == "tensorflow":
     import tensorflow as tf
 
+_HALVES = {"attention": SelfAttention, "ffn": FeedForward}
+
 # Added to the attention scores of masked positions, as in BERT.
 _MASKED_SCORE = -10000.0
 
@@ -73,14 +75,8 @@ class AlbertEncoder(BaseModel):
         # Layers
         seeds = SeedStream(seed)
         self.embedding = FactorizedEmbedding(
-            vocab_size=config.vocab_size,
-            embedding_size=config.embedding_size,
-            hidden_size=config.hidden_size,
-            max_position_embeddings=config.max_position_embeddings,
-            type_vocab_size=config.type_vocab_size,
-            dropout=config.hidden_dropout_prob,
-            use_one_hot=use_one_hot_embeddings,
-            initializer_range=config.initializer_range,
+            config,
+            use_one_hot_embeddings,
             seed=seeds.next(),
             name="embedding",
             dtype=self.dtype_policy,
@@ -88,13 +84,7 @@ class AlbertEncoder(BaseModel):
         self.blocks, self.block_order = self._make_blocks(seeds)
         self.pooler = None
         if with_pooler:
-            self.pooler = Pooler(
-                config.hidden_size,
-                initializer_range=config.initializer_range,
-                seed=seeds.next(),
-                name="pooler",
-                dtype=self.dtype_policy,
-            )
+            self.pooler = Pooler(config, seed=seeds.next(), name="pooler", dtype=self.dtype_policy)
         # All shapes are known, so the variables exist before the first call.
         self.build(self.input_shapes)
 
@@ -109,26 +99,6 @@ class AlbertEncoder(BaseModel):
         With full sharing these are one block and L zeros.
         """
         config = self.config
-        shared = {
-            "hidden_size": config.hidden_size,
-            "dropout": config.hidden_dropout_prob,
-            "initializer_range": config.initializer_range,
-            "dtype": self.dtype_policy,
-        }
-        classes = {
-            "attention": functools.partial(
-                SelfAttention,
-                num_heads=config.num_attention_heads,
-                attention_dropout=config.attention_probs_dropout_prob,
-                **shared,
-            ),
-            "ffn": functools.partial(
-                FeedForward,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                **shared,
-            ),
-        }
         halves: dict[str, SelfAttention | FeedForward] = {}
 
         def make_half(half: str, layer: int, inner: int) -> SelfAttention | FeedForward:
@@ -136,7 +106,9 @@ class AlbertEncoder(BaseModel):
             is_shared = config.sharing in ("all", half)
             name = f"{half}_{config.group_of_layer(layer) if is_shared else layer}_{inner}"
             if name not in halves:
-                halves[name] = classes[half](seed=seeds.next(), name=name)
+                halves[name] = _HALVES[half](
+                    config, seed=seeds.next(), name=name, dtype=self.dtype_policy
+                )
             return halves[name]
 
         blocks: dict[tuple[str, str], EncoderLayer] = {}
@@ -144,7 +116,7 @@ class AlbertEncoder(BaseModel):
         for layer, inner in itertools.product(
             range(config.num_hidden_layers), range(config.inner_group_num)
         ):
-            pair = [make_half(half, layer, inner) for half in classes]
+            pair = [make_half(half, layer, inner) for half in _HALVES]
             key = (pair[0].name, pair[1].name)
             if key not in blocks:
                 name = f"block_{len(blocks)}"

@@ -46,7 +46,7 @@ class EncoderWithHeads(BaseModel):
     def _head_arguments(self, name: str) -> dict[str, Any]:
         """Returns what the layers of all heads are created with, each with a seed of its own."""
         return {
-            "initializer_range": self.config.initializer_range,
+            "config": self.config,
             "seed": self._seeds.next(),
             "name": name,
             "dtype": self.dtype_policy,
@@ -96,17 +96,8 @@ class AlbertPretrainer(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
-        # Config
         self.sentence_head = sentence_head
-
-        # Layers
-        config = encoder.config
-        self.masked_lm_head = MaskedLMHead(
-            vocab_size=config.vocab_size,
-            embedding_size=config.embedding_size,
-            activation=config.hidden_act,
-            **self._head_arguments("masked_lm_head"),
-        )
+        self.masked_lm_head = MaskedLMHead(**self._head_arguments("masked_lm_head"))
         self.sentence_order_head = None
         if sentence_head:
             self.sentence_order_head = ClassificationHead(
@@ -163,11 +154,8 @@ class _Classifier(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name or self.NAME, **kwargs)
-        # Config
         self.num_classes = num_classes
         self.dropout = dropout
-
-        # Layers
         self.head = ClassificationHead(
             num_classes=num_classes, dropout=dropout, **self._head_arguments(self.HEAD_NAME)
         )
@@ -277,8 +265,8 @@ class AlbertEmbedder(EncoderWithHeads):
     Args:
         encoder: the encoder; it needs no pooler.
         pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
-            state of [CLS], `weighted_layers` a learned mean over the layers of the means of each; see
-            `albert_tf.layers.EmbeddingHead`.
+            state of [CLS], `weighted_layers` a learned mean over the layers of the means of each (Peters
+            et al. 2018, https://arxiv.org/abs/1802.05365, equation 1 without its scale).
         normalize: whether embeddings have the length 1, so that dot products are cosines.
 
     Raises:
@@ -295,13 +283,10 @@ class AlbertEmbedder(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
-        # Config
         self.pooling = pooling
         self.normalize = normalize
-
-        # Layers
         self.embedding_head = EmbeddingHead(
-            pooling, normalize, name="embedding_head", dtype=self.dtype_policy
+            pooling=pooling, normalize=normalize, **self._head_arguments("embedding_head")
         )
         self.build(self.input_shapes)
 

@@ -88,14 +88,10 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
-        # Config
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
         self.dropout = dropout
-
-        # Layers
         self.conditional_span_head = ConditionalSpanHead(
-            hidden_size=encoder.config.hidden_size,
             start_n_top=start_n_top,
             end_n_top=end_n_top,
             dropout=dropout,
