@@ -2,8 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import keras
 import numpy as np
@@ -46,77 +46,58 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
+from albert_tf.models.base_model import BaseModel
 
 WeightType = Literal["float32", "float16"]
 
 CARD_FILE = "README.md"
 
 
-@dataclasses.dataclass(frozen=True)
-class _Architecture:
+class _Architecture(NamedTuple):
     """A class of `transformers` for each type of model, and our model for it.
 
     Attributes:
-        make: makes our model.
-        matches: whether a model of ours is written as this class; the first match counts.
-        has_pooler: whether theirs always has a pooler.
+        model: class of our model.
         hub_task: the Hub's name for what it does.
+        has_pooler: whether theirs always has a pooler.
+        sentence_head: of a pretrainer, whether it has one.
     """
 
-    make: Callable[[AlbertEncoder, HuggingFaceConfig], keras.Model]
-    matches: Callable[[keras.Model], bool]
-    has_pooler: bool
+    model: type[BaseModel]
     hub_task: str
+    has_pooler: bool = False
+    sentence_head: bool | None = None
+
+    def make(self, encoder: AlbertEncoder, config: HuggingFaceConfig) -> keras.Model:
+        """Makes our model for the content of a `config.json`."""
+        if self.model is AlbertEncoder:
+            return encoder
+        options: dict[str, Any] = {}
+        if self.model is AlbertPretrainer:
+            options["sentence_head"] = self.sentence_head
+        if self.model.HEAD_BIAS is not None:
+            options["num_classes"] = len(config.labels)
+        if issubclass(self.model, _WITH_DROPOUT):
+            options["dropout"] = config.classifier_dropout
+        return self.model(encoder, **options)
+
+    def matches(self, model: keras.Model) -> bool:
+        """Returns whether a model of ours is written as this class."""
+        if not isinstance(model, self.model):
+            return False
+        return self.sentence_head is None or self.sentence_head == model.sentence_head
 
 
+_WITH_DROPOUT = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
 # By the names of the classes after `Albert` and `Bert`.
 _ARCHITECTURES = {
-    "Model": _Architecture(
-        lambda encoder, config: encoder,
-        lambda model: isinstance(model, AlbertEncoder),
-        has_pooler=False,
-        hub_task="feature-extraction",
-    ),
-    "ForPreTraining": _Architecture(
-        lambda encoder, config: AlbertPretrainer(encoder),
-        lambda model: isinstance(model, AlbertPretrainer) and model.sentence_head,
-        has_pooler=True,
-        hub_task="fill-mask",
-    ),
-    "ForMaskedLM": _Architecture(
-        lambda encoder, config: AlbertPretrainer(encoder, sentence_head=False),
-        lambda model: isinstance(model, AlbertPretrainer),
-        has_pooler=False,
-        hub_task="fill-mask",
-    ),
-    "ForSequenceClassification": _Architecture(
-        lambda encoder, config: AlbertClassifier(
-            encoder, len(config.labels), dropout=config.classifier_dropout
-        ),
-        lambda model: isinstance(model, AlbertClassifier),
-        has_pooler=True,
-        hub_task="text-classification",
-    ),
-    "ForTokenClassification": _Architecture(
-        lambda encoder, config: AlbertTokenClassifier(
-            encoder, len(config.labels), dropout=config.classifier_dropout
-        ),
-        lambda model: isinstance(model, AlbertTokenClassifier),
-        has_pooler=False,
-        hub_task="token-classification",
-    ),
-    "ForMultipleChoice": _Architecture(
-        lambda encoder, config: AlbertMultipleChoice(encoder, dropout=config.classifier_dropout),
-        lambda model: isinstance(model, AlbertMultipleChoice),
-        has_pooler=True,
-        hub_task="multiple-choice",
-    ),
-    "ForQuestionAnswering": _Architecture(
-        lambda encoder, config: AlbertSpanLabeler(encoder),
-        lambda model: isinstance(model, AlbertSpanLabeler),
-        has_pooler=False,
-        hub_task="question-answering",
-    ),
+    "Model": _Architecture(AlbertEncoder, "feature-extraction"),
+    "ForPreTraining": _Architecture(AlbertPretrainer, "fill-mask", True, sentence_head=True),
+    "ForMaskedLM": _Architecture(AlbertPretrainer, "fill-mask", sentence_head=False),
+    "ForSequenceClassification": _Architecture(AlbertClassifier, "text-classification", True),
+    "ForTokenClassification": _Architecture(AlbertTokenClassifier, "token-classification"),
+    "ForMultipleChoice": _Architecture(AlbertMultipleChoice, "multiple-choice", True),
+    "ForQuestionAnswering": _Architecture(AlbertSpanLabeler, "question-answering"),
 }
 
 
@@ -280,7 +261,7 @@ def _config_of(
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         labels = tuple(labels) or generic_labels(model.num_classes)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
-    if isinstance(model, AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier):
+    if isinstance(model, _WITH_DROPOUT):
         config = dataclasses.replace(config, classifier_dropout=model.dropout)
     return config
 

@@ -1,6 +1,5 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
-import abc
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -39,10 +38,6 @@ class EncoderWithHeads(BaseModel):
         shared = {name: kwargs[name] for name in ("seed", "dtype") if name in kwargs}
         return cls(AlbertEncoder(config, **shared), **kwargs)
 
-    @abc.abstractmethod
-    def _build_heads(self, hidden_size: int) -> None:
-        """Creates the heads' variables, for inputs of width H."""
-
     def _head_arguments(self, name: str) -> dict[str, Any]:
         """Returns what the layers of all heads are created with, each with a seed of its own."""
         return {
@@ -56,9 +51,6 @@ class EncoderWithHeads(BaseModel):
     def config(self) -> AlbertConfig:
         """The encoder's config."""
         return self.encoder.config
-
-    def _build_layers(self) -> None:
-        self._build_heads(self.config.hidden_size)
 
     def get_config(self):
         """Returns the arguments of the constructor."""
@@ -105,10 +97,10 @@ class AlbertPretrainer(EncoderWithHeads):
             )
         self.build(self.input_shapes)
 
-    def _build_heads(self, hidden_size: int) -> None:
-        self.masked_lm_head.build((None, None, hidden_size))
+    def _build_layers(self) -> None:
+        self.masked_lm_head.build((None, None, self.config.hidden_size))
         if self.sentence_order_head is not None:
-            self.sentence_order_head.build((None, hidden_size))
+            self.sentence_order_head.build((None, self.config.hidden_size))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Predicts for a batch.
@@ -161,8 +153,8 @@ class _Classifier(EncoderWithHeads):
         )
         self.build(self.input_shapes)
 
-    def _build_heads(self, hidden_size: int) -> None:
-        self.head.build((None, hidden_size))
+    def _build_layers(self) -> None:
+        self.head.build((None, self.config.hidden_size))
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -290,8 +282,9 @@ class AlbertEmbedder(EncoderWithHeads):
         )
         self.build(self.input_shapes)
 
-    def _build_heads(self, hidden_size: int) -> None:
-        self.embedding_head.build([(None, None, hidden_size)] * len(self.encoder.block_order))
+    def _build_layers(self) -> None:
+        output = (None, None, self.config.hidden_size)
+        self.embedding_head.build([output] * len(self.encoder.block_order))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""

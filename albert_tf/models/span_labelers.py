@@ -34,8 +34,8 @@ class AlbertSpanLabeler(EncoderWithHeads):
         self.span_head = SpanHead(**self._head_arguments("span_head"))
         self.build(self.input_shapes)
 
-    def _build_heads(self, hidden_size: int) -> None:
-        self.span_head.build((None, None, hidden_size))
+    def _build_layers(self) -> None:
+        self.span_head.build((None, None, self.config.hidden_size))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Scores a batch.
@@ -99,8 +99,8 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         )
         self.build(self.input_shapes)
 
-    def _build_heads(self, hidden_size: int) -> None:
-        self.conditional_span_head.build((None, None, hidden_size))
+    def _build_layers(self) -> None:
+        self.conditional_span_head.build((None, None, self.config.hidden_size))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Scores a batch.

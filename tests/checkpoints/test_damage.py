@@ -119,48 +119,115 @@ def test_places_without_a_checkpoint(intact, encoder, name, message):
     assert_refused(encoder, intact / name, message)
 
 
-def without(tensors, *ends):
-    return {name: tensor for name, tensor in tensors.items() if not name.endswith(ends)}
+def write(folder, layout, change=None):
+    """Writes a model of a layout, or class of `transformers`, and returns it, as it is there, and where.
+
+    `change` are tensors to add, to replace or, if None, to leave out.
+    """
+    if layout == "original":
+        model = random_model("pretrainer", tiny_config())
+        tensors = original_tensors(model)
+    elif layout == "brightmart":
+        model, tensors = brightmart_pretrainer()
+    elif layout == "keras_hub":
+        model, tensors = AlbertEncoder(KERAS_HUB_CONFIG), keras_hub_tensors()[0]
+    else:
+        model, tensors = AlbertEncoder(config_of(layout)), folder_tensors(layout)
+        if layout.endswith("Classification"):
+            model = AlbertClassifier(model, 3)
+    tensors = {
+        name: tensor for name, tensor in {**tensors, **(change or {})}.items() if tensor is not None
+    }
+    if layout in ("original", "brightmart"):
+        return model, write_original(folder / "ckpt", tensors)
+    if layout == "keras_hub":
+        return model, write_preset(folder / "preset", tensors)
+    return model, write_folder(folder / "theirs", layout, tensors)
 
 
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
+ENCODER = "layers/transformer_encoder"
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("layout", "change", "message"),
     [
         (
+            "original",
             {"bert/pooler/dense/kernel": None},
             r"'bert/pooler/dense/kernel' is not in it; the model's 'albert_encoder/pooler/dense/kernel'"
             r" has shape \(48, 48\); the closest in it is '.*' of shape",
         ),
         (
             # A pooler is missing, which every model of the original has.
+            "original",
             {"bert/pooler/dense/kernel": None, "bert/pooler/dense/bias": None},
             "'bert/pooler/dense/kernel' is not in it",
         ),
         (
+            "original",
             {"bert/pooler/dense/bias": np.zeros(47, np.float32)},
             r"'bert/pooler/dense/bias' has shape \(47,\); the model's "
             r"'albert_encoder/pooler/dense/bias' has shape \(48,\)",
         ),
         (
+            "original",
             {"cls/seq_relationship/output_weights": np.zeros((3, 48), np.float32)},
             r"'cls/seq_relationship/output_weights' has shape \(3, 48\), transposed; "
             r"the model's '.*/sentence_order_head/dense/kernel' has shape \(48, 2\)",
         ),
         (
+            "original",
             {BLOCK.replace("group_0", "group_1", 1) + "/LayerNorm/beta": np.zeros(48, np.float32)},
             "holds 'bert/.*group_1/.*/beta', for which the model of this config has no place",
         ),
+        (
+            "keras_hub",
+            {f"{ENCODER}/_feedforward_layer_norm/vars/0": None},
+            "'albert_backbone/transformer_encoder/_feedforward_layer_norm/0' is not in it; the",
+        ),
+        (
+            "keras_hub",
+            {f"{ENCODER}_4/_self_attention_layer_norm/vars/0": np.zeros(48, np.float32)},
+            "encoder_4/.*for which the model of this config has no",
+        ),
+        (
+            "keras_hub",
+            {"layers/dense/vars/0": np.zeros((16, 48), np.int8)},
+            "h5: 'dense/0' is of type int8; a quantized",
+        ),
+        (
+            # A BERT.
+            "keras_hub",
+            {"layers/dense_1/vars/0": None, "layers/dense_1/vars/1": None},
+            r"model\.weights\.h5: holds another model of KerasHub",
+        ),
+        (
+            "AlbertModel",
+            {"pooler.weight": np.zeros((48, 48), np.int8)},
+            "'pooler.weight' is of type I8; expected F32, F16, BF16",
+        ),
+        (
+            "AlbertForMaskedLM",
+            {"predictions.decoder.bias": np.ones(97, np.float32)},
+            "'predictions.decoder.bias' differs from 'predictions.bias'",
+        ),
+        (
+            "AlbertModel",
+            dict.fromkeys(folder_tensors("AlbertModel")),
+            r"/model\.safetensors: holds no tensor$",
+        ),
+        ("AlbertModel", {"pooler.bias": None}, "'pooler.bias' is not in it"),
+        (
+            "AlbertForSequenceClassification",
+            {"classifier.bias": None},
+            "'classifier.bias' is not in it; the model's 'albert_",
+        ),
     ],
 )
-def test_tensors_of_the_original_that_do_not_fit(tmp_path, change, message):
-    model = random_model("pretrainer", tiny_config())
-    tensors = {**original_tensors(model), **change}
-    tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    prefix = write_original(tmp_path / "c", tensors)
-    assert_refused(model, prefix, f"^{prefix}: {message}")
+def test_tensors_that_do_not_fit(tmp_path, layout, change, message):
+    model, path = write(tmp_path, layout, change)
+    assert_refused(model, path, message)
 
 
 @pytest.mark.parametrize(
@@ -184,86 +251,40 @@ def test_weights_of_ours_that_do_not_fit(tmp_path, saved, loaded, message):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({}, r"embedding_size is 16; expected 48, the hidden_size"),
-        ({"embedding_size": 48, "inner_group_num": 2}, "the config has 1 groups of 2 blocks"),
-        ({"embedding_size": 48, "sharing": "none"}, "the config has 5 groups of 1 blocks"),
-        (
-            {"embedding_size": 48, "sharing": "attention"},
-            "sharing 'attention' .* brightmart's check",
-        ),
-    ],
-)
-def test_config_that_brightmarts_code_does_not_have(tmp_path, changes, message):
-    prefix = write_original(tmp_path / "c", brightmart_pretrainer()[1])
-    encoder = AlbertEncoder(tiny_config(**changes))
-    assert_refused(encoder, prefix, f"{prefix} .*brightmart's names.*: {message}")
-
-
-@pytest.mark.parametrize(
-    ("architecture", "config", "message"),
-    [
-        ("AlbertModel", {"num_attention_heads": 3}, "num_attention_heads 4; .* config has 3"),
-        ("AlbertModel", {"num_hidden_layers": 6}, "num_hidden_layers 5; the model's config has 6"),
-        ("AlbertModel", {"hidden_act": "relu"}, "hidden_act 'gelu'; the model's config has 'relu'"),
-        ("AlbertModel", {"vocab_size": 96}, "vocab_size 97; the model's config has 96"),
-        ("BertModel", {"embedding_size": 16}, "embedding_size 48; the model's config has 16"),
-        ("BertModel", {"sharing": "all"}, "sharing 'none'; .* has 'all'"),
-    ],
-)
-def test_config_of_another_hugging_face_model(tmp_path, architecture, config, message):
-    folder = write_folder(tmp_path / "theirs", architecture)
-    encoder = AlbertEncoder(dataclasses.replace(config_of(architecture), **config))
-    place = rf"{folder} \(Hugging Face, {architecture}\)"
-    assert_refused(encoder, folder, f"{place}: config.json has {message}")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_hidden_layers": 8}, r"\(KerasHub\): num_layers is 4 there; .* num_hidden_layers 8"),
-        ({"num_attention_heads": 6}, "num_heads is 4 there; .* num_attention_heads 6"),
-        ({"hidden_act": "relu"}, "hidden_act is 'relu'; KerasHub's models have only 'gelu'"),
-        ({"sharing": "attention"}, "KerasHub's checkpoints hold whole blocks only"),
-        ({"num_hidden_layers": 3}, "3 layers in 2 groups: KerasHub has no such model"),
-    ],
-)
-def test_config_of_another_keras_hub_model(tmp_path, changes, message):
-    preset = write_preset(tmp_path / "preset", keras_hub_tensors()[0])
-    config = dataclasses.replace(KERAS_HUB_CONFIG, **changes)
-    assert_refused(AlbertEncoder(config), preset, message)
-
-
-KEY = "layers/transformer_encoder/_self_attention_layer/key_dense/vars/0"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
+    ("layout", "changes", "message"),
     [
         (
-            lambda tensors: without(tensors, "encoder/_feedforward_layer_norm/vars/0"),
-            "h5: 'albert_backbone/transformer_encoder/_feedforward_layer_norm/0' is not in it; the",
+            "brightmart",
+            {"embedding_size": 16},
+            "embedding_size is 16; expected 48, the hidden_size",
         ),
-        (
-            lambda tensors: tensors | {KEY.replace("encoder/", "encoder_4/"): tensors[KEY]},
-            "encoder_4/.*for which the model of this config has no",
+        ("brightmart", {"inner_group_num": 2}, "the config has 1 groups of 2 blocks"),
+        ("brightmart", {"sharing": "none"}, "the config has 5 groups of 1 blocks"),
+        ("brightmart", {"sharing": "attention"}, "sharing 'attention' .* brightmart's check"),
+        *(
+            (architecture, changes, f"config.json has {message}")
+            for architecture, changes, message in [
+                ("AlbertModel", {"num_attention_heads": 3}, "num_attention_heads 4; .* has 3"),
+                ("AlbertModel", {"num_hidden_layers": 6}, "num_hidden_layers 5; .* config has 6"),
+                ("AlbertModel", {"hidden_act": "relu"}, "hidden_act 'gelu'; .* has 'relu'"),
+                ("AlbertModel", {"vocab_size": 96}, "vocab_size 97; the model's config has 96"),
+                ("BertModel", {"embedding_size": 16}, "embedding_size 48; .* config has 16"),
+                ("BertModel", {"sharing": "all"}, "sharing 'none'; .* has 'all'"),
+            ]
         ),
-        (
-            lambda tensors: tensors | {"layers/dense/vars/0": np.zeros((16, 48), np.int8)},
-            "h5: 'dense/0' is of type int8; a quantized",
-        ),
-        (
-            # A BERT.
-            lambda tensors: without(tensors, "dense_1/vars/0", "dense_1/vars/1"),
-            r"model\.weights\.h5: holds another model of KerasHub",
-        ),
+        ("keras_hub", {"num_hidden_layers": 8}, "num_layers is 4 there; .* num_hidden_layers 8"),
+        ("keras_hub", {"num_attention_heads": 6}, "num_heads is 4 there; .* num_attention_heads 6"),
+        ("keras_hub", {"hidden_act": "relu"}, "hidden_act is 'relu'; KerasHub's models have only"),
+        ("keras_hub", {"sharing": "attention"}, "KerasHub's checkpoints hold whole blocks only"),
+        ("keras_hub", {"num_hidden_layers": 3}, "3 layers in 2 groups: KerasHub has no such model"),
     ],
 )
-def test_tensors_of_keras_hub_that_do_not_fit(tmp_path, change, message):
-    path = tmp_path / "model.weights.h5"
-    path.write_bytes(h5_bytes(change(keras_hub_tensors()[0])))
-    assert_refused(AlbertEncoder(KERAS_HUB_CONFIG), path, message)
+def test_config_of_another_model(tmp_path, layout, changes, message):
+    model, path = write(tmp_path, layout)
+    config = dataclasses.replace(getattr(model, "encoder", model).config, **changes)
+    names = {"brightmart": "TensorFlow 1, brightmart's names", "keras_hub": "KerasHub"}
+    place = rf"^{path} \({names.get(layout, f'Hugging Face, {layout}')}\): "
+    assert_refused(AlbertEncoder(config), path, place + f".*{message}")
 
 
 def test_another_config_of_keras_hub(tmp_path):
@@ -278,43 +299,6 @@ def test_another_config_of_keras_hub(tmp_path):
     path = write_preset(tmp_path / "incomplete", tensors, config=incomplete)
     with pytest.raises(InputError, match=r"config\.json: key 'num_heads' is missing"):
         AlbertEncoder.from_preset(path)
-
-
-def change_bias(tensors):
-    return tensors | {"predictions.decoder.bias": tensors["predictions.bias"] + 1}
-
-
-@pytest.mark.parametrize(
-    ("architecture", "change", "message"),
-    [
-        (
-            "AlbertModel",
-            lambda tensors: tensors | {"pooler.weight": tensors["pooler.weight"].astype(np.int8)},
-            "'pooler.weight' is of type I8; expected F32, F16, BF16",
-        ),
-        (
-            "AlbertForMaskedLM",
-            change_bias,
-            "'predictions.decoder.bias' differs from 'predictions.bias'",
-        ),
-        ("AlbertModel", lambda tensors: {}, r"/model\.safetensors: holds no tensor$"),
-        (
-            "AlbertModel",
-            lambda tensors: without(tensors, "pooler.bias"),
-            "'pooler.bias' is not in it",
-        ),
-        (
-            "AlbertForSequenceClassification",
-            lambda tensors: without(tensors, "classifier.bias"),
-            "'classifier.bias' is not in it; the model's 'albert_",
-        ),
-    ],
-)
-def test_tensors_of_hugging_face_that_do_not_fit(tmp_path, architecture, change, message):
-    folder = write_folder(tmp_path / "theirs", architecture, change(folder_tensors(architecture)))
-    encoder = AlbertEncoder(config_of(architecture))
-    is_head = architecture.endswith("Classification")
-    assert_refused(AlbertClassifier(encoder, 3) if is_head else encoder, folder, message)
 
 
 @pytest.mark.parametrize(
