@@ -13,7 +13,6 @@ from albert_tf.data.fine_tuning.squad_windows import (
 )
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
 from tests.helpers import shared_path
-from tests.parity.original import official_tokenizer
 from tests.parity.windows import GOLDEN_SETS, our_windows
 
 # 9 words; the rule leaves room for 4 of them next to a question of 2.
