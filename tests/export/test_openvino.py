@@ -1,6 +1,4 @@
-"""The tokenizer inside a model for OpenVINO, and the weights of files for OpenVINO and ONNX Runtime."""
-
-import pathlib
+"""The tokenizer inside a model for OpenVINO."""
 
 import numpy as np
 import pytest
@@ -10,11 +8,8 @@ from albert_tf.data.fine_tuning.tsv import Columns, read_examples
 from albert_tf.export.openvino_text import add_text_tokenizer
 from albert_tf.export.runtimes import convert_to_openvino
 from albert_tf.export.saved_models import INPUTS, trace
-from albert_tf.export.weights import in_float32
-from albert_tf.models import AlbertEncoder, AlbertSpanLabeler
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from tests.export.kinds import (
-    LARGER_THAN_ITS_GRAPH,
     TEXTS,
     assert_equal,
     expected_of,
@@ -22,8 +17,8 @@ from tests.export.kinds import (
     make_inputs,
     make_model,
 )
-from tests.export.runtimes import need, run_onnx, run_openvino
-from tests.helpers import random_inputs, shared_path, tiny_config
+from tests.export.runtimes import run_openvino
+from tests.helpers import shared_path
 from tests.parity.tokenization import read_lines
 
 openvino = pytest.importorskip("openvino", reason="needs the group parity: `make test-parity`")
@@ -90,38 +85,3 @@ def test_wordpiece_vocabulary_stays_outside(tmp_path):
     (folder,) = export_kind("classifier", model, tokenizer, export_dir, "openvino").values()
     inputs = make_inputs("classifier")
     assert_equal(run_openvino(folder, inputs), expected_of("classifier", model, inputs))
-
-
-# Bytes per parameter, as a span labeler does not use its pooler; the largest difference of a logit, which
-# are up to 3.
-@pytest.mark.parametrize(
-    ("form", "dtype", "weights", "least", "most", "bound"),
-    [
-        ("onnx", "float32", None, 3.8, 6, 1e-5),
-        ("onnx", "float32", "int8", 0.95, 1.5, 0.15),
-        ("openvino", "float32", None, 3.8, 4.1, 1e-5),
-        ("openvino", "mixed_bfloat16", None, 1.9, 2.1, 0.03),
-        ("openvino", "float32", "int8", 0.95, 1.2, 0.1),
-    ],
-)
-def test_weights_are_stored_once(form, dtype, weights, least, most, bound, tokenizer, tmp_path):
-    need(form)
-    encoder = AlbertEncoder(tiny_config(**LARGER_THAN_ITS_GRAPH), seed=1, dtype=dtype)
-    model = AlbertSpanLabeler(encoder, seed=2, dtype=dtype)
-    rows = [random_inputs(1, length, 1500, seed=length) for length in range(5, 25)]
-    details = {"weights": weights, "calibration": rows}
-    (folder,) = export_kind(
-        "simple_spans", model, tokenizer, str(tmp_path), form, **details
-    ).values()
-    file, run = {
-        "onnx": ("model.onnx", run_onnx),
-        "openvino": ("model.bin", run_openvino),
-    }[form]
-    size = pathlib.Path(folder, file).stat().st_size / model.count_params()
-    assert least < size < most
-    stored_in = weights or dtype.removeprefix("mixed_")
-    assert f"stored in {stored_in}" in pathlib.Path(folder, "README.md").read_text()
-    inputs = random_inputs(vocab_size=1500)
-    received, expected = run(folder, inputs), in_float32(model)(inputs)
-    for name, values in expected.items():
-        np.testing.assert_allclose(received[name], values, rtol=0, atol=bound, err_msg=name)

@@ -20,7 +20,7 @@ from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from tests.kinds.samples import LABELS, SAMPLES, run
-from tests.tasks import names, plants
+from tests.tasks import plants
 from tests.tasks.animals import read_table
 
 each_kind = pytest.mark.parametrize("name", SAMPLES)
@@ -329,17 +329,3 @@ def test_a_training_starts_from_a_tagger_of_hugging_face(trained, tmp_path):
         options, output_dir=str(tmp_path / "more"), export_dir=None, **asked
     )
     assert run(again)["f1"] == pytest.approx(metrics["f1"])
-
-
-def test_a_tagger_of_other_labels_is_refused(trained, tmp_path):
-    options, folder, _ = trained("token_classification")
-    path = tmp_path / "train.jsonl"
-    texts = [names.as_json("the cat", [(4, 7, "A")]), names.as_json("the oak", [(4, 7, "P")])]
-    path.write_text("".join(json.dumps(text) + "\n" for text in texts))
-    asked = {"train_file": str(path), "init_checkpoint": str(folder / "out" / "best")}
-    with pytest.raises(InputError, match="its head is of the classes O, B-FUNC, I-FUNC, B-LIB"):
-        run(
-            dataclasses.replace(
-                options, output_dir=str(tmp_path), dev_file=None, do_eval=False, **asked
-            )
-        )
