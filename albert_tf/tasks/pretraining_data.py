@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -241,13 +240,11 @@ def _make(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
 ) -> None:
     """Makes the missing files, under their names in `incomplete`."""
-    read = _train_tokenizer(options, inputs, incomplete) if options.train_vocab else {}
-    model_file = options.spm_model_file
+    model_file = incomplete.get(options.spm_model_file, options.spm_model_file)
+    if options.train_vocab and not tf.io.gfile.exists(model_file):
+        _train_vocabulary(options, inputs, model_file)
     tokenizer = load_tokenizer(
-        incomplete.get(model_file, model_file),
-        options.vocab_file,
-        options.do_lower_case,
-        options.word_start,
+        model_file, options.vocab_file, options.do_lower_case, options.word_start
     )
     folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), _RUNS)
     files.make_directory(folder)
@@ -265,31 +262,21 @@ def _make(
     else:
         with name_place(f"--runner={options.runner}"):
             made = beam.make_pretraining_data(*arguments, options.runner, options.runner_options)
-    for path, sha256 in read.items():
-        if made.sha256[path] != sha256:
-            raise InputError(
-                f"{path}: changed after the vocabulary was trained on it; run the command again"
-            )
     files.write_json(incomplete[options.stats_file], _describe(options, inputs, made, tokenizer))
 
 
-def _train_tokenizer(
-    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
-) -> Mapping[str, str]:
-    """Trains the vocabulary if it is missing. Returns the hashes of the files read for it."""
-    model_file = incomplete[options.spm_model_file]
-    reader = options.config.read([file.path for file in inputs])
-    if not tf.io.gfile.exists(model_file):
-        print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
-        with expect_unchanged(inputs):
-            train_vocabulary(
-                reader.sentences(),
-                model_file,
-                options.vocab_size,
-                options.do_lower_case,
-                options.vocab_sentences,
-            )
-    return reader.sha256
+def _train_vocabulary(
+    options: PretrainingDataOptions, inputs: list[InputFile], model_file: str
+) -> None:
+    print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
+    with expect_unchanged(inputs):
+        train_vocabulary(
+            options.config.read([file.path for file in inputs]).sentences(),
+            model_file,
+            options.vocab_size,
+            options.do_lower_case,
+            options.vocab_sentences,
+        )
 
 
 def _describe(

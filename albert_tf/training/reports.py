@@ -295,10 +295,7 @@ def _metrics_path(output_dir: str) -> str:
 
 
 def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
-    """Plots losses, and metrics by names or suffixes of names, to a run's `learning_curve.png`.
-
-    Returns the file, or None without matplotlib, which is optional.
-    """
+    """Plots losses, and metrics by suffixes, to `learning_curve.png`; None without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

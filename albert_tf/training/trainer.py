@@ -166,10 +166,7 @@ class Trainer(Evaluator):
     def _apply(
         self, strategy: tf.distribute.Strategy, gradients: Gradients, is_finite: tf.Tensor
     ) -> None:
-        """Updates the variables if the loss and all gradients are finite.
-
-        `optimizer.apply` would sum over the replicas again.
-        """
+        """Updates the variables if all is finite; `optimizer.apply` would sum over the replicas."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
 
         def update(value, gradient):

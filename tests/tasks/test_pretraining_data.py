@@ -213,22 +213,6 @@ def test_unchanged_chunks_are_reused(without_training, monkeypatch):
     assert run(without_training).instances > 100
 
 
-def test_input_that_changes_after_the_vocabulary_was_trained_is_named(options, monkeypatch):
-    """Also where size and time stay the same."""
-    path = pathlib.Path(options.input_file[0])
-
-    def change():
-        before = path.stat()
-        path.write_bytes(path.read_bytes().swapcase())
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-    read_then(monkeypatch, change)
-    with pytest.raises(
-        InputError, match=r"text\.txt: changed after the vocabulary was trained on it"
-    ):
-        run(options)
-
-
 def test_few_predictions_and_text_that_was_hardly_split_are_warned_of(
     without_training, capsys, tmp_path
 ):

@@ -149,10 +149,7 @@ def encode_choices(
 def encode_pairs(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
 ) -> PairFeatures:
-    """Converts both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`.
-
-    Texts that are too long keep their front.
-    """
+    """Converts the front of both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`."""
     texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
     features = encode_examples(texts, (), tokenizer, max_seq_length)
     texts = features.input_ids, features.lengths, features.first_lengths

@@ -19,19 +19,12 @@ _FOLDER = "RACE"  # in the published archive
 
 @dataclasses.dataclass(frozen=True)
 class RaceFolders:
-    """The articles of a split: `<split>/<level>/all.txt`, one a line, or one in each `*.txt`.
-
-    The levels are read in the given order.
-    """
+    """The articles of a split: in `<split>/<level>/all.txt`, one a line, or one in each `*.txt`."""
 
     levels: tuple[str, ...] = LEVELS
 
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
-        """Reads the articles of all levels.
-
-        `data_dir` holds `train`, `dev` and `test`; or it is the parent of this folder, as in the
-        original.
-        """
+        """Reads the levels in order; `data_dir` holds the splits or, as in the original, their folder."""
         examples = []
         above = os.path.join(data_dir, _FOLDER)
         top = above if tf.io.gfile.isdir(above) else data_dir

@@ -65,10 +65,7 @@ class SquadExample:
 
 
 def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
-    """Reads a file with the layout `data[].paragraphs[].qas[]`.
-
-    With `labelled` every question must have answers.
-    """
+    """Reads a file with the layout `data[].paragraphs[].qas[]`, each with answers if `labelled`."""
     # A member with "?" may be missing.
     answers = {"answers" if labelled else "answers?": [{"text": str, "answer_start": int}]}
     question = {"id": str, "question": str, **answers, "is_impossible?": bool}
@@ -118,10 +115,7 @@ def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
 
 
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:
-    """Reads a split from TensorFlow Datasets, which downloads it if necessary.
-
-    The builder is `squad` for version 1.1 or `squad/v2.0`.
-    """
+    """Reads a split of `squad` (1.1) or `squad/v2.0` from TensorFlow Datasets, and may download it."""
     dataset, _ = load_dataset(builder, split, data_dir)
     contexts: dict[str, str] = {}  # so that questions about one passage share the string
     examples = []
@@ -168,10 +162,7 @@ _FAULTS = (
 
 
 def describe_faults(examples: Sequence[SquadExample], source: str, training: bool) -> list[str]:
-    """Returns a line for each type of mistake in the examples.
-
-    Training skips examples with a mistake.
-    """
+    """Returns a line for each type of mistake in the examples; training skips them."""
     lines = []
     for fault in _FAULTS:
         counts = {example.id: fault.count(example) for example in examples}

@@ -97,10 +97,7 @@ class SquadWindows(Features):
 def encode_windows(
     examples: Sequence[SquadExample], tokenizer: Tokenizer, config: WindowConfig
 ) -> SquadWindows:
-    """Cuts examples into windows; a passage without tokens has none.
-
-    The passage of consecutive examples is tokenised once.
-    """
+    """Cuts examples into windows; a passage without tokens has none."""
     names = ("input_ids", "token_starts", "token_ends", "token_is_max_context")
     along_tokens = {name: array.array("i") for name in names}
     rows = []
@@ -156,10 +153,7 @@ def _label(
 
 
 def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows) -> np.ndarray:
-    """Returns the number of tokens of the shortest answer to each of n questions, int (n,).
-
-    It is 0 if no window holds a whole answer, or there is none.
-    """
+    """Returns the number of tokens of each shortest answer, int (n,); 0 if it is in no window."""
     counts = np.zeros(len(examples), np.int64)
     firsts = windows.starts + windows.first_lengths
     lasts = windows.starts + windows.lengths - 1  # [SEP]

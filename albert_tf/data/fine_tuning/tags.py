@@ -57,10 +57,7 @@ def scheme_of(tags: Iterable[str]) -> Scheme:
 
 
 def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
-    """Returns which tags may follow the tag `before`, if `tag` may not; otherwise None.
-
-    Before and after a text the tag is `O`.
-    """
+    """Returns which tags may follow `before` if `tag` may not; around a text the tag is `O`."""
     prefix, label = split_tag(tag)
     before_prefix, before_label = split_tag(before)
     inside = ("I", "E") if scheme == "BIOES" else ("I",)

@@ -47,10 +47,7 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
 
 
 def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
-    """Returns the records of a split, decoded, and the description of their features.
-
-    Without `data_dir` they are in `~/tensorflow_datasets`.
-    """
+    """Returns decoded records of a split and their features; by default of `~/tensorflow_datasets`."""
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:

@@ -22,7 +22,7 @@ import traceback
 import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +55,16 @@ _MAX_REASON_LENGTH = 300
 # The key of the counts, among the numbers of the shards.
 _COUNTS = -1
 
+# What workers leave in the folder: hashes of the input files and their number of replaced lines; the
+# total of the counts, which comes last; and an error for the user, as each runner wraps exceptions in its
+# own way. The log has the error of the runner.
+_FILES = _READING, _TOTAL, _ERROR, _LOG = (
+    "reading.json",
+    "counts.json",
+    "error.json",
+    "pipeline.log",
+)
+
 # A key with an element, and a key with all of its elements.
 Element = tuple[int, Any]
 Group = tuple[int, Iterable[Any]]
@@ -70,65 +80,32 @@ def make_pretraining_data(
     runner: str,
     runner_options: Sequence[str],
 ) -> MadeData:
-    """Makes the records of a corpus, all or nothing; see `albert_tf.data.pretraining.shards`.
-
-    All workers have to reach `inputs`, `shards` and `folder`.
-    """
+    """Makes the records of a corpus, all or nothing; workers have to reach all files and `folder`."""
     paths = [file.path for file in inputs]
-    results = _Results(folder)
-    results.clear()
+    reading, total = os.path.join(folder, _READING), os.path.join(folder, _TOTAL)
+    for name in _FILES:
+        files.remove(os.path.join(folder, name))  # of an earlier run
     stages = {
         "Measure": functools.partial(_measure, paths, config),
-        "Plan": functools.partial(_plan, paths, config, results.reading),
+        "Plan": functools.partial(_plan, paths, config, reading),
         "Read": functools.partial(_read, paths, config),
         "Make": functools.partial(_make, ChunkMaker(tokenizer, config), len(shards)),
         "Write": functools.partial(_write, shards, compression),
-        "Finish": functools.partial(_finish, results.counts),
+        "Finish": functools.partial(_finish, total),
     }
     first = range(max(len(paths), _LEAST_ELEMENTS))
     with expect_unchanged(inputs):
-        _run(stages, first, runner, runner_options, results)
-    if not tf.io.gfile.exists(results.counts):  # as when Dask's scheduler has ended
+        _run(stages, first, runner, runner_options, folder)
+    if not tf.io.gfile.exists(total):  # as when Dask's scheduler has ended
         raise StoppedError(f"{runner} ended before the pipeline; its own log may tell why")
-    stats = PretrainingDataStats.from_json_dict(files.read_json(results.counts))
+    stats = PretrainingDataStats.from_json_dict(files.read_json(total))
     stats.check(config.segments, paths, len(shards))
     if not all(map(tf.io.gfile.exists, shards)):
         raise InputError(
             f"num_shards={len(shards)}: expected fewer for {stats.instances} instances, as one would be "
             "empty"
         )
-    reading = files.read_json(results.reading)
-    return MadeData(stats, reading["sha256"], reading["replaced_lines"])
-
-
-class _Results:
-    """The files in which workers leave hashes, counts and errors."""
-
-    def __init__(self, folder: str):
-        # Hashes of the input files, and their number of replaced lines.
-        self.reading = os.path.join(folder, "reading.json")
-        # Statistics of the corpus and the instances; they come last.
-        self.counts = os.path.join(folder, "counts.json")
-        # A worker's error for the user, because each runner wraps exceptions in its own way.
-        self.error = os.path.join(folder, "error.json")
-        # The runner's error.
-        self.log = os.path.join(folder, "pipeline.log")
-
-    def clear(self) -> None:
-        """Removes the files of an earlier run."""
-        for path in vars(self).values():
-            files.remove(path)
-
-    def raise_error(self, runner: str, error: Exception) -> None:
-        """Raises a worker's error for the user, or else one that says that the runner failed."""
-        if tf.io.gfile.exists(self.error):
-            kept = files.read_json(self.error)
-            raise (StoppedError if kept["stopped"] else InputError)(kept["message"]) from error
-        files.write_text(self.log, "".join(traceback.format_exception(error)))
-        lines = str(error).strip().split("\n")
-        line = lines[-1] if any("Traceback" in line for line in lines) else lines[0]
-        reason = textwrap.shorten(f"{type(error).__name__}: {line}", _MAX_REASON_LENGTH)
-        raise StoppedError(f"{runner} failed: {reason} (more in {self.log})") from error
+    return MadeData(stats, **files.read_json(reading))
 
 
 def _keep_error(
@@ -143,12 +120,25 @@ def _keep_error(
         raise
 
 
+def _raise_error(folder: str, runner: str, error: Exception) -> NoReturn:
+    """Raises a worker's error for the user, or else one that says that the runner failed."""
+    of_worker, log = os.path.join(folder, _ERROR), os.path.join(folder, _LOG)
+    if tf.io.gfile.exists(of_worker):
+        kept = files.read_json(of_worker)
+        raise (StoppedError if kept["stopped"] else InputError)(kept["message"]) from error
+    files.write_text(log, "".join(traceback.format_exception(error)))
+    lines = str(error).strip().split("\n")
+    line = lines[-1] if any("Traceback" in line for line in lines) else lines[0]
+    reason = textwrap.shorten(f"{type(error).__name__}: {line}", _MAX_REASON_LENGTH)
+    raise StoppedError(f"{runner} failed: {reason} (more in {log})") from error
+
+
 def _run(
     stages: Mapping[str, Callable[[Any], Iterator[Element]]],
     first: Iterable[int],
     runner: str,
     runner_options: Sequence[str],
-    results: _Results,
+    folder: str,
 ) -> None:
     """Runs a pipeline: the first stage gets elements, each other one groups of the one before."""
     beam = _import_beam(runner)
@@ -162,7 +152,8 @@ def _run(
     for number, (name, stage) in enumerate(stages.items()):
         if number:
             elements |= f"Group for {name}" >> beam.GroupByKey()
-        elements |= name >> beam.FlatMap(functools.partial(_keep_error, results.error, stage))
+        keep_error = functools.partial(_keep_error, os.path.join(folder, _ERROR), stage)
+        elements |= name >> beam.FlatMap(keep_error)
     print(f"making instances with {runner}", flush=True)
     try:
         result = pipeline.run()
@@ -170,7 +161,7 @@ def _run(
         with getattr(result, "client", contextlib.nullcontext()):
             result.wait_until_finish()
     except Exception as error:
-        results.raise_error(runner, error)
+        _raise_error(folder, runner, error)
 
 
 def _import_beam(runner: str) -> types.ModuleType:

@@ -65,10 +65,7 @@ class Chunk(NamedTuple):
 
 
 class CorpusReader:
-    """Reads files once, from the first to the last.
-
-    A chunk has at least `min_documents` documents, if there are as many.
-    """
+    """Reads files once, in order. A chunk has `min_documents` documents or more, if there are as many."""
 
     def __init__(self, paths: Sequence[str], config: CorpusConfig, min_documents: int = 1):
         self.sha256: dict[str, str] = {}  # of each file that was read, by path, in hexadecimal

@@ -115,10 +115,7 @@ _COMPRESSIONS = {".gz": _gzip, ".zst": _zstandard}
 
 
 def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
-    """Yields the content of a file, decompressed if its name ends in `.gz` or `.zst`.
-
-    A file has one stream, or several in a row.
-    """
+    """Yields the content of a file, decompressed if it is `.gz` or `.zst`, of one stream or several."""
     suffix = os.path.splitext(path)[1]
     if suffix not in _COMPRESSIONS:
         yield from parts

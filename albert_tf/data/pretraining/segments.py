@@ -132,10 +132,7 @@ class SegmentMaker:
         rng: np.random.Generator,
         other_document: Callable[[], Document] | None = None,
     ) -> Iterator[Segments]:
-        """Yields the segments of a document, cut to the length of a sequence.
-
-        The objective `nsp` needs `other_document`, which draws another document.
-        """
+        """Yields the cut segments of a document; `nsp` needs `other_document`, which draws another."""
         make_next = {
             "sop": self._next_sop,
             "nsp": functools.partial(self._next_nsp, other_document=other_document),

@@ -6,7 +6,8 @@ shards: shard i of N has the records of ranks i T / N to (i + 1) T / N of all T.
 and records only, not on the division into runs.
 
 A run begins with an index of where the records of each *bin* begin, one of 4,096 equal parts of the range
-of keys. So the second pass reads the part of a run that it needs at once, and never holds a list of keys.
+of keys. So the second pass reads the part of a run that it needs at once, and holds 32 MB of records or,
+of more than 128 GB, one bin.
 
 A stopped run resumes: complete chunks and shards are not made again. The report of a chunk says what the
 chunk was made from, so it stays valid even if other parts of the input, or options that don't affect it,
@@ -164,10 +165,7 @@ def _write_shard(
 
 
 class RunWriter:
-    """Collects records and writes them as sorted runs, `<prefix>-0.run` and so on.
-
-    `paths` are those written so far, and `sizes` those of their bins, as in `Runs`.
-    """
+    """Collects records and writes them as sorted runs, `<prefix>-0.run` and so on; see `Runs`."""
 
     def __init__(self, prefix: str):
         self.paths: list[str] = []
@@ -212,11 +210,9 @@ def read_sorted(paths: Sequence[str], sizes: np.ndarray, first: int, last: int) 
     for first_bin, last_bin in _group_bins(sizes[1]):
         group_end = int(ends[last_bin - 1])
         if first < group_end and rank < last:
-            size = int(sizes[1, first_bin:last_bin].sum())
-            for record in _sort_bins(paths, size, first_bin, last_bin):
-                if first <= rank < last:
-                    yield record
-                rank += 1
+            of_runs = (_read_bins(path, first_bin, last_bin) for path in paths)
+            records = sorted(itertools.chain.from_iterable(of_runs))
+            yield from (record for _, record in records[max(0, first - rank) : last - rank])
         rank = group_end
 
 
@@ -229,24 +225,6 @@ def _group_bins(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
             first, total = bin_, 0
         total += length
     yield first, _BINS
-
-
-def _sort_bins(paths: Sequence[str], size: int, first_bin: int, last_bin: int) -> Iterator[bytes]:
-    """Yields the records of some bins, which have `size` bytes, sorted."""
-    # A bin of a huge corpus may not fit in memory: it is read once for each part of its keys.
-    parts = max(1, -(-size // _MAX_BYTES))
-    begin = first_bin << (KEY_BITS - _BIN_BITS)
-    length = (last_bin - first_bin) << (KEY_BITS - _BIN_BITS)
-    for part in range(parts):
-        low, high = begin + length * part // parts, begin + length * (part + 1) // parts
-        records = [
-            (key, record)
-            for path in paths
-            for key, record in _read_bins(path, first_bin, last_bin)
-            if low <= key < high
-        ]
-        records.sort()
-        yield from (record for _, record in records)
 
 
 def _read_bins(path: str, first_bin: int, last_bin: int) -> Iterator[KeyedRecord]:

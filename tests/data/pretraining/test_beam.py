@@ -74,7 +74,7 @@ SETTINGS = [
 ]
 
 
-def run_in_any_order(stages, first, runner, runner_options, results):
+def run_in_any_order(stages, first, runner, runner_options, folder):
     """Runs the stages as an engine does, whose groups come in any order, each as an iterator."""
     rng = np.random.default_rng(1)
     inputs = list(first)

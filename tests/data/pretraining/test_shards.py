@@ -142,9 +142,9 @@ def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
 # Whatever runs records are divided into, any stretch of the sorted whole is read back.
 
 
-def keyed_records(count, seed=0, high=2**64):
-    rng = np.random.default_rng(seed)
-    keys = rng.integers(high, size=count, dtype=np.uint64)
+def keyed_records(count):
+    rng = np.random.default_rng(0)
+    keys = rng.integers(2**64, size=count, dtype=np.uint64)
     return [(int(key), rng.bytes(rng.integers(0, 40))) for key in keys]
 
 
@@ -172,14 +172,6 @@ def test_ranges_are_parts_of_the_whole(tmp_path, monkeypatch, writers, max_bytes
     whole = [record for _, record in sorted(records)]
     for first, last in [(0, 300), (0, 1), (0, 67), (67, 233), (233, 300), (50, 50)]:
         assert list(read_sorted(paths, sizes, first, last)) == whole[first:last]
-
-
-def test_a_bin_larger_than_memory_is_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_MAX_BYTES", 500)
-    records = keyed_records(300, high=2**51)  # all in the first bin
-    paths, sizes = write_runs(tmp_path, records)
-    assert np.count_nonzero(sizes[0]) == 1
-    assert list(read_sorted(paths, sizes, 0, 300)) == [record for _, record in sorted(records)]
 
 
 def test_equal_keys_are_ordered_by_their_records(tmp_path):

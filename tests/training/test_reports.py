@@ -1,0 +1,70 @@
+"""Skipped steps, and the picture of a learning curve."""
+
+import sys
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.training import draw_learning_curve
+from albert_tf.training.reports import BadSteps
+
+
+def steps_of_lines(folder):
+    return [line["step"] for line in files.read_json_lines(str(folder / "bad_steps.jsonl"))]
+
+
+def add(bad_steps, last, flags):
+    skipped = tf.constant(flags, tf.float32)
+    bad_steps.add(last, (skipped, tf.ones_like(skipped)))
+    bad_steps.check(is_chief=True)
+
+
+def make(folder, most=5):
+    return BadSteps(most, str(folder), lambda numbers: {n: {"file": [n + 1]} for n in numbers})
+
+
+def test_resumed_run_repeats_no_line(tmp_path):
+    bad_steps = make(tmp_path)
+    add(bad_steps, 8, [0, 1, 0, 1, 0, 0, 1, 1])
+    assert steps_of_lines(tmp_path) == [2, 4, 7, 8]
+    assert bad_steps.in_a_row == 2
+    add(make(tmp_path), 9, [0, 0, 1, 1, 1])
+    assert steps_of_lines(tmp_path) == [2, 4, 7, 8, 9]
+
+
+def test_too_many_consecutive_steps_are_recorded_too(tmp_path):
+    with pytest.raises(
+        InputError, match=r"^step 5: the loss or gradient of 3 consecutive steps is not"
+    ):
+        add(make(tmp_path, most=2), 6, [1, 0, 1, 1, 1, 0])
+    assert steps_of_lines(tmp_path) == [1, 3, 4, 5]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    reports = [
+        {"step": 0, "split": "eval", "matched_accuracy": 0.3, "matched_loss": 1.1},
+        {"step": 5, "split": "train", "loss": 1.0, "learning_rate": 1e-3},
+        {"step": 5, "split": "eval", "matched_accuracy": 0.5, "matched_loss": 0.9},
+    ]
+    files.write_json_lines(str(tmp_path / "metrics.jsonl"), reports)
+    return tmp_path
+
+
+@pytest.mark.parametrize("metrics", [("accuracy",), ("accuracy", "perplexity"), ()])
+def test_picture_also_beyond_local_disks(folder, metrics):
+    pytest.importorskip("matplotlib")
+    tf.io.gfile.makedirs("ram://curve")
+    tf.io.gfile.copy(str(folder / "metrics.jsonl"), "ram://curve/metrics.jsonl", overwrite=True)
+    for output_dir in (str(folder), "ram://curve"):
+        path = draw_learning_curve(output_dir, *metrics)
+        with tf.io.gfile.GFile(path, "rb") as file:
+            assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_nothing_is_drawn_without_matplotlib(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert draw_learning_curve(str(folder), "accuracy") is None
+    assert [path.name for path in folder.iterdir()] == ["metrics.jsonl"]
