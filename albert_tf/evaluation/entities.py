@@ -27,19 +27,12 @@ class ScoredSpan(NamedTuple):
 
 
 class EntityScores(NamedTuple):
-    """The scores of the spans of a label, or of all labels.
+    """The scores of the spans of a label, or of all labels."""
 
-    Attributes:
-        precision: fraction of the predicted spans that are right.
-        recall: fraction of the true spans that are predicted.
-        f1: harmonic mean of both.
-        support: number of true spans.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    support: int
+    precision: float  # fraction of the predicted spans that are right
+    recall: float  # fraction of the true spans that are predicted
+    f1: float  # harmonic mean of both
+    support: int  # number of true spans
 
 
 # Name of the scores of all labels together.

@@ -78,23 +78,14 @@ def compute_metrics(
 
 
 class LabelScores(NamedTuple):
-    """The scores of one label.
+    """The scores of one label."""
 
-    Attributes:
-        threshold: probability from which on it is predicted.
-        precision: fraction of its predictions that are right.
-        recall: fraction of the examples with it for which it is predicted.
-        f1: harmonic mean of both.
-        average_precision: area under the precision-recall curve; nan if no example has the label.
-        support: number of examples with it.
-    """
-
-    threshold: float
-    precision: float
-    recall: float
-    f1: float
-    average_precision: float
-    support: int
+    threshold: float  # probability from which on it is predicted
+    precision: float  # fraction of its predictions that are right
+    recall: float  # fraction of the examples with it for which it is predicted
+    f1: float  # harmonic mean of both
+    average_precision: float  # area under the precision-recall curve; nan if no example has it
+    support: int  # number of examples with it
 
 
 def choose_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:

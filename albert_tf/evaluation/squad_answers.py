@@ -29,33 +29,20 @@ _CLS_POSITION = 0
 
 
 class ScoredSpans(NamedTuple):
-    """K spans that may be answers, and the null scores of W windows.
+    """K spans that may be answers, and the null scores of W windows."""
 
-    Attributes:
-        examples: int (K,), index of the example.
-        windows: int64 (K,), unique id of the window.
-        starts: int (K,), position of the first token in the window.
-        ends: int (K,), position of the last token.
-        start_offsets: int (K,), first character in the passage.
-        end_offsets: int (K,), the character after the last one.
-        start_scores: float64 (K,), logit or log-probability of the start.
-        end_scores: float64 (K,), logit or log-probability of the end.
-        null_examples: int (W,), index of each window's example.
-        null_scores: float64 (W,), confidence that the window holds no answer.
-        null_is_span: whether null scores are sums of a start and an end score, namely those of `[CLS]`,
-            so that the best answer's score has to be subtracted.
-    """
-
-    examples: np.ndarray
-    windows: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-    start_offsets: np.ndarray
-    end_offsets: np.ndarray
-    start_scores: np.ndarray
-    end_scores: np.ndarray
-    null_examples: np.ndarray
-    null_scores: np.ndarray
+    examples: np.ndarray  # int (K,), index of the example
+    windows: np.ndarray  # int64 (K,), unique id of the window
+    starts: np.ndarray  # int (K,), position of the first token in the window
+    ends: np.ndarray  # int (K,), position of the last token
+    start_offsets: np.ndarray  # int (K,), first character in the passage
+    end_offsets: np.ndarray  # int (K,), the character after the last one
+    start_scores: np.ndarray  # float64 (K,), logit or log-probability of the start
+    end_scores: np.ndarray  # float64 (K,), logit or log-probability of the end
+    null_examples: np.ndarray  # int (W,), index of each window's example
+    null_scores: np.ndarray  # float64 (W,), confidence that the window holds no answer
+    # Whether null scores are sums of a start and an end score, namely those of `[CLS]`, so that the
+    # best answer's score has to be subtracted.
     null_is_span: bool
 
 
@@ -157,21 +144,13 @@ def _valid_spans(
 
 
 class ScoredAnswer(NamedTuple):
-    """One of the best answers to a question; an entry of `nbest_predictions.json`.
+    """One of the best answers to a question; an entry of `nbest_predictions.json`."""
 
-    Attributes:
-        text: part of the passage, without surrounding white space.
-        probability: probability among the answers of the list.
-        start_log_prob: logit or log-probability of the start.
-        end_log_prob: logit or log-probability of the end.
-        start: its first character in the passage; 0 if there is no answer. Not in the file.
-    """
-
-    text: str
-    probability: float
-    start_log_prob: float
-    end_log_prob: float
-    start: int = 0
+    text: str  # part of the passage, without surrounding white space
+    probability: float  # among the answers of the list
+    start_log_prob: float  # logit or log-probability of the start
+    end_log_prob: float  # the same of the end
+    start: int = 0  # its first character in the passage; 0 if there is no answer; not in the file
 
     def to_json_dict(self) -> dict[str, Any]:
         """Returns the entry of the file."""
@@ -185,14 +164,11 @@ _NO_SPAN_V2 = ScoredAnswer("", 1.0, NO_SPAN_LOG_PROB, NO_SPAN_LOG_PROB)
 
 @dataclasses.dataclass(frozen=True)
 class RankedAnswers:
-    """The answers to a list of questions.
+    """The answers to a list of questions."""
 
-    Attributes:
-        nbest: question id -> one or more answers with different texts, the best first.
-        null_odds: question id -> confidence that the passage holds no answer, on the head's own scale.
-    """
-
+    # Question id -> one or more answers with different texts, the best first.
     nbest: dict[str, list[ScoredAnswer]]
+    # Question id -> confidence that the passage holds no answer, on the head's own scale.
     null_odds: dict[str, float]
 
     def predictions(self, null_threshold: float = math.inf) -> dict[str, str]:

@@ -38,15 +38,10 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScores(NamedTuple):
-    """The scores of the answers, between 0 and 1, in the order of the questions.
+    """The scores of the answers, between 0 and 1, in the order of the questions."""
 
-    Attributes:
-        exact: question id -> 1 if the answer is one of the right ones, otherwise 0.
-        f1: question id -> harmonic mean of precision and recall of the tokens.
-    """
-
-    exact: dict[str, float]
-    f1: dict[str, float]
+    exact: dict[str, float]  # question id -> 1 if the answer is one of the right ones, otherwise 0
+    f1: dict[str, float]  # question id -> harmonic mean of precision and recall of the tokens
 
 
 def normalize_answer(text: str) -> str:
@@ -101,11 +96,9 @@ def evaluate_v1(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str,
 
 
 def evaluate_v2(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str, float]:
-    """Evaluates the predictions, of which there is at least one, as `evaluate-v2.0.py` does.
+    """Returns `exact` and `f1` in percent, and `total`, the number n > 0 of predictions.
 
-    Returns:
-        `exact` and `f1`, in percent, and `total`, the number of predictions; the same with `HasAns_`
-        and `NoAns_` over the questions with and without an answer, if there are any.
+    The same with `HasAns_` and `NoAns_` is over the questions with and without an answer, if any.
     """
     scores = score_answers(golds, predictions, version_2=True)
     names = list(scores.exact)
@@ -130,17 +123,10 @@ def _percent(scores: Scores, names: Sequence[str]) -> float:
 def find_best_scores(
     golds: GoldAnswers, predictions: Mapping[str, str], null_odds: Scores
 ) -> dict[str, float]:
-    """Returns the best scores of any threshold, as `evaluate-v2.0.py` does.
+    """Returns the best scores of any threshold, in percent, and its value, as `evaluate-v2.0.py` does.
 
-    Args:
-        golds: right answers to the questions.
-        predictions: question id -> answer, empty for none; at least one question has one. Questions
-            without one are excluded, where the script stops with an error.
-        null_odds: null odds of all predictions. Ties are in the order of this mapping.
-
-    Returns:
-        The scores in percent, `best_exact` and `best_f1`, and the thresholds, `best_exact_thresh` and
-        `best_f1_thresh`.
+    Questions without a prediction are excluded, where the script stops with an error. Ties are in the
+    order of the null odds, which all predictions have.
     """
     results = {}
     scores = score_answers(golds, predictions, version_2=True)

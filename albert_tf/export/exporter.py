@@ -18,6 +18,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError
 from albert_tf.export import runtimes, warmup
 from albert_tf.export.runtimes import Form, Weights
@@ -28,14 +29,7 @@ from albert_tf.export.saved_models import (
     ids_specs,
     input_specs,
 )
-from albert_tf.export.version_folders import (
-    Assets,
-    can_write_text,
-    encoder_assets,
-    next_version,
-    write_assets,
-    write_version,
-)
+from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
 LABELS_FILE = "labels.txt"
@@ -66,7 +60,7 @@ class ExportDetails:
 
     export_format: Form = "saved_model"
     export_weights: Weights | None = None
-    assets: Assets = dataclasses.field(default_factory=dict)
+    assets: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     evaluations: Evaluations = dataclasses.field(default_factory=dict)
     calibration: Sequence[runtimes.Arrays] = ()
     evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None
@@ -122,8 +116,7 @@ class _Export:
         modules = {"ids": ids_model}
         if can_write_text(self.export_dir, "text"):
             modules["text"] = TextModel(ids_model, self.kind, self.tokenizer)
-        paths = next_version(self.export_dir, modules)
-        with write_version(paths) as incomplete:
+        with write_next_version(self.export_dir, modules) as (paths, incomplete):
             for name, module in modules.items():
                 signature, folder = module.serve, incomplete[name]
                 with files.explain_refusal(paths[name]):
@@ -144,8 +137,7 @@ class _Export:
             raise InputError(
                 "export_weights=int8: export_format=openvino needs inputs as `calibration`"
             )
-        paths = next_version(self.export_dir, [form])
-        with write_version(paths) as incomplete:
+        with write_next_version(self.export_dir, [form]) as (paths, incomplete):
             folder, evaluations = incomplete[form], {}
             tf.io.gfile.makedirs(folder)
             if form == "tflite":
@@ -198,11 +190,17 @@ class _Export:
 
         `specs` are the inputs and the outputs, or empty. `evaluations` are those of the written file.
         """
-        encoder = encoder_assets(self.model.encoder.config, self.tokenizer)
-        assets = {**encoder, **self.details.assets, **self.kind.assets()}
+        assets = {
+            CONFIG_FILE: files.to_json(self.model.encoder.config.to_dict()).encode(),
+            self.tokenizer.file_name: self.tokenizer.vocabulary,
+            **self.details.assets,
+            **self.kind.assets(),
+        }
         if self.kind.labels:
             assets[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
-        write_assets(folder, assets)
+        tf.io.gfile.makedirs(assets_folder(folder))
+        for name, content in assets.items():
+            files.write_bytes(os.path.join(assets_folder(folder), name), content)
         evaluations = {**evaluations, **self.details.evaluations}
         card = "\n\n".join(self._card_sections(stored_in, specs, evaluations)) + "\n"
         files.write_text(os.path.join(folder, CARD_FILE), card)

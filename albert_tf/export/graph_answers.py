@@ -98,23 +98,14 @@ def _cut_out(
 
 
 class _Candidates(NamedTuple):
-    """What a head predicts for W windows: i starts and j ends for each of them, the best first.
+    """What a head predicts for W windows: i starts and j ends for each of them, the best first."""
 
-    Attributes:
-        starts: int32 (W, i), positions.
-        ends: int32 (W, i, j), positions.
-        start_scores: float32 (W, i).
-        end_scores: float32 (W, i, j).
-        null_scores: float64 (W,).
-        null_is_span: whether null scores are on the scale of a span's score.
-    """
-
-    starts: tf.Tensor
-    ends: tf.Tensor
-    start_scores: tf.Tensor
-    end_scores: tf.Tensor
-    null_scores: tf.Tensor
-    null_is_span: bool
+    starts: tf.Tensor  # int32 (W, i), positions
+    ends: tf.Tensor  # int32 (W, i, j), positions
+    start_scores: tf.Tensor  # float32 (W, i)
+    end_scores: tf.Tensor  # float32 (W, i, j)
+    null_scores: tf.Tensor  # float64 (W,)
+    null_is_span: bool  # whether null scores are on the scale of a span's score
 
 
 def _find_best_spans(

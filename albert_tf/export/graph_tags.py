@@ -64,19 +64,12 @@ def find_labelled_spans(
 
 
 class _Words(NamedTuple):
-    """The w words of B texts, int64 (w,) each.
+    """The w words of B texts, int64 (w,) each."""
 
-    Attributes:
-        tokens: index of the first token of each word, in all texts.
-        texts: its text.
-        starts: index of its first character in all texts.
-        ends: index of the character after its last one.
-    """
-
-    tokens: tf.Tensor
-    texts: tf.Tensor
-    starts: tf.Tensor
-    ends: tf.Tensor
+    tokens: tf.Tensor  # index of the first token of each word, in all texts
+    texts: tf.Tensor  # its text
+    starts: tf.Tensor  # index of its first character in all texts
+    ends: tf.Tensor  # index of the character after its last one
 
 
 def _find_words(

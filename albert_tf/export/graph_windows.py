@@ -11,21 +11,13 @@ from albert_tf.tokenization.in_graph import TokensWithOffsets
 
 
 class GraphWindows(NamedTuple):
-    """W windows of B passages; each passage has one or more.
+    """W windows of B passages; each passage has one or more."""
 
-    Attributes:
-        inputs: `input_ids`, `input_mask`, `segment_ids`, int32 (W, S).
-        examples: int64 (W,), the passage of each window; ascending.
-        token_starts: int64 (W, S), the first character of the passage that each token stands for.
-        token_ends: int64 (W, S), the character after its last; 0 for tokens outside the passage.
-        is_max_context: bool (W, S), whether it is a token of the passage and no other window has more
-            context around it.
-    """
-
-    inputs: dict[str, tf.Tensor]
-    examples: tf.Tensor
-    token_starts: tf.Tensor
-    token_ends: tf.Tensor
+    inputs: dict[str, tf.Tensor]  # `input_ids`, `input_mask`, `segment_ids`, int32 (W, S)
+    examples: tf.Tensor  # int64 (W,), the passage of each window; ascending
+    token_starts: tf.Tensor  # int64 (W, S), the first character that each token stands for
+    token_ends: tf.Tensor  # int64 (W, S), the character after its last; 0 outside the passage
+    # Whether it is a token of the passage that no other window has more context around, bool (W, S).
     is_max_context: tf.Tensor
 
 

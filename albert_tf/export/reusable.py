@@ -66,7 +66,6 @@ def write_reusable(
     names = ["encoder"]
     if tokenizer is not None and version_folders.can_write_text(export_dir, "preprocessor"):
         names.append("preprocessor")
-    paths = version_folders.next_version(export_dir, names)
     config = getattr(model, "encoder", model).config
     contents = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
     attributes = ["config_file"]
@@ -77,7 +76,7 @@ def write_reusable(
         attributes.append("sp_model_file" if is_sentencepiece else "vocab_file")
     with (
         tempfile.TemporaryDirectory() as folder,
-        version_folders.write_version(paths) as incomplete,
+        version_folders.write_next_version(export_dir, names) as (paths, incomplete),
     ):
         assets = {}
         for attribute, (name, content) in zip(attributes, contents.items(), strict=True):

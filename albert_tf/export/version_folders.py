@@ -7,32 +7,14 @@ the config of the encoder, the vocabulary and what else describes the model.
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
-from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import import_tensorflow_text
-
-# File name -> content.
-Assets = Mapping[str, bytes]
-
-
-def next_version(export_dir: str, names: Iterable[str]) -> dict[str, str]:
-    """Returns the folder of each model's next version, and makes the folders around them.
-
-    The version is one above the greatest in any of them.
-    """
-    require_tensorflow("export")
-    directories = {name: os.path.join(export_dir, name) for name in names}
-    for directory in directories.values():
-        files.make_directory(directory)
-    version = str(1 + max(map(latest_version, directories.values())))
-    return {name: os.path.join(directory, version) for name, directory in directories.items()}
 
 
 def can_write_text(export_dir: str, name: str) -> bool:
@@ -49,12 +31,24 @@ def can_write_text(export_dir: str, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def write_version(paths: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yields a temporary folder for each path; all are renamed to their paths on success."""
+def write_next_version(
+    export_dir: str, names: Iterable[str]
+) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Yields each model's folder of the next version, and a temporary one, renamed to it on success.
+
+    The version is one above the greatest in any of the models' folders, which are made if missing.
+    """
+    require_tensorflow("export")
+    directories = {name: os.path.join(export_dir, name) for name in names}
+    for directory in directories.values():
+        files.make_directory(directory)
+    version = str(1 + max(map(latest_version, directories.values())))
+    paths = {name: os.path.join(directory, version) for name, directory in directories.items()}
     with contextlib.ExitStack() as stack:
-        yield {
+        written = {
             name: stack.enter_context(files.write_atomically(path)) for name, path in paths.items()
         }
+        yield paths, written
 
 
 def latest_version(directory: str) -> int:
@@ -63,22 +57,6 @@ def latest_version(directory: str) -> int:
         return 0
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
     return max((int(name) for name in names if name.isdigit()), default=0)
-
-
-def encoder_assets(config: AlbertConfig, tokenizer: Tokenizer) -> Assets:
-    """Returns the config and the vocabulary, under the names that trained folders use."""
-    return {
-        CONFIG_FILE: files.to_json(config.to_dict()).encode(),
-        tokenizer.file_name: tokenizer.vocabulary,
-    }
-
-
-def write_assets(saved_model_dir: str, assets: Assets) -> None:
-    """Writes assets to where SavedModels have them."""
-    folder = assets_folder(saved_model_dir)
-    tf.io.gfile.makedirs(folder)
-    for name, content in assets.items():
-        files.write_bytes(os.path.join(folder, name), content)
 
 
 def assets_folder(saved_model_dir: str) -> str:

@@ -40,10 +40,8 @@ __all__ = [
 def recognise(table: Table, label_type: str) -> Kind:
     """Returns the kind that a training set and the type of its labels define, without its labels.
 
-    Args:
-        table: the training set; with columns `choice_a`, `choice_b`, ... it is multiple choice; with
-            columns `label_<name>`, or lists in the column of labels, each row may have several labels.
-        label_type: `string`, `float` or `set`.
+    With columns `choice_a`, `choice_b`, ... it is multiple choice; with columns `label_<name>`, or lists
+    in the column of labels, each row may have several labels. `label_type` is `string`, `float` or `set`.
     """
     choices, names = choice_columns(table), label_names(table)
     if choices and label_type != "string":

@@ -26,15 +26,11 @@ from albert_tf.options import option
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextKind(Kind):
-    """Predicts from a text, or a pair of texts, by its pooled output.
-
-    Attributes:
-        pairs: whether an example may have two texts.
-    """
+    """Predicts from a text, or a pair of texts, by its pooled output."""
 
     texts: ClassVar = ("text_a", "text_b")
 
-    pairs: bool = False
+    pairs: bool = False  # whether an example may have two texts
 
     @property
     def accepted_labels(self) -> Labels:
@@ -129,13 +125,7 @@ class Classes(NamedTuple):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Classification(TextKind):
-    """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k).
-
-    Attributes:
-        class_weights: as the user gives them.
-        weights: what each label counts in the training loss, 1 on average over the training set; empty
-            for 1 each.
-    """
+    """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
     of_training: ClassVar = ("max_seq_length", "class_weights")
@@ -146,6 +136,7 @@ class Classification(TextKind):
         "label:weight,... with 1 for other labels (classification).",
         "none",
     )
+    # What each label counts in the loss, 1 on average; empty for 1 each.
     weights: tuple[float, ...] = ()
 
     @property

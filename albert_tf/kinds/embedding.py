@@ -39,11 +39,6 @@ class Embedding(TextKind):
 
     Predictions are embeddings, float32 (n, 1, H) of single texts or (n, 2, H) of pairs, whose score is
     the cosine.
-
-    Attributes:
-        pooling: see `albert_tf.AlbertEmbedder`.
-        temperature: divisor of the cosines in the contrastive loss.
-        normalize: whether embeddings have the length 1, as in training.
     """
 
     name: ClassVar = "embedding"
@@ -61,7 +56,7 @@ class Embedding(TextKind):
     temperature: float = option(
         "Divisor of the cosines in the contrastive loss.", _TEMPERATURE, least=1e-4
     )
-    normalize: bool = True
+    normalize: bool = True  # to length 1, as in training
 
     @property
     def accepted_labels(self) -> tsv.Scores:

@@ -38,33 +38,21 @@ class Kind(abc.ABC):
     `albert_tf.options.option` are also flags.
 
     Predictions are what `decode` returns for n examples. They do not depend on what `fit` decides.
-
-    Attributes:
-        name: name of the kind, and of its task with the user's own files.
-        texts: the texts that a prediction needs, as the exported text model names them.
-        of_weights: options without which the weights are useless.
-        of_training: options that must not change when training resumes.
-        needs_offsets: whether the exported text model needs the places of tokens in the text.
-        can_hold_out: whether a part of a training set may be the dev set.
-        without_forms: forms in which the model cannot be exported.
-        task_name: the task that the model was trained on, e.g. `cola`.
-        metrics: names of the metrics to report. The first one, of which higher values are better, selects
-            the best checkpoint.
-        labels: names of the classes; empty if there are none.
-        max_seq_length: maximum number of tokens of a sequence.
     """
 
-    name: ClassVar[str]
-    texts: ClassVar[tuple[str, ...]]
-    of_weights: ClassVar[tuple[str, ...]] = ()
+    name: ClassVar[str]  # of the kind, and of its task with the user's own files
+    texts: ClassVar[tuple[str, ...]]  # that a prediction needs, as the text model names them
+    of_weights: ClassVar[tuple[str, ...]] = ()  # options without which the weights are useless
+    # Options that must not change when training resumes.
     of_training: ClassVar[tuple[str, ...]] = ("max_seq_length",)
-    needs_offsets: ClassVar[bool] = False
-    can_hold_out: ClassVar[bool] = True
-    without_forms: ClassVar[tuple[str, ...]] = ()
+    needs_offsets: ClassVar[bool] = False  # whether the text model needs the places of tokens
+    can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
+    without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported
 
-    task_name: str = ""
+    task_name: str = ""  # the task that the model was trained on, e.g. `cola`
+    # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
     metrics: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # names of the classes, if there are any
     max_seq_length: int = option(
         "Maximum number of tokens per sequence, including the special ones.", 128, least=5
     )
@@ -79,34 +67,18 @@ class Kind(abc.ABC):
 
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
-        """Opens the user's data for `read`; by default that takes what the user gave.
-
-        Args:
-            source: a path, or data in memory.
-            split: `train`, `dev` or `test`.
-            names: the columns that the user names.
-        """
+        """Opens what the user gives for `read`. The split is `train`, `dev` or `test`."""
         return source
 
     @abc.abstractmethod
     def read(self, source: Any, split: str) -> list[Any]:
-        """Reads the user's examples.
+        """Reads the user's examples from what `open` returns.
 
-        Args:
-            source: what `open` returns.
-            split: `train`, `dev` or `test`. A test set may lack labels.
-
-        Raises:
-            InputError: it cannot be read or has a mistake; the message names file and row.
+        A split `test` may lack labels. The message of an `InputError` names file and row.
         """
 
     def fit_labels(self, examples: Sequence[Any], path: str) -> Self:
-        """Returns the kind with what the training file decides, such as the labels.
-
-        Args:
-            examples: the training set.
-            path: its file.
-        """
+        """Returns the kind with what the training set in `path` decides, such as the labels."""
         return self
 
     @abc.abstractmethod
@@ -140,11 +112,7 @@ class Kind(abc.ABC):
     ) -> keras.Model:
         """Makes the model, with a randomly initialised head.
 
-        Args:
-            encoder: the encoder.
-            dropout: rate before the head.
-            seed: seed of the head's initialisation and dropout.
-            dtype: data type, or policy, of the head.
+        `dropout` is the rate before the head, and `dtype` its data type or policy.
         """
 
     # Predictions
@@ -155,12 +123,10 @@ class Kind(abc.ABC):
         return self.metrics
 
     def decode(self, examples: Sequence[Any], features: Features, batches: Batches) -> Any:
-        """Returns the predictions; by default the outputs, float32 (n, ...), of a model with one output.
+        """Returns the predictions for n examples, of which `encode` made `features`.
 
-        Args:
-            examples: n examples.
-            features: what `encode` made of them.
-            batches: the model's outputs, in any order.
+        `batches` are the model's outputs, in any order. By default predictions are the outputs, float32
+        (n, ...), of a model with one output.
         """
         rows, outputs = zip(*batches, strict=True)
         outputs = np.concatenate([of[: len(row)] for row, of in zip(rows, outputs, strict=True)])
@@ -244,15 +210,9 @@ class Kind(abc.ABC):
     # Exported models, whose methods run in TensorFlow graphs
 
     def check_export(self, form: str, weights: str | None, tokenizer: Tokenizer) -> None:
-        """Checks that models of this kind have a form.
+        """Raises an `InputError` if models of this kind do not have a form, or what writes it is missing.
 
-        Args:
-            form: see `albert_tf.export.ExportDetails`.
-            weights: the same.
-            tokenizer: the model's tokenizer.
-
-        Raises:
-            InputError: they have not, or a package that writes it is missing.
+        `form` and `weights` are those of `albert_tf.export.ExportDetails`.
         """
         check_form(form, weights)
         place = f"export_format={form}"
@@ -286,16 +246,11 @@ class Kind(abc.ABC):
     def graph_encode(
         self, tokenizer: Tokenizer, graph_tokenizer: Any, **texts: tf.Tensor
     ) -> tuple[Mapping[str, tf.Tensor], Any]:
-        """Converts texts to ids as `encode` does.
+        """Converts texts, the inputs of the text model by name, to ids as `encode` does.
 
-        Args:
-            tokenizer: the model's tokenizer.
-            graph_tokenizer: the same as a `GraphTokenizer`, with `needs_offsets` as one that has
-                `tokenize_with_offsets`.
-            **texts: the inputs of the text model, by name.
-
-        Returns:
-            The inputs of the ids model, and what `graph_decode` needs to know of the texts.
+        `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with `needs_offsets` it has
+        `tokenize_with_offsets`. Returns the inputs of the ids model, and what `graph_decode` needs to
+        know of the texts.
         """
 
     def graph_decode(self, outputs: dict[str, tf.Tensor], context: Any) -> dict[str, tf.Tensor]:

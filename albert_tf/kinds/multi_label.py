@@ -41,18 +41,15 @@ class LabelSets(NamedTuple):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultiLabel(TextKind):
-    """Texts or pairs of texts, with any number of labels. Predictions are logits, float32 (n, k).
-
-    Attributes:
-        thresholds: the probability from which on an example has each label, the one that suits the dev
-            set best; empty for 0.5.
-    """
+    """Texts or pairs of texts, with any number of labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "multi_label"
     loss: ClassVar = MultiLabelLoss()
 
     # Average precision chooses the checkpoint: unlike F1 it needs no thresholds.
     metrics: tuple[str, ...] = ("mean_average_precision", "micro_f1", "macro_f1")
+    # The probability from which on an example has each label, the one that suits the dev set best;
+    # empty for 0.5.
     thresholds: tuple[float, ...] = ()
 
     @property

@@ -26,11 +26,7 @@ _MAX_QA_LENGTH = 128
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultipleChoice(Classification):
-    """Passages with as many choices each. Labels are letters; predictions are logits, float32 (n, C).
-
-    Attributes:
-        max_qa_length: maximum number of tokens of question and choice together.
-    """
+    """Passages with as many choices each. Labels are letters; predictions are logits, float32 (n, C)."""
 
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
@@ -71,12 +67,9 @@ class MultipleChoice(Classification):
         question: Sequence[str] | None,
         options: Sequence[Sequence[str]],
     ) -> list[Example]:
-        """Makes n examples without labels.
+        """Makes n examples without labels of n articles, or one, and n questions, or None.
 
-        Args:
-            article: n texts, or one.
-            question: questions about them; None if the model was trained without.
-            options: for each question as many options as the model has labels.
+        `options` has for each question a list of as many options as the model has labels.
         """
         article = as_texts("article", article)
         if question is None:

@@ -70,21 +70,7 @@ class Answers(NamedTuple):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionAnswering(Kind):
-    """Questions whose answers are spans of a context. Predictions are `RankedAnswers`.
-
-    Attributes:
-        version_2_with_negative: whether questions may have no answer; None if the training file decides.
-        head: the head; None for the one that suits `version_2_with_negative`.
-        start_n_top: number of starts that the conditional head tries.
-        end_n_top: number of ends that it tries for each of them.
-        doc_stride: number of tokens between the starts of two neighbouring windows of a context.
-        max_query_length: maximum number of tokens of a question; the rest of it is dropped.
-        n_best_size: maximum number of answers per question in `nbest_predictions.json`, and of starts and
-            of ends that are tried with the simple head.
-        max_answer_length: maximum number of tokens of an answer.
-        null_score_diff_threshold: null odds above which a question is unanswered; None if the dev set
-            decides, or if every question has an answer.
-    """
+    """Questions whose answers are spans of a context. Predictions are `RankedAnswers`."""
 
     name: ClassVar = "question_answering"
     texts: ClassVar = ("question", "context")
@@ -309,10 +295,7 @@ def usable_examples(
 ) -> list[SquadExample]:
     """Returns the examples of a split that can be used, and warns of mistakes in the others.
 
-    Args:
-        examples: the examples.
-        source: name of their source.
-        split: `train`, `dev` or `test`. Only training leaves examples out.
+    `source` is their name. Only the split `train` leaves examples out.
     """
     is_training = split == "train"
     if split != "test":

@@ -70,14 +70,10 @@ def option_fields(kind: type[Kind]) -> dict[str, dataclasses.Field]:
 
 
 def with_kind_options(options_class: type, kinds: Iterable[type[Kind]]) -> type:
-    """Returns a dataclass of options that has those of kinds, too.
+    """Returns a dataclass of options that has those of kinds, too, but for those that it has already.
 
     They are None unless they are given; a kind has the defaults. Its `OF_KINDS` names for each of them
     the kinds that have it.
-
-    Args:
-        options_class: dataclass of options; its own fields stay as they are.
-        kinds: the kinds.
     """
     kinds = list(kinds)
     own = {field.name for field in dataclasses.fields(options_class)}

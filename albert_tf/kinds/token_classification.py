@@ -32,15 +32,10 @@ from albert_tf.tokenization.interface import word_tables
 
 
 class WordLogits(NamedTuple):
-    """What a model returns for the words of n texts.
+    """What a model returns for the words of n texts."""
 
-    Attributes:
-        logits: float32 (w, k).
-        features: the texts as ids, with their words.
-    """
-
-    logits: np.ndarray
-    features: TaggingFeatures
+    logits: np.ndarray  # float32 (w, k)
+    features: TaggingFeatures  # the texts as ids, with their words
 
     @property
     def label_ids(self) -> np.ndarray:
@@ -51,12 +46,7 @@ class WordLogits(NamedTuple):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenClassification(Kind):
-    """Texts in which spans have labels. `labels` are the tags of words; predictions are `WordLogits`.
-
-    Attributes:
-        tagging_scheme: scheme of the tags.
-        doc_stride: number of tokens between the starts of two neighbouring windows of a text.
-    """
+    """Texts in which spans have labels. `labels` are the tags of words; predictions are `WordLogits`."""
 
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)

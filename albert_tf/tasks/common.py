@@ -118,7 +118,7 @@ def check_output_dir(
         return
     _check_config(options, config)
     path = options_path(options.output_dir)
-    started_with = _read_description(options, path, read_options)
+    started_with = read_description(options, path, read_options)
     if started_with is None:
         return
     _check_options(options, started_with, fixed_options)
@@ -126,9 +126,7 @@ def check_output_dir(
         _warn_of_other_data(options, started_with, data_options)
 
 
-def _read_description(
-    options: TrainingOptions, path: str, read: Callable[[str], Any]
-) -> Any | None:
+def read_description(options: TrainingOptions, path: str, read: Callable[[str], Any]) -> Any | None:
     """Reads a file that describes a folder's checkpoints.
 
     Returns None if it is missing and `--do_train` writes it again: the user has removed a damaged file.
@@ -159,7 +157,7 @@ def has_checkpoint(options: TrainingOptions) -> bool:
 
 def _check_config(options: TrainingOptions, config: AlbertConfig) -> None:
     path = os.path.join(options.output_dir, CONFIG_FILE)
-    found = _read_description(options, path, AlbertConfig.from_json_file)
+    found = read_description(options, path, AlbertConfig.from_json_file)
     there = (found or config).to_dict()
     for name, value in config.to_dict().items():
         if there[name] != value:
@@ -215,7 +213,6 @@ def start_or_resume(
     """Initialises or restores the weights, and writes config and options to the output folder.
 
     In this context the chief holds the folder's lock, so no second training can use it.
-
     `--init_checkpoint` initialises `starting_part`, the model or its encoder. Records of an unknown
     tokenizer have none.
     """

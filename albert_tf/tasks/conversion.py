@@ -90,8 +90,7 @@ class ConversionOptions(CheckpointOptions):
 def run(options: ConversionOptions) -> LoadReport:
     """Converts a checkpoint, reads back what was written and compares the models.
 
-    Returns:
-        What was read from the checkpoint and what was ignored.
+    Returns what was read from the checkpoint and what was ignored.
     """
     options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     check_addresses(options)

@@ -61,17 +61,13 @@ class Companions:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointTarget:
-    """A format whose checkpoints are files with one prefix, next to config and vocabulary.
+    """A format whose checkpoints are files with one prefix, next to config and vocabulary."""
 
-    Attributes:
-        config_there: maps our config to the one that accompanies the checkpoint.
-        layout: how the format stores the variables of a config's model.
-        save: writes a model's weights.
-    """
-
+    # Maps our config to the one beside the checkpoint.
     config_there: Callable[[AlbertConfig], AlbertConfig]
+    # How the format stores the variables of a config's model.
     layout: Callable[[AlbertConfig], Layout]
-    save: Callable[[keras.Model, str], None]
+    save: Callable[[keras.Model, str], None]  # writes a model's weights
 
     def part_of(self, model: keras.Model) -> keras.Model:
         """Returns the part of a model that the format has a place for."""

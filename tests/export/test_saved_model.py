@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export import ExportedModel, export
-from albert_tf.export.version_folders import encoder_assets
-from albert_tf.tokenization import AlbertTokenizer
 from tests.export.kinds import LABELS, SINGLE_TEXTS, VOCAB_SIZE, text_columns
 from tests.helpers import random_inputs
 
@@ -32,15 +30,6 @@ def test_files_of_both_models(exported):
     parameters = (paths["text"] / "batching_params.pbtxt").read_text()
     assert "max_execution_batch_size { value: 32 }" in parameters
     assert not (paths["ids"] / "batching_params.pbtxt").exists()
-
-
-def test_assets_have_the_vocabulary_as_it_was_read(tmp_path, model, tokenizer):
-    copy = tmp_path / "copy.model"
-    copy.write_bytes(tokenizer.vocabulary)
-    read = AlbertTokenizer(str(copy))
-    copy.unlink()
-    assets = encoder_assets(model.encoder.config, read)
-    assert assets["vocabulary.model"] == tokenizer.vocabulary
 
 
 def test_each_export_is_a_new_version_of_which_both_forms_appear_or_none(

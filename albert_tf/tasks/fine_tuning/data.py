@@ -20,10 +20,10 @@ from albert_tf.kinds import OWN_KINDS, Kind, recognise
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import find_kind, option_fields, read_kind
 from albert_tf.options import select
-from albert_tf.tasks.common import has_checkpoint, name_remedy
+from albert_tf.tasks.common import has_checkpoint, read_description
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
-from albert_tf.tasks.trained_folder import kind_of, options_path, read_options
+from albert_tf.tasks.trained_folder import kind_of
 from albert_tf.tokenization import Tokenizer
 
 # Split -> name of the set -> examples.
@@ -32,19 +32,12 @@ Splits = Mapping[str, Mapping[str, list[Any]]]
 
 @dataclasses.dataclass(frozen=True)
 class RunData:
-    """What a run learns, evaluates and predicts. Trials share it.
-
-    Attributes:
-        row: row of the table of tasks.
-        kind: what the model predicts.
-        tokenizer: maps text to ids.
-        sets: split -> its sets; only those that the run reads.
-    """
+    """What a run learns, evaluates and predicts. Trials share it."""
 
     row: Task
     kind: Kind
     tokenizer: Tokenizer
-    sets: Mapping[str, Sequence[ExampleSet]]
+    sets: Mapping[str, Sequence[ExampleSet]]  # split -> its sets; only those that the run reads
 
     @property
     def train_features(self) -> Features | None:
@@ -240,14 +233,11 @@ def read_model_kind(options: FineTuningOptions) -> Kind:
 def check_kind(options: FineTuningOptions, kind: Kind) -> None:
     """Checks that the model that the run starts from was trained on the same task."""
     if options.exported_model or has_checkpoint(options):
-        if not (options.do_train and _is_removed(options, kind)):
-            with name_remedy():
-                there = read_model_kind(options)
-            _check_task(
-                options,
-                there,
-                {name: getattr(kind, name) for name in ("task_name", "name", "labels")},
-            )
+        path = os.path.join(options.model_dir, KIND_FILE)
+        there = read_description(options, path, lambda _: read_model_kind(options))
+        if there:
+            same = ("task_name", "name", "labels")
+            _check_task(options, there, {name: getattr(kind, name) for name in same})
             _check_fields(options, there, kind)
     elif options.init_checkpoint and not options.reset_head:
         noted = kind_of(options.init_checkpoint)
@@ -280,20 +270,6 @@ def _check_fields(options: FineTuningOptions, there: Kind, kind: Kind) -> None:
                 f"{options.model_flag}: holds the checkpoints of a run with {name} "
                 f"{getattr(there, name)}; --{name} says {getattr(kind, name)}"
             )
-
-
-def _is_removed(options: FineTuningOptions, kind: Kind) -> bool:
-    """Returns whether the user has removed the kind's file from a folder of this task."""
-    path = os.path.join(options.output_dir, KIND_FILE)
-    if tf.io.gfile.exists(path):
-        return False
-    saved = options_path(options.output_dir)
-    if not tf.io.gfile.exists(saved):
-        return False
-    if read_options(saved).get("task_name") not in (None, kind.task_name):
-        return False
-    print(f"warning: {path}: missing; writing it again from the flags", file=sys.stderr)
-    return True
 
 
 def _shown(value: str | tuple[str, ...]) -> str | list[str]:

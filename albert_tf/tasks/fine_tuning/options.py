@@ -39,27 +39,18 @@ _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningOptions(ExportOptions, TrainingOptions):
-    """The options of every fine-tuning task. A task adds its own.
+    """The options of every fine-tuning task. A task adds its own."""
 
-    Attributes:
-        OF_KINDS: option of a kind -> names of the kinds that have it.
-        holds_out: whether a part of the training file becomes the dev set.
-        lines_file: the file whose lines are answered on standard output, if any.
-        task: row of the table of tasks.
-        splits: the splits to read.
-        WANTED: options that ask for something; at least one has to be given.
-        NOT_WITH_TRIALS: options that `--num_trials` excludes.
-        DEV_PREDICTIONS: name of the files of predictions for dev sets, without their ends.
-        TEST_PREDICTIONS: the same for test sets.
-    """
-
+    # Option of a kind -> names of the kinds that have it.
     OF_KINDS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    holds_out: ClassVar = False
-    lines_file: ClassVar[str | None] = None
+    holds_out: ClassVar = False  # whether a part of the training file is the dev set
+    lines_file: ClassVar[str | None] = None  # whose lines are answered on standard output
     task: ClassVar[Task]
     splits: ClassVar[Sequence[str]]
+    # Options that ask for something; at least one has to be given.
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
     NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
+    # Name of the files of predictions, without their ends.
     DEV_PREDICTIONS: ClassVar = "eval_predictions"
     TEST_PREDICTIONS: ClassVar = "test_results"
 

@@ -31,15 +31,9 @@ STANDARD_INPUT = "-"
 
 
 class ExampleSet(NamedTuple):
-    """One set of a split.
+    """One set of a split."""
 
-    Attributes:
-        name: e.g. `matched`; empty for the only set of a split.
-        examples: examples of the set.
-        features: the same examples as ids.
-    """
-
-    name: str
+    name: str  # e.g. `matched`; empty for the only set of a split
     examples: list[Any]
     features: Features
 

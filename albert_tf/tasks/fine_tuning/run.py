@@ -64,14 +64,8 @@ def run(
 ) -> dict[str, float]:
     """Trains, evaluates, predicts and exports, as the options say.
 
-    Args:
-        options: the options.
-        read: reads the data; by default from the files that the options name.
-        callback: called after each report of the training.
-
-    Returns:
-        The metrics of the best checkpoint on the dev set, with `--num_trials` their medians; empty
-        without `--do_eval`.
+    `read` reads the data, and `callback` is called after each report of the training. Returns the metrics
+    of the best checkpoint on the dev set, with `--num_trials` their medians; empty without `--do_eval`.
     """
     options = find_init_model(options)
     check_addresses(options)

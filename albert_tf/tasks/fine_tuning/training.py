@@ -189,14 +189,11 @@ def trials_of(options: FineTuningOptions) -> list[FineTuningOptions]:
 def run_trials(
     options: FineTuningOptions, run: Callable[[FineTuningOptions], dict[str, float]]
 ) -> dict[str, float]:
-    """Runs `--num_trials` trainings, each in `trial-<n>` below `--output_dir`.
+    """Runs `--num_trials` trainings, each in `trial-<n>` below `--output_dir`; returns their medians.
 
     Writes `trials.json`: `trials`, the metrics of each; `collapsed`, the numbers of those that collapsed,
     from 0; and `summary`, the median, the best and the spread (maximum minus minimum) of each metric.
     With `--exclude_collapsed` the summary is over the other trials, if there are any.
-
-    Returns:
-        The medians.
     """
     trials, collapsed = [], []
     for number, trial in enumerate(trials_of(options)):
