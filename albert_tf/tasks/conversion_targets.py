@@ -84,7 +84,9 @@ class CheckpointTarget:
                 continue
             # Two configs may differ in their keys and mean the same.
             if name != CONFIG_FILE or read_config(path) != companions.config:
-                raise _of_another_model(path)
+                raise InputError(
+                    f"--{_FLAG}: '{path}' belongs to another model; name another folder"
+                )
 
     @contextlib.contextmanager
     def write(
@@ -243,7 +245,3 @@ def _contents(companions: Companions) -> dict[str, bytes]:
 
 def _exists_already(output: str) -> InputError:
     return InputError(f"--{_FLAG}: '{output}' exists already; remove it or name another")
-
-
-def _of_another_model(path: str) -> InputError:
-    return InputError(f"--{_FLAG}: '{path}' belongs to another model; name another folder")

@@ -147,9 +147,10 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     @property
     def splits(self) -> list[str]:
         """The splits to read. Training chooses its best checkpoint on the dev set, if there is one."""
+        has_dev_set = "dev" in self.task.sets if self.task.sets else bool(self.dev_file)
         wanted = {
             "train": self.do_train,
-            "dev": not self.holds_out and (self.do_eval or (self.do_train and self._has_dev_set())),
+            "dev": not self.holds_out and (self.do_eval or (self.do_train and has_dev_set)),
             "test": self.do_predict,
         }
         return [split for split, is_wanted in wanted.items() if is_wanted]
@@ -178,9 +179,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
             is_race = task.name == RACE_TASK.name
             length = _MAX_SEQ_LENGTH_OF_RACE if is_race else find_kind(task.kind).max_seq_length
         return {"max_seq_length": length, "learning_rate": _LEARNING_RATE}
-
-    def _has_dev_set(self) -> bool:
-        return "dev" in self.task.sets if self.task.sets else bool(self.dev_file)
 
     def _check_task(self) -> None:
         task, name = self.task, f"--task_name={self.task_name}"

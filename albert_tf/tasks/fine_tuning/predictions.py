@@ -188,7 +188,8 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     for answer in answers:
         count += 1
         unanswered += answer is None
-        print(_row(answer or {}) if is_tsv else _json(answer), flush=True)
+        row = "\t".join(map(_cell, (answer or {}).values())) if is_tsv else _json(answer)
+        print(row, flush=True)
     if unanswered:
         raise InputError(
             f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
@@ -207,7 +208,10 @@ def _answer_lines(
     def answer(place: str, line: str) -> dict[str, Any]:
         files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
         with name_place(place):
-            examples = [_read_example(kind, line)]
+            fields = line.split("\t")
+            examples = [kind.example_of_line(fields)]
+            if examples[0] is None:
+                raise InputError(f"received {len(fields)} texts; expected {kind.line_format}")
             features = kind.encode(examples, tokenizer)
             rows = np.arange(len(features))
             parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
@@ -221,10 +225,6 @@ def _answer_lines(
         except InputError as error:
             print(f"error: {error}; it has no answer", file=sys.stderr)
             yield None
-
-
-def _row(answer: Mapping[str, Any]) -> str:
-    return "\t".join(map(_cell, answer.values()))
 
 
 def _cell(value: Any) -> str:
@@ -251,11 +251,3 @@ def _lines(path: str) -> Iterator[tuple[str, str]]:
 
     for number, line in files.decode_lines(chunks, name, decode):
         yield f"{name}, line {number}", line
-
-
-def _read_example(kind: Kind, line: str) -> Any:
-    fields = line.split("\t")
-    example = kind.example_of_line(fields)
-    if example is None:
-        raise InputError(f"received {len(fields)} texts; expected {kind.line_format}")
-    return example

@@ -165,11 +165,6 @@ def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -
     return True
 
 
-def trial_folder(output_dir: str, number: int) -> str:
-    """Returns the folder of a trial, numbered from 0."""
-    return os.path.join(output_dir, f"trial-{number}")
-
-
 def trials_of(options: FineTuningOptions) -> list[FineTuningOptions]:
     """Returns the options of each of the `--num_trials` trainings; those of one training unchanged."""
     if options.num_trials == 1:
@@ -180,7 +175,7 @@ def trials_of(options: FineTuningOptions) -> list[FineTuningOptions]:
             num_trials=1,
             exclude_collapsed=False,
             random_seed=options.random_seed + number,
-            output_dir=trial_folder(options.output_dir, number),
+            output_dir=os.path.join(options.output_dir, f"trial-{number}"),
         )
         for number in range(options.num_trials)
     ]
