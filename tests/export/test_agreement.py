@@ -36,7 +36,7 @@ IDS = [
 ]
 FAST = {
     *(("classifier", runtime) for runtime in ("loaded", "session", "tflite")),
-    *(("regressor", "loaded"), ("multi_label", "loaded"), ("conditional_spans", "tflite")),
+    ("conditional_spans", "tflite"),
     *((kind, runtime) for kind, runtime in IDS if runtime in ("onnx", "openvino")),
 }
 
