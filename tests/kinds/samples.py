@@ -111,7 +111,7 @@ class Sample:
     def texts(self, folder):
         """Returns the arguments of `predict` of a few dev examples: a list for each."""
         if self.module is names:
-            lines = (folder / "dev.jsonl").read_text().splitlines()[:8]
+            lines = (folder / "out" / "eval_predictions.jsonl").read_text().splitlines()[:8]
             return [[json.loads(line)["text"] for line in lines]]
         if self.module is plants:
             paragraphs = json.loads((folder / "dev-v2.json").read_text())["data"][0]["paragraphs"]
@@ -164,6 +164,7 @@ SAMPLES = {
             for span in json.loads(fields[0])
         ],
         module=names,
+        options={"tagging_scheme": "BIOES"},
     ),
     "embedding": Sample(
         0.6,
@@ -177,7 +178,7 @@ SAMPLES = {
         result=lambda result: list(zip(result.answer, result.start, result.end, strict=True)),
         answer=lambda fields: (fields[0],),
         module=plants,
-        options={"version": "v2", "train_batch_size": 32},
+        options={"version": "v2", "train_batch_size": 32, "num_train_steps": 80},
     ),
 }
 

@@ -1,7 +1,5 @@
 """Texts like docstrings, in which the names of libraries and functions are known spans."""
 
-import json
-
 import numpy as np
 
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
@@ -26,24 +24,12 @@ def make_text(rng, max_words=12):
     return text.strip(), spans
 
 
-def as_json(text, spans):
-    names = ("start", "end", "label")
-    return {"text": text, "spans": [dict(zip(names, span, strict=True)) for span in spans]}
-
-
-def write_json_lines(path, count, seed, **more):
-    rng = np.random.default_rng(seed)
-    texts = [as_json(*make_text(rng, **more)) for _ in range(count)]
-    path.write_text("\n".join(map(json.dumps, texts)) + "\n")
-    return str(path)
-
-
-def write_conll(path, count, seed):
+def write_conll(path, count, seed, **more):
     """Writes BIOES tags of words between spaces, where a comma is a word, too."""
     rng = np.random.default_rng(seed)
     lines = ["-DOCSTART- -X- O", ""]
     for _ in range(count):
-        text, spans = make_text(rng)
+        text, spans = make_text(rng, **more)
         tags = {}
         for start, end, label in spans:
             words = text[start:end].split()
@@ -61,26 +47,21 @@ def write_conll(path, count, seed):
 
 def write_data(folder):
     """Writes texts, a vocabulary of 54 pieces and the config of a tiny model."""
-    write_json_lines(folder / "train.jsonl", 300, 1)
-    write_json_lines(folder / "dev.jsonl", 40, 2, max_words=50)
-    write_json_lines(folder / "test.jsonl", 20, 3, max_words=50)
-    write_conll(folder / "train.conll", 300, 4)
-    write_conll(folder / "dev.conll", 40, 5)
+    write_conll(folder / "train.conll", 300, 1)
+    write_conll(folder / "dev.conll", 40, 2, max_words=50)
     words = " ".join([*LIBRARIES, *FUNCTIONS, *OTHERS]).split()
     write_model(folder, [*words, ","], 54, max_position_embeddings=40)
 
 
-def make_options(data, output_dir, ending="jsonl", **changes):
+def make_options(data, output_dir, **changes):
     """Returns the options of a short training on what `write_data` wrote."""
     values = {
         "task_name": "token_classification",
-        "train_file": str(data / f"train.{ending}"),
-        "dev_file": str(data / f"dev.{ending}"),
+        "train_file": str(data / "train.conll"),
+        "dev_file": str(data / "dev.conll"),
         **training_of(data, output_dir),
         "max_seq_length": 40,
         "doc_stride": 11,
-        "num_train_steps": 100,
-        "save_checkpoints_steps": 50,
         **changes,
     }
     return ClassificationOptions(**values)

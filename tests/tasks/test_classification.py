@@ -1,5 +1,4 @@
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -133,13 +132,3 @@ def test_folder_of_another_kind_of_run_is_refused(data, tmp_path):
 def test_evaluation_needs_a_trained_folder(data, tmp_path):
     with pytest.raises(InputError, match=r"--output_dir=.*: holds no fine-tuned model"):
         run(make_options(data, tmp_path, do_train=False))
-
-
-def test_folder_without_a_checkpoint_is_not_locked_to_its_options(data, classifier):
-    for path in classifier.glob("*ckpt-*"):
-        path.unlink()
-    (classifier / "checkpoint").unlink()
-    files = {**NO_FILES, "train_file": str(data / "train.tsv")}
-    options = make_options(data, classifier, **files, do_eval=False, optimizer="lamb")
-    run(dataclasses.replace(options, num_train_steps=1))
-    assert json.loads((classifier / "run_options.json").read_text())["optimizer"] == "lamb"

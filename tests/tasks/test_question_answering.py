@@ -136,25 +136,6 @@ def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
         assert f" {answer} " in f" {contexts[id_]} "
 
 
-def test_prediction_needs_a_threshold(data, tmp_path):
-    out = tmp_path / "out"
-    options = make_options(data, out, "v2", num_train_steps=1, do_eval=False, predict_file=None)
-    run(options)
-    asked = {"predict_file": str(data / "dev-v2.json"), "do_train": False, "do_predict": True}
-    predicting = dataclasses.replace(options, **asked)
-    with pytest.raises(
-        InputError,
-        match="has no null_score_diff_threshold, which --do_eval writes; expected it or --",
-    ):
-        run(predicting)
-    run(dataclasses.replace(predicting, null_score_diff_threshold=-1e9))
-    assert set(read(out / "predictions.json").values()) == {""}
-
-    other = dataclasses.replace(options, head="simple")
-    with pytest.raises(InputError, match=r"a run with head conditional; --head says simple"):
-        run(other)
-
-
 def test_recipe_depends_on_the_version(data, tmp_path, capsys):
     for version, shown in (("v1", "num_train_steps 3649"), ("v2", "num_train_steps 8144")):
         options = make_options(data, tmp_path / version, version, recipe="paper")

@@ -21,7 +21,7 @@ from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, ru
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
 from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.helpers import tiny_config
-from tests.tasks.animals import make_options, pair_files, write_rows, write_vocabulary
+from tests.tasks.animals import make_options, pair_files, write_vocabulary
 
 
 def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
@@ -179,11 +179,16 @@ def test_head_of_another_number_of_classes_is_refused(data, tmp_path):
         run(one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
 
 
-def test_init_classifier_initialises_a_new_head(data, trained, tmp_path):
-    of_folder = {"albert_config_file": None, "spm_model_file": None}
-    run(one_update(data, tmp_path, **of_folder, init_classifier=str(trained)))
-    np.testing.assert_array_equal(word_embeddings(tmp_path), word_embeddings(trained / "best"))
-    assert (kernel_after_one_update(tmp_path) != kernel_after_one_update(trained / "best")).any()
+def test_init_classifier_initialises_a_new_head(data, trained, classifier):
+    # A folder without a checkpoint is not locked to its options.
+    for path in [*classifier.glob("*ckpt-*"), classifier / "checkpoint"]:
+        path.unlink()
+    asked = {"albert_config_file": None, "spm_model_file": None, "optimizer": "lamb"}
+    run(one_update(data, classifier, **asked, init_classifier=str(trained)))
+    assert json.loads((classifier / "run_options.json").read_text())["optimizer"] == "lamb"
+    np.testing.assert_array_equal(word_embeddings(classifier), word_embeddings(trained / "best"))
+    kernels = (kernel_after_one_update(folder) for folder in (classifier, trained / "best"))
+    assert np.not_equal(*kernels).any()
 
 
 @pytest.mark.parametrize(
@@ -320,7 +325,9 @@ time.sleep(600)
 """
 
 
-def test_doubtful_data_and_a_collapsed_training_are_reported(data, tmp_path, capsys):
+def test_doubtful_data_and_a_collapsed_training_that_stops_early_are_reported(
+    data, tmp_path, capsys
+):
     train = (data / "train.tsv").read_text().splitlines()
     (tmp_path / "train.tsv").write_text("\n".join(train[:9]) + "\n")
     dev = [*train[:4], "the unseen\tanimal"]
@@ -332,44 +339,32 @@ def test_doubtful_data_and_a_collapsed_training_are_reported(data, tmp_path, cap
         train_file=str(tmp_path / "train.tsv"),
         dev_file=str(tmp_path / "dev.tsv"),
         learning_rate=0.0,
-        num_train_steps=2,
-        warmup_steps=1,
-        save_checkpoints_steps=1,
+        num_train_steps=19,
+        warmup_steps=2,
+        save_checkpoints_steps=None,
+        early_stopping_evaluations=2,
         dropout=0.25,
     )
     run(options)
-    error = capsys.readouterr().err
+    output, error = capsys.readouterr()
     assert "warning: 3 of 4 dev rows have the texts of a training row" in error
     assert "warning: 4 dev examples pick the best checkpoint; " in error
     assert "warning: --train_batch_size=16: there are 8 training examples" in error
     assert "out has collapsed: after the warm-up all dev pred" in error
     reports = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
     states = {line["step"]: line.get("collapsed") for line in reports if line["split"] == "eval"}
-    assert states == {0: None, 1: None, 2: 1.0}
+    assert states == {0: None, 2: None, 4: 1.0, 6: 1.0}
     assert "collapsed" not in (out / "eval_results.json").read_text()
+
+    assert "stopped at step 6: no evaluation was better since step 2" in output
+    newest = tf.train.latest_checkpoint(str(out))
+    assert newest.endswith("ckpt-6")
+    # The same command finds that it has stopped.
+    run(options)
+    assert tf.train.latest_checkpoint(str(out)) == newest
 
     config = AlbertConfig.from_json_file(str(out / CONFIG_FILE))
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.25, 0.25)
     # Evaluation alone uses that config, whatever --albert_config_file says.
     again = dataclasses.replace(options, do_train=False, dropout=None)
     assert "accuracy" in run(again)
-
-
-def test_early_stopping_with_the_default_evaluation_interval(data, tmp_path, capsys):
-    write_rows(tmp_path / "dev.tsv", 3, seed=7)
-    options = make_options(
-        data,
-        tmp_path / "out",
-        dev_file=str(tmp_path / "dev.tsv"),
-        learning_rate=0.0,
-        save_checkpoints_steps=None,
-        early_stopping_evaluations=2,
-        num_train_steps=19,
-    )
-    run(options)
-    assert "stopped at step 6: no evaluation was better since step 2" in capsys.readouterr().out
-    newest = tf.train.latest_checkpoint(str(tmp_path / "out"))
-    assert newest.endswith("ckpt-6")
-    # The same command finds that it has stopped.
-    run(options)
-    assert tf.train.latest_checkpoint(str(tmp_path / "out")) == newest
