@@ -28,7 +28,6 @@ from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
 from albert_tf.checkpoints.loading import LoadReport, load_reader
 from albert_tf.checkpoints.names import config_in_original, stored_as_original
 from albert_tf.checkpoints.tensor_files import (
-    Layout,
     TensorReader,
     tensors_of,
     variables_by_path,
@@ -114,25 +113,22 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     Raises:
         InputError: as for `load_checkpoint`, and if anything of the model is missing.
     """
-    reader, found = open_checkpoint(path)
+    reader = open_checkpoint(path)
     make = _make_hugging_face_model if isinstance(reader, FolderReader) else _make_model
-    model = make(found.config_here(config), reader, found.layout)
-    return model, load_reader(model, reader, found)
+    model = make(reader.config_here(config), reader)
+    return model, load_reader(model, reader)
 
 
-def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> keras.Model:
+def _make_model(config: AlbertConfig, reader: TensorReader) -> keras.Model:
     """Makes the model whose heads a checkpoint holds."""
-
-    def holds(path: str) -> bool:
-        return reader.holds(layout(path))
-
+    holds = reader.holds
     encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
     if holds("albert_pretrainer/masked_lm_head/output_bias"):
         sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
         return AlbertPretrainer(encoder, sentence_head)
     for classifier in (AlbertClassifier, AlbertTokenClassifier):
         if holds(classifier.HEAD_BIAS):
-            (num_classes,) = reader.shape(layout(classifier.HEAD_BIAS))
+            (num_classes,) = reader.shape(reader.layout(classifier.HEAD_BIAS))
             return classifier(encoder, num_classes)
     if holds("albert_embedder/embedding_head/layer_weights"):
         return AlbertEmbedder(encoder, "weighted_layers")
@@ -145,9 +141,7 @@ def _make_model(config: AlbertConfig, reader: TensorReader, layout: Layout) -> k
     return encoder
 
 
-def _make_hugging_face_model(
-    config: AlbertConfig, reader: FolderReader, layout: Layout
-) -> keras.Model:
+def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> keras.Model:
     """Makes the model of a folder; raises an `InputError` if we have no such model."""
     name, model_type = reader.config.architecture, reader.config.model_type
     architectures = {_class_name(model_type, end): one for end, one in _ARCHITECTURES.items()}
@@ -157,8 +151,8 @@ def _make_hugging_face_model(
             f"{', '.join(architectures)}"
         )
     architecture = architectures[name]
-    pooler = layout("albert_encoder/pooler/dense/bias")
-    encoder = AlbertEncoder(config, architecture.has_pooler or reader.holds(pooler))
+    with_pooler = architecture.has_pooler or reader.holds("albert_encoder/pooler/dense/bias")
+    encoder = AlbertEncoder(config, with_pooler)
     return architecture.make(encoder, reader.config)
 
 

@@ -1,4 +1,3 @@
-import contextlib
 import errno
 import fcntl
 import os
@@ -19,16 +18,11 @@ def test_lines_of_a_file_from_anywhere(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_lines_of_megabytes(tmp_path, end):
+@pytest.mark.parametrize("lines", [["x" * 3_000_000, "", "é" * 1_000_000, "short"], []])
+def test_lines_of_megabytes_and_none(tmp_path, lines, end):
     path = tmp_path / "text.txt"
-    lines = ["x" * 3_000_000, "", "é" * 1_000_000, "short"]
-    path.write_text("\n".join(lines) + end, "utf-8", newline="")
+    path.write_text("\n".join(lines) + end * bool(lines), "utf-8", newline="")
     assert [line for _, line in files.read_lines(str(path))] == lines
-
-
-def test_an_empty_file_has_no_line(tmp_path):
-    (tmp_path / "text.txt").touch()
-    assert list(files.read_lines(str(tmp_path / "text.txt"))) == []
 
 
 @pytest.mark.parametrize(
@@ -136,34 +130,27 @@ def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
 
 
 def test_locked_folder_is_free_again_when_its_owner_is_done(tmp_path):
-    with files.lock_folder(str(tmp_path)):
-        message = rf"^{tmp_path}: process \d+ on .* is training in this folder; wait until"
+    message = rf"^{tmp_path}: process \d+ on .* is training in this folder; wait until"
+    for _ in range(2):
         with (
+            files.lock_folder(str(tmp_path)),
             pytest.raises(InputError, match=message),
             files.lock_folder(str(tmp_path)),
         ):
             pass
-    with files.lock_folder(str(tmp_path)):
-        pass
 
 
-@pytest.mark.parametrize("path", [None, "gs://bucket/folder"])
-def test_folder_is_not_locked_on_a_file_system_without_locks(tmp_path, monkeypatch, path):
+@pytest.mark.parametrize("where", ["no locks", "gs://bucket/folder", "Windows"])
+def test_folder_is_not_locked_on_a_file_system_without_locks(tmp_path, monkeypatch, where):
     def refuse(*arguments):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with contextlib.ExitStack() as stack:
-        for _ in range(2):  # a lock would refuse the second
-            stack.enter_context(files.lock_folder(path or str(tmp_path)))
-        names = os.listdir(tmp_path)
-    assert names == ([] if path else [".lock"])
-
-
-def test_folder_is_not_locked_on_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "fcntl", None)
-    with files.lock_folder(str(tmp_path)), files.lock_folder(str(tmp_path)):
-        assert os.listdir(tmp_path) == []
+    if where == "Windows":
+        monkeypatch.setattr(files, "fcntl", None)
+    path = where if "://" in where else str(tmp_path)
+    with files.lock_folder(path), files.lock_folder(path):  # a lock would refuse the second
+        assert os.listdir(tmp_path) == ([".lock"] if where == "no locks" else [])
 
 
 def test_remote_files_are_reached_through_tensorflow():

@@ -85,8 +85,10 @@ def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch, capsys):
 )
 def test_an_unknown_name_says_what_it_could_be(load):
     message = r"'no_such_model' is neither a folder or checkpoint, nor a model .*\(small_en\)"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as error:
         load("no_such_model")
+    is_model = load == AlbertEncoder.from_preset
+    assert ("; sizes, with random weights, are base_v1, " in str(error.value)) == is_model
 
 
 def test_a_damaged_shipped_file_is_named(tmp_path, monkeypatch):

@@ -286,11 +286,6 @@ def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
     return make_layout(rows, _ENDS, "Hugging Face's")
 
 
-def is_pooler(path: str) -> bool:
-    """Returns whether our variable belongs to the pooler, which some of their models lack."""
-    return "/pooler/" in path
-
-
 def encoder_prefix(model_type: ModelType) -> str:
     """Returns the prefix of the encoder's tensors in models with heads."""
     return f"{model_type}."

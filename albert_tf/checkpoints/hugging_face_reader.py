@@ -21,10 +21,10 @@ from albert_tf.checkpoints.hugging_face import (
     CONFIG_FILE,
     PROJECTION,
     HuggingFaceConfig,
-    ModelType,
     config_there,
     encoder_prefix,
     is_hugging_face,
+    layout_of,
 )
 from albert_tf.checkpoints.tensor_files import TensorReader
 from albert_tf.config import AlbertConfig
@@ -90,6 +90,8 @@ class FolderReader(TensorReader):
     `sha256` are the sums of its files with tensors, by name: safetensors have no checksum inside.
     """
 
+    format_name = "hugging_face"
+
     def __init__(self, directory: str):
         check_folder(directory)
         self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
@@ -99,9 +101,42 @@ class FolderReader(TensorReader):
         self._drop_identity()
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         super().__init__(directory, shapes)
+        model_type = self.config.model_type
+        prefix = encoder_prefix(model_type)
+        # Names of an encoder without heads have no prefix.
+        is_bare = not any(name.startswith(prefix) for name in shapes)
+        of_heads = {"albert": "", "bert": ", BERT"}[model_type]
+        model_class = f", {model_type.capitalize()}Model" if is_bare else of_heads
+        self.description = f"Hugging Face{model_class}"
+        self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
+        self.layout = layout_of(model_type, is_bare)
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name].astype(np.float32)
+
+    def is_no_weight(self, name: str) -> bool:
+        """Returns False: the folders hold nothing else."""
+        return False
+
+    def may_lack(self, path: str) -> bool:
+        """Returns whether a variable belongs to the pooler, which some of their models lack."""
+        return "/pooler/" in path
+
+    def check_config(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if a config describes another model than the folder's.
+
+        Dropout rates and initial values may differ. So may the two forms of gelu: Hugging Face's old
+        files leave the choice to the user (docs/fidelity.md), who made it with the config.
+        """
+        ours = config_there(config, self.config.model_type).to_dict()
+        theirs = self.config.encoder.to_dict()
+        if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
+            del theirs["hidden_act"]
+        for name, value in theirs.items():
+            if not name.endswith("_prob") and name != "initializer_range" and ours[name] != value:
+                raise InputError(
+                    f"{CONFIG_FILE} has {name} {value!r}; the model's config has {ours[name]!r}"
+                )
 
     def _read_tensors(self, directory: str) -> dict[str, np.ndarray]:
         """Returns the tensors of the folder's single file or, without it, of the files in its index."""
@@ -189,28 +224,3 @@ def _present_name(name: str) -> str:
 def _is_no_weight(name: str) -> bool:
     """Returns whether a tensor only counts positions."""
     return name.endswith(".position_ids")
-
-
-def holds_model(reader: TensorReader, model_type: ModelType, bare: bool) -> bool:
-    """Returns whether a reader reads a folder with a type of model, bare or with heads."""
-    if not isinstance(reader, FolderReader) or reader.config.model_type != model_type:
-        return False
-    prefix = encoder_prefix(model_type)
-    return bare != any(name.startswith(prefix) for name in reader.shapes)
-
-
-def check_config(config: AlbertConfig, reader: FolderReader) -> None:
-    """Raises an `InputError` if a config describes another model than the reader.config.
-
-    Dropout rates and initial values may differ. So may the two forms of gelu: Hugging Face's old files
-    leave the choice to the user (docs/fidelity.md), who made it with the config.
-    """
-    ours = config_there(config, reader.config.model_type).to_dict()
-    theirs = reader.config.encoder.to_dict()
-    if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
-        del theirs["hidden_act"]
-    for name, value in theirs.items():
-        if not name.endswith("_prob") and name != "initializer_range" and ours[name] != value:
-            raise InputError(
-                f"{CONFIG_FILE} has {name} {value!r}; the model's config has {ours[name]!r}"
-            )

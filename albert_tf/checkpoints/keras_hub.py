@@ -52,7 +52,7 @@ _CONFIG_KEYS = {
 }
 
 # In the names of our table, as in the files of models with a head.
-BACKBONE = "albert_backbone/"
+_BACKBONE = "albert_backbone/"
 _BLOCK = "transformer_encoder"
 _ENDS = {
     "kernel": ("/0", False),
@@ -74,7 +74,7 @@ masked_lm_head/layer_norm        masked_lm_head/_intermediate_layer_norm
 head/dense                       dense
 (sentence_order_head|span_head|token_head)/dense  \1
 ((?:conditional_span_head|embedding_head)/.+)     \1
-""".replace("{backbone}", BACKBONE)
+""".replace("{backbone}", _BACKBONE)
 _BLOCKS = r"""
 {ours}/attention_\d+_\d+/layer_norm  {theirs}/_self_attention_layer_norm
 {ours}/ffn_\d+_\d+/intermediate      {theirs}/_feedforward_intermediate_dense
@@ -87,7 +87,7 @@ def _rows() -> Iterator[names.Row]:
     yield from names.read_rows(_AROUND_THE_BLOCKS)
     # The first layer of a class has no number.
     for number, block in (("0", _BLOCK), (r"(\d+)", _BLOCK + r"_\1")):
-        ours, theirs = f"block_{number}", BACKBONE + block
+        ours, theirs = f"block_{number}", _BACKBONE + block
         yield from names.read_rows(_BLOCKS.replace("{ours}", ours).replace("{theirs}", theirs))
         # The first of the two axes of theirs that are one of ours, of kernels and of biases.
         for layer, *axes in (("query", 1, 0), ("key", 1, 0), ("value", 1, 0), ("output", 0, None)):
@@ -99,11 +99,7 @@ def _rows() -> Iterator[names.Row]:
                 )
 
 
-stored_in_keras_hub = names.make_layout(list(_rows()), _ENDS, "KerasHub's")
-
-
-def is_no_weight(name: str) -> bool:
-    """Returns whether a tensor is the optimizer's, or the state of a random generator."""
+def _is_no_weight(name: str) -> bool:
     return name.startswith("optimizer/") or "seed_generator" in name
 
 
@@ -129,30 +125,6 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
     if missing:
         raise InputError(f"key '{missing[0]}' is missing in the config of {name}")
     return AlbertConfig(**{ours: config[theirs] for ours, theirs in _CONFIG_KEYS.items()})
-
-
-def check_config(config: AlbertConfig, reader: "KerasHubReader") -> None:
-    """Raises an `InputError` if a config describes another model than the files, or one they cannot hold.
-
-    Dropout rates and initial values may differ. A `.weights.h5` file does not say how many layers use
-    its blocks: the config decides.
-    """
-    there = in_groups(config, "KerasHub's")
-    if there.hidden_act != "gelu":
-        raise InputError(f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'")
-    layers, groups = there.num_hidden_layers, there.num_hidden_groups
-    # KerasHub applies the groups sequentially, each equally often.
-    order = [layer * groups // layers for layer in range(layers)]
-    if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
-        raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
-    if reader.config is None:
-        return
-    for ours, theirs in _CONFIG_KEYS.items():
-        expected, received = getattr(reader.config, ours), getattr(there, ours)
-        if not ours.endswith("_prob") and received != expected:
-            raise InputError(
-                f"{theirs} is {expected!r} there; the model's config has {ours} {received!r}"
-            )
 
 
 # What the libraries raise for damaged files.
@@ -215,6 +187,11 @@ class KerasHubReader(TensorReader):
     `values` is the model's config, if its files have one.
     """
 
+    format_name = "keras_hub"
+    description = "KerasHub"
+    encoder_prefixes = (_BACKBONE,)
+    layout = staticmethod(names.make_layout(list(_rows()), _ENDS, "KerasHub's"))
+
     def __init__(
         self,
         path: str,
@@ -234,6 +211,35 @@ class KerasHubReader(TensorReader):
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name]
+
+    def is_no_weight(self, name: str) -> bool:
+        """Returns whether a tensor is the optimizer's, or the state of a random generator."""
+        return _is_no_weight(name)
+
+    def check_config(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.
+
+        Dropout rates and initial values may differ. A `.weights.h5` file does not say how many layers
+        use its blocks: the config decides.
+        """
+        there = in_groups(config, "KerasHub's")
+        if there.hidden_act != "gelu":
+            raise InputError(
+                f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'"
+            )
+        layers, groups = there.num_hidden_layers, there.num_hidden_groups
+        # KerasHub applies the groups sequentially, each equally often.
+        order = [layer * groups // layers for layer in range(layers)]
+        if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
+            raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
+        if self.config is None:
+            return
+        for ours, theirs in _CONFIG_KEYS.items():
+            expected, received = getattr(self.config, ours), getattr(there, ours)
+            if not ours.endswith("_prob") and received != expected:
+                raise InputError(
+                    f"{theirs} is {expected!r} there; the model's config has {ours} {received!r}"
+                )
 
 
 @contextlib.contextmanager
@@ -255,12 +261,12 @@ def _read_weights(content: bytes, path: str) -> dict[str, np.ndarray]:
         tensors = _read_tensors(file)
     if any(name.startswith(f"{_BLOCK}/") for name in tensors):
         tensors = {
-            name if is_no_weight(name) else BACKBONE + name: tensor
+            name if _is_no_weight(name) else _BACKBONE + name: tensor
             for name, tensor in tensors.items()
         }
     is_encoder = any(f"{_BLOCK}/" in name for name in tensors)
     # Their BERT has no projection after the embeddings, and so one dense layer less.
-    if is_encoder and f"{BACKBONE}dense_1/0" not in tensors:
+    if is_encoder and f"{_BACKBONE}dense_1/0" not in tensors:
         raise InputError(f"{path}: holds another model of KerasHub than {_BACKBONE_CLASS}")
     return tensors
 
@@ -273,7 +279,7 @@ def _read_tensors(file: h5py.File) -> dict[str, np.ndarray]:
         if isinstance(item, h5py.Dataset):
             name = "/".join(part for part in path.split("/") if part not in ("layers", "vars"))
             value = np.asarray(item)
-            tensors[name] = value if is_no_weight(name) else _as_float32(value, item.attrs, name)
+            tensors[name] = value if _is_no_weight(name) else _as_float32(value, item.attrs, name)
 
     file.visititems(visit)
     return tensors

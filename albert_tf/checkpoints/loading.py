@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.formats import CheckpointFormat, FormatName, open_checkpoint
+from albert_tf.checkpoints.formats import open_checkpoint
 from albert_tf.checkpoints.hugging_face import (
     CONFIG_FILE,
     HuggingFaceConfig,
@@ -20,6 +20,7 @@ from albert_tf.checkpoints.hugging_face import (
 )
 from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
 from albert_tf.checkpoints.tensor_files import (
+    FormatName,
     Stored,
     TensorReader,
     assign,
@@ -133,8 +134,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
             a part of a head is missing or has another shape. The model is unchanged.
     """
-    reader, found = open_checkpoint(find_model(path))
-    return load_reader(model, reader, found, _find_missing(model, reader, found))
+    reader = open_checkpoint(find_model(path))
+    return load_reader(model, reader, _find_missing(model, reader))
 
 
 def stored_labels(path: str) -> tuple[str, ...]:
@@ -153,43 +154,36 @@ def _labels_in(config: HuggingFaceConfig) -> tuple[str, ...]:
 
 def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
     """Returns the shape of one of our variables in a checkpoint; None if it is not there."""
-    reader, found = open_checkpoint(path)
-    stored = found.layout(variable_path)
-    return tuple(reader.shape(stored)) if reader.holds(stored) else None
+    reader = open_checkpoint(path)
+    if not reader.holds(variable_path):
+        return None
+    return tuple(reader.shape(reader.layout(variable_path)))
 
 
-def _find_missing(model: keras.Model, reader: TensorReader, found: CheckpointFormat) -> list[str]:
+def _find_missing(model: keras.Model, reader: TensorReader) -> list[str]:
     """Returns the paths of the parts that a checkpoint may lack and of which it holds nothing."""
     encoder_paths = {weight.path for weight in getattr(model, "encoder", model).weights}
     parts: dict[tuple[str, ...], list[str]] = {}
     for path in variables_by_path(model.weights):
-        if path not in encoder_paths or found.may_lack(path):
+        if path not in encoder_paths or reader.may_lack(path):
             part = tuple(path.split("/")[:2])  # the names of the model and the layer
             parts.setdefault(part, []).append(path)
-    return [
-        path
-        for paths in parts.values()
-        if not any(reader.holds(found.layout(path)) for path in paths)
-        for path in paths
-    ]
+    return [path for paths in parts.values() if not any(map(reader.holds, paths)) for path in paths]
 
 
 def load_reader(
-    model: keras.Model, reader: TensorReader, found: CheckpointFormat, missing: Sequence[str] = ()
+    model: keras.Model, reader: TensorReader, missing: Sequence[str] = ()
 ) -> LoadReport:
-    """Loads the weights of a model from an open checkpoint of a known format.
-
-    `missing` are the paths of the weights that it lacks.
-    """
+    """Loads the weights of a model from an open checkpoint; `missing` are the paths that it lacks."""
     encoder = getattr(model, "encoder", model)
-    with name_place(f"{reader.prefix} ({found.description})"):
-        found.check(encoder.config, reader)
+    with name_place(f"{reader.prefix} ({reader.description})"):
+        reader.check_config(encoder.config)
     variables = variables_by_path(model.weights)
     wanted = {path: variable for path, variable in variables.items() if path not in missing}
-    values = reader.read_all(wanted, found.layout)
-    report = _report(reader, found, {path: found.layout(path) for path in wanted}, missing)
+    values = reader.read_all(wanted)
+    report = _report(reader, {path: reader.layout(path) for path in wanted}, missing)
     for name in report.unexpected:
-        is_encoder = name.startswith((*found.encoder_prefixes, f"{encoder.name}/"))
+        is_encoder = name.startswith((*reader.encoder_prefixes, f"{encoder.name}/"))
         if is_encoder and (encoder.with_pooler or "pooler" not in name):
             raise InputError(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
@@ -198,9 +192,7 @@ def load_reader(
     return report
 
 
-def _report(
-    reader: TensorReader, found: CheckpointFormat, read: dict[str, Stored], missing: Sequence[str]
-) -> LoadReport:
+def _report(reader: TensorReader, read: dict[str, Stored], missing: Sequence[str]) -> LoadReport:
     taken = {name for stored in read.values() for name in stored.names}
     rest = sorted(name for name in reader.shapes if name not in taken)
     details: dict[str, Any] = {}
@@ -212,11 +204,11 @@ def _report(
         }
     return LoadReport(
         prefix=reader.prefix,
-        format_name=found.name,
-        format=found.description,
+        format_name=reader.format_name,
+        format=reader.description,
         read=tuple(read.items()),
         missing=tuple(missing),
-        unexpected=tuple(plain_name(name) for name in rest if not found.is_no_weight(name)),
-        optimizer=tuple(plain_name(name) for name in rest if found.is_no_weight(name)),
+        unexpected=tuple(plain_name(name) for name in rest if not reader.is_no_weight(name)),
+        optimizer=tuple(plain_name(name) for name in rest if reader.is_no_weight(name)),
         **details,
     )

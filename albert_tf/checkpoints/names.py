@@ -16,7 +16,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from albert_tf.checkpoints.tensor_files import Layout, Stored, TensorReader
+from albert_tf.checkpoints.tensor_files import CheckpointReader, Layout, Stored
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
@@ -88,7 +88,7 @@ def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
     return there
 
 
-_SHARED = "bert/encoder/layer_shared/"
+SHARED = "bert/encoder/layer_shared/"
 
 _AROUND_THE_BLOCKS = r"""
 embedding/word_embeddings             bert/embeddings/word_embeddings
@@ -132,7 +132,7 @@ block_0/attention_0_0/layer_norm      {block}attention/output/LayerNorm
 block_0/ffn_0_0/intermediate          {block}intermediate/dense
 block_0/ffn_0_0/output                {block}output/dense
 block_0/ffn_0_0/layer_norm            {block}output/LayerNorm
-""".replace("{block}", _SHARED)
+""".replace("{block}", SHARED)
 _ENDS = {end: (f"/{end}", False) for end in ("kernel", "bias", "gamma", "beta")}
 
 
@@ -142,21 +142,6 @@ stored_as_original, stored_as_brightmart = (
 )
 
 
-def is_original(reader: TensorReader) -> bool:
-    """Returns whether a checkpoint is the original's, or brightmart's."""
-    return any(name.startswith("bert/") for name in reader.shapes)
-
-
-def is_brightmart(reader: TensorReader) -> bool:
-    """Returns whether a checkpoint is brightmart's."""
-    return any(name.startswith(_SHARED) for name in reader.shapes)
-
-
-def is_no_weight(name: str) -> bool:
-    """Returns whether a name is a slot of the original's optimizers or the step."""
-    return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
-
-
 def config_in_original(config: AlbertConfig) -> AlbertConfig:
     """Returns the config under which the original has the same model."""
     if config.hidden_act == "gelu_erf":
@@ -164,21 +149,44 @@ def config_in_original(config: AlbertConfig) -> AlbertConfig:
     return in_groups(config, "the original's")
 
 
-def config_of_brightmart(config: AlbertConfig) -> AlbertConfig:
-    """Returns our config for a model of brightmart's."""
-    return dataclasses.replace(config, embedding_size=config.hidden_size)
+class OriginalReader(CheckpointReader):
+    """Reads a checkpoint of the original."""
+
+    format_name = "tf1"
+    description = "TensorFlow 1, the original's names"
+    encoder_prefixes = ("bert/",)
+    layout = staticmethod(stored_as_original)
+
+    def check_config(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if the original has no such model."""
+        in_groups(config, "the original's")
+
+    def is_no_weight(self, name: str) -> bool:
+        """Returns whether a name is a slot of the original's optimizers or the step."""
+        return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
 
 
-def check_brightmart_config(config: AlbertConfig) -> None:
-    """Raises an `InputError` if brightmart's code has no such model."""
-    groups = in_groups(config, "brightmart's").num_hidden_groups
-    if config.embedding_size != config.hidden_size:
-        raise InputError(
-            f"embedding_size is {config.embedding_size}; expected {config.hidden_size}, the hidden_size, "
-            "at which brightmart's models add positions and normalise"
-        )
-    if groups * config.inner_group_num > 1:
-        raise InputError(
-            f"the config has {groups} groups of {config.inner_group_num} blocks; expected one block "
-            "for all layers, as in brightmart's models"
-        )
+class BrightmartReader(OriginalReader):
+    """Reads a checkpoint of brightmart's."""
+
+    format_name = "brightmart"
+    description = "TensorFlow 1, brightmart's names"
+    layout = staticmethod(stored_as_brightmart)
+
+    def config_here(self, config: AlbertConfig) -> AlbertConfig:
+        """Returns our config, whose E is H."""
+        return dataclasses.replace(config, embedding_size=config.hidden_size)
+
+    def check_config(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if brightmart's code has no such model."""
+        groups = in_groups(config, "brightmart's").num_hidden_groups
+        if config.embedding_size != config.hidden_size:
+            raise InputError(
+                f"embedding_size is {config.embedding_size}; expected {config.hidden_size}, the "
+                "hidden_size, at which brightmart's models add positions and normalise"
+            )
+        if groups * config.inner_group_num > 1:
+            raise InputError(
+                f"the config has {groups} groups of {config.inner_group_num} blocks; expected one "
+                "block for all layers, as in brightmart's models"
+            )

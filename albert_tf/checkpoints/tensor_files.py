@@ -13,12 +13,14 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.sources import BEST_DIR
 
@@ -94,8 +96,23 @@ class UnreadableCheckpointError(InputError):
     """Files of a checkpoint are missing or damaged."""
 
 
+FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
+
+
 class TensorReader(abc.ABC):
-    """Reads variables from files of some format; `prefix` names them, or is their folder."""
+    """Reads a model's variables from files of a format, by default ours.
+
+    Attributes:
+        format_name: the format's name; several formats are Hugging Face's.
+        description: its name in words.
+        encoder_prefixes: prefixes of the names of the encoder's weights.
+        prefix: what the files' names begin with, or their folder.
+        shapes: shapes of the tensors by name.
+    """
+
+    format_name: FormatName = "albert_tf"
+    description = "albert_tf"
+    encoder_prefixes: tuple[str, ...] = ()
 
     def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
         self.prefix = prefix
@@ -105,9 +122,30 @@ class TensorReader(abc.ABC):
     def _get(self, name: str) -> np.ndarray:
         """Returns a tensor; raises an `InputError` if it is damaged."""
 
-    def holds(self, stored: Stored) -> bool:
+    def layout(self, path: str) -> Stored:
+        """Returns how the files store a variable."""
+        return stored_by_path(path)
+
+    def config_here(self, config: AlbertConfig) -> AlbertConfig:
+        """Returns our config of the same model, given the one that comes with the files."""
+        return config
+
+    def check_config(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if the files cannot be a model of a config; ours can be of any."""
+        del config
+
+    def is_no_weight(self, name: str) -> bool:
+        """Returns whether a name is the optimizer's, the step's or TensorFlow's own."""
+        # Keras joins the path of a slot's variable with `_`, so an optimizer's paths have two parts.
+        return not name.startswith(f"{VARIABLES}/") or plain_name(name).count("/") == 1
+
+    def may_lack(self, path: str) -> bool:
+        """Returns whether a path belongs to a part of the encoder that the files may lack."""
+        return False
+
+    def holds(self, path: str) -> bool:
         """Returns whether all tensors of a variable are present."""
-        return all(name in self.shapes for name in stored.names)
+        return all(name in self.shapes for name in self.layout(path).names)
 
     def shape(self, stored: Stored) -> tuple[int, ...]:
         """Returns the shape of a variable, given the shapes of its tensors."""
@@ -127,11 +165,11 @@ class TensorReader(abc.ABC):
         tensor = tensors[0].T if stored.transposed else tensors[0]
         return tensor.reshape(self.shape(stored))
 
-    def read_all(self, variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
+    def read_all(self, variables: Variables) -> dict[str, np.ndarray]:
         """Returns the values of variables, both by path."""
         for path, variable in variables.items():
-            self._check(path, tuple(variable.shape), layout(path))
-        return {path: self.read(layout(path)) for path in variables}
+            self._check(path, tuple(variable.shape), self.layout(path))
+        return {path: self.read(self.layout(path)) for path in variables}
 
     def _check(self, path: str, shape: tuple[int, ...], stored: Stored) -> None:
         ours = f"the model's '{path}' has shape {shape}"

@@ -23,7 +23,7 @@ from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.classification import TextKind
 from albert_tf.kinds.kind import rows_of
 from albert_tf.kinds.registry import register
-from albert_tf.layers import Pooling
+from albert_tf.layers.heads import Pooling
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options import option

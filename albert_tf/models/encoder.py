@@ -10,14 +10,9 @@ from keras import ops
 
 from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
-from albert_tf.layers import (
-    EncoderLayer,
-    FactorizedEmbedding,
-    FeedForward,
-    Pooler,
-    SelfAttention,
-    Unpadding,
-)
+from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
+from albert_tf.layers.embedding import FactorizedEmbedding
+from albert_tf.layers.heads import Pooler
 from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.inputs import Input

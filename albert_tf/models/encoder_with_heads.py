@@ -8,7 +8,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers import ClassificationHead, EmbeddingHead, MaskedLMHead, Pooling
+from albert_tf.layers.heads import ClassificationHead, EmbeddingHead, MaskedLMHead, Pooling
 from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder

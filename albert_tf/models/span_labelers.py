@@ -7,8 +7,7 @@ import keras
 from keras import ops
 
 from albert_tf.errors import InputError
-from albert_tf.layers import ConditionalSpanHead, SpanHead, make_p_mask
-from albert_tf.layers.span_heads import IMPOSSIBLE
+from albert_tf.layers.span_heads import IMPOSSIBLE, ConditionalSpanHead, SpanHead, make_p_mask
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import EncoderWithHeads
 from albert_tf.models.inputs import Input

@@ -7,11 +7,16 @@ from typing import Any, Literal
 import keras
 import numpy as np
 
-from albert_tf.checkpoints.formats import FormatName
 from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.hugging_face_reader import check_folder, is_folder
 from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
-from albert_tf.checkpoints.tensor_files import Layout, plain_name, tensors_of, variables_by_path
+from albert_tf.checkpoints.tensor_files import (
+    FormatName,
+    Layout,
+    plain_name,
+    tensors_of,
+    variables_by_path,
+)
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import WeightType, load_model
 from albert_tf.data.fine_tuning.task_table import OWN_TASK

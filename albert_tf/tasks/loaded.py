@@ -16,7 +16,7 @@ from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportDetails, ExportedModel, export
 from albert_tf.export.exporter import Form, Weights
 from albert_tf.kinds import Embedding, Kind
-from albert_tf.layers import Pooling
+from albert_tf.layers.heads import Pooling
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.predictions import predict

@@ -22,7 +22,7 @@ from albert_tf.export import ExportedModel, version_folders
 from albert_tf.kinds import Classification, Embedding, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import read_kind
-from albert_tf.layers import Pooling
+from albert_tf.layers.heads import Pooling
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,

@@ -134,7 +134,7 @@ class Checkpoints:
         damage = None
         for prefix in reversed(prefixes):
             try:
-                values = CheckpointReader(prefix).read_all(self._variables, stored_by_path)
+                values = CheckpointReader(prefix).read_all(self._variables)
             except UnreadableCheckpointError as error:
                 damage = error
                 print(f"warning: {error}; trying the previous one", file=sys.stderr)

@@ -16,7 +16,6 @@ from albert_tf.tokenization import AlbertTokenizer
 from tests.checkpoints.layouts import (
     keras_hub_config,
     keras_hub_tensors,
-    model_of_keras_hub,
     write_preset,
 )
 from tests.helpers import assert_same_weights, random_inputs
@@ -24,18 +23,6 @@ from tests.tokenization.conftest import train_model
 
 # Masked positions, (B, M).
 POSITIONS = np.array([[0, 3], [5, 2], [1, 4]], np.int32)
-
-
-def test_from_preset(tmp_path):
-    path = write_preset(tmp_path / "classifier", *keras_hub_tensors("classifier"))
-    expected = model_of_keras_hub("classifier")
-    classifier = AlbertClassifier.from_preset(path)
-    assert classifier.num_classes == 3
-    assert classifier.encoder.config.hidden_dropout_prob == 0.1
-    assert_same_weights(classifier, expected)
-    assert_same_weights(AlbertEncoder.from_preset(path), expected.encoder)
-    with pytest.warns(UserWarning, match="has no albert_pretrainer/.*; initialised randomly"):
-        AlbertPretrainer.from_preset(path)
 
 
 def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
@@ -50,7 +37,14 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
     assets = tmp_path / "preset" / "assets" / "tokenizer"
     assets.mkdir(parents=True)
     (assets / "vocabulary.spm").write_bytes(train_model())
+    classifier = AlbertClassifier.from_preset(path)
+    assert classifier.num_classes == 3
+    assert classifier.encoder.config.hidden_dropout_prob == 0.1
+    assert_same_weights(AlbertEncoder.from_preset(path), classifier.encoder)
+    with pytest.warns(UserWarning, match="has no albert_pretrainer/.*; initialised randomly"):
+        AlbertPretrainer.from_preset(path)
     loaded = albert_tf.load(path)
+    assert_same_weights(loaded.model, classifier)
     assert loaded.predict(["a day"]).probabilities.shape == (1, 3)
     assert len(AlbertTokenizer.from_preset(path).pieces) == 150
 
@@ -115,14 +109,3 @@ def test_outputs_are_those_of_keras_hub(tmp_path, kind):
             pairs = [(received, expected)]
         for first, second in pairs:
             np.testing.assert_allclose(first, second, rtol=0, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_half_precision_of_keras_hub(tmp_path):
-    keras_hub = pytest.importorskip("keras_hub", reason="needs the group parity: keras-hub")
-    values = {**keras_hub_config()["config"], "dtype": "bfloat16"}
-    backbone = keras_hub.models.AlbertBackbone(**values)
-    backbone.save_to_preset(str(tmp_path / "preset"))
-    encoder = AlbertEncoder.from_preset(str(tmp_path / "preset"))
-    kernel = np.asarray(backbone.pooled_dense.kernel).astype(np.float32)
-    np.testing.assert_array_equal(encoder.pooler.dense.kernel, kernel)

@@ -61,11 +61,3 @@ def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
     message = r"^AlbertClassifier\.from_preset\(.*\): num_classes: expected a number, as the folder"
     with pytest.raises(InputError, match=message):
         AlbertClassifier.from_preset(pretrained)
-
-
-def test_neither_size_nor_folder(tmp_path):
-    message = (
-        r"^AlbertEncoder\.from_preset\('huge'\): 'huge' is neither .*; sizes, .* are base_v1, "
-    )
-    with pytest.raises(InputError, match=message):
-        AlbertEncoder.from_preset("huge")

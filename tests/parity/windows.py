@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.data.fine_tuning.squad_windows import WindowConfig
-from albert_tf.layers import make_p_mask
+from albert_tf.layers.span_heads import make_p_mask
 from tests.data.squad_file import Window, make_windows
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
