@@ -103,15 +103,8 @@ _ARCHITECTURES = {
 def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport]:
     """Makes the model that a checkpoint holds, with its heads, and loads it.
 
-    Args:
-        config: config of the encoder; brightmart's as it was published, with an E of its own.
-        path: as for `load_checkpoint`.
-
-    Returns:
-        One of the models of `albert_tf.models`, and the report.
-
-    Raises:
-        InputError: as for `load_checkpoint`, and if anything of the model is missing.
+    `config` is the encoder's, brightmart's as it was published; `path` is as for `load_checkpoint`, which
+    raises the same errors. Nothing of the model may be missing.
     """
     reader = open_checkpoint(path)
     make = _make_hugging_face_model if isinstance(reader, FolderReader) else _make_model
@@ -225,26 +218,24 @@ def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType
     (architecture,) = config["architectures"]
     task = _ARCHITECTURES[architecture.removeprefix(config["model_type"].capitalize())].hub_task
     sharing = "" if config["model_type"] == "bert" else ", whose weights they share"
-    return "\n".join(
-        [
-            "---",
-            "library_name: transformers",
-            f"pipeline_tag: {task}",
-            "tags:",
-            f"- {config['model_type']}",
-            "---",
-            "",
-            f"# {architecture}",
-            "",
-            f"{config['num_hidden_layers']} layers of width {config['hidden_size']}{sharing}; "
-            f"{model.count_params():,} parameters, stored in {dtype}; "
-            f"{config['vocab_size']:,} pieces; {config['max_position_embeddings']} positions.",
-            "",
-            f"Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel` read the "
-            "folder.",
-            "",
-        ]
+    size = (
+        f"{config['num_hidden_layers']} layers of width {config['hidden_size']}{sharing}; "
+        f"{model.count_params():,} parameters, stored in {dtype}; {config['vocab_size']:,} pieces; "
+        f"{config['max_position_embeddings']} positions."
     )
+    return f"""---
+library_name: transformers
+pipeline_tag: {task}
+tags:
+- {config["model_type"]}
+---
+
+# {architecture}
+
+{size}
+
+Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel` read the folder.
+"""
 
 
 def _config_of(
@@ -263,15 +254,8 @@ def _config_of(
 def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
     """Writes a model's weights as a TensorFlow 1 checkpoint of the original.
 
-    Like the published ones it has a `global_step` of 0 and no slots of an optimizer.
-
-    Args:
-        model: an encoder, or a model with one.
-        prefix: prefix of the names of the two files, such as `converted/model.ckpt-best`.
-
-    Raises:
-        InputError: the original has no such model.
-        StoppedError: the file system refuses.
+    Like the published ones it has a `global_step` of 0 and no slots of an optimizer. The names of the two
+    files begin with `prefix`. An `InputError` says that the original has no such model.
     """
     if isinstance(model, AlbertEmbedder | AlbertTokenClassifier):
         raise InputError(f"{type(model).__name__}: the original has no model with such heads")

@@ -56,15 +56,9 @@ class ClassificationHead(primitives.BaseLayer):
 
 
 class EmbeddingHead(primitives.BaseLayer):
-    """Pools hidden states (B, S, H) of the layers into embeddings (B, H).
+    """Pools hidden states (B, S, H) of the layers into embeddings (B, H), as `AlbertEmbedder` says.
 
-    Args:
-        pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
-            state of [CLS]. `weighted_layers` takes the mean over the tokens of each layer and returns
-            the weighted mean of the layers. The weights are the softmax of one variable per layer (Peters
-            et al. 2018, https://arxiv.org/abs/1802.05365, equation 1 without its scale) and equal before
-            training.
-        normalize: whether embeddings have the length 1, so that dot products are cosines.
+    The weights of the layers are the softmax of one variable per layer, and equal before training.
     """
 
     def __init__(self, config: AlbertConfig, pooling: Pooling, normalize: bool, **kwargs):
@@ -103,7 +97,7 @@ class EmbeddingHead(primitives.BaseLayer):
                 embeddings = ops.sum(ops.stack(means) * weights, axis=0)
         return ops.normalize(embeddings) if self.normalize else embeddings
 
-    def compute_output_shape(self, encoder_outputs_shape, input_mask_shape=None):
+    def compute_output_shape(self, encoder_outputs_shape):
         """Returns (B, H)."""
         batch_size, _, hidden_size = encoder_outputs_shape[-1]
         return batch_size, hidden_size

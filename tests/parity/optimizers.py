@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.losses import PretrainingLoss, batch_loss
+from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.training.trainer import Trainer
@@ -93,15 +93,17 @@ def compare_training(name: str) -> list[Difference]:
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(config))
     assign_by_original_name(model, np.load(folder / "real_initial.npz"))
-    loss = PretrainingLoss()
-    trainer = Trainer(model, loss, _make_optimizer(name), tf.distribute.get_strategy(), seed=0)
+    trainer = Trainer(
+        model, PretrainingLoss(), _make_optimizer(name), tf.distribute.get_strategy(), seed=0
+    )
     part = f"{name}, real gradients"
     batches = _real_batches(folder)
     losses, norms, differences = [], [], []
     for step in range(1, _TRAIN_STEPS + 1):
         batch = batches[(step - 1) % len(batches)]
-        losses.append(float(batch_loss(loss, batch, model(batch))))
         means = trainer.train_steps(trainer.distribute(tf.data.Dataset.from_tensors(batch)), 1)
+        of_step = (means[f"{name}_loss"] for name in ("masked_lm", "sentence_order"))
+        losses.append(sum((total / weight).numpy().item() for total, weight in of_step))
         norms.append(means["gradient_norm"][0].numpy().item())
         if step in _ALLOWED_AFTER:
             pairs = [

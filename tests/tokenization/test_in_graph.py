@@ -248,7 +248,7 @@ def read_real_lines(lines_per_file):
 
 
 @pytest.mark.parametrize(
-    "lines_per_file", [200, pytest.param(1600, marks=pytest.mark.slow)], ids=["some", "all"]
+    "lines_per_file", [120, pytest.param(1600, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 def test_the_same_for_real_lines(official, lines_per_file):
     lines = list(read_real_lines(lines_per_file))
@@ -257,4 +257,4 @@ def test_the_same_for_real_lines(official, lines_per_file):
 
 
 def test_the_same_for_real_lines_of_small_vocabularies(pair):
-    assert_same(pair, list(read_real_lines(150)))
+    assert_same(pair, list(read_real_lines(80)))
