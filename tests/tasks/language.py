@@ -52,7 +52,7 @@ def write_data(folder):
     write_language(folder / "unmasked.tfrecord", 400, seed=1, masked=False)
     write_language(folder / "unmasked_dev.tfrecord", 50, seed=2, masked=False)
     write_vocabulary(folder / "vocab.txt")
-    tiny_config(num_hidden_layers=2).to_json_file(str(folder / "albert_config.json"))
+    tiny_config(num_hidden_layers=1).to_json_file(str(folder / "albert_config.json"))
     return folder
 
 

@@ -30,7 +30,7 @@ def fresh():
     """Returns a function that resets the one trainer of all tests, which saves compiling others."""
     strategy = make_strategy("one_device")
     with strategy.scope():
-        config = tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.1)
+        config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.1)
         model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
         optimizer = Lamb(PolynomialDecayWithWarmup(0.01, 1000))
     trainer = Trainer(model, PretrainingLoss(), optimizer, strategy, seed=3)

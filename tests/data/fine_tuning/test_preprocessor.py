@@ -55,9 +55,7 @@ def assert_same(received, expected):
         assert received[name].dtype == tf.int32
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-def test_the_ids_of_the_scripts(tokenizers, kind):
-    tokenizer = tokenizers[kind]
+def test_the_ids_of_the_scripts(tokenizer):
     preprocessor = Preprocessor(tokenizer, MAX_SEQ_LENGTH)
     assert_same(preprocessor(TEXTS), expected_inputs(tokenizer, TEXTS))
     expected = expected_inputs(tokenizer, ["the old keeper"])

@@ -178,9 +178,9 @@ def records(tmp_path):
     return Records(files, spec, Masker(VOCABULARY, MaskingConfig(M)))
 
 
-def training(records, count, start_step=0, seed=7):
+def training(records, count, start_step=0):
     """Returns the ids that the model sees, int32 (count, 5, S)."""
-    order = RecordOrder(records, batch_size=5, shuffle_buffer=3, seed=seed)
+    order = RecordOrder(records, batch_size=5, shuffle_buffer=3, seed=7)
     dataset = pretraining_batches(order, start_step)
     assert dataset.element_spec["input_ids"].shape == (5, S)
     for name in ("positions", "ids", "weights"):
@@ -192,7 +192,6 @@ def test_masks_are_new_in_each_pass_and_the_same_in_a_resumed_run(records):
     shown = training(records, 8)
     assert len({tuple(row) for row in shown.reshape(-1, S).tolist()}) == 40  # four passes
     np.testing.assert_array_equal(training(records, 3, start_step=5), shown[5:])
-    assert (training(records, 8, seed=8) != shown).any()
 
 
 def test_every_evaluation_sees_the_same_masks(records):
