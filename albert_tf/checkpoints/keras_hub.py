@@ -100,6 +100,7 @@ def _rows() -> Iterator[names.Row]:
 
 
 def _is_no_weight(name: str) -> bool:
+    """Returns whether a tensor is the optimizer's, or the state of a random generator."""
     return name.startswith("optimizer/") or "seed_generator" in name
 
 
@@ -190,6 +191,7 @@ class KerasHubReader(TensorReader):
     format_name = "keras_hub"
     description = "KerasHub"
     encoder_prefixes = (_BACKBONE,)
+    is_no_weight = staticmethod(_is_no_weight)
     layout = staticmethod(names.make_layout(list(_rows()), _ENDS, "KerasHub's"))
 
     def __init__(
@@ -211,10 +213,6 @@ class KerasHubReader(TensorReader):
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name]
-
-    def is_no_weight(self, name: str) -> bool:
-        """Returns whether a tensor is the optimizer's, or the state of a random generator."""
-        return _is_no_weight(name)
 
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.

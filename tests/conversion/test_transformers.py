@@ -1,7 +1,5 @@
 """Hugging Face folders against `transformers` and KerasHub themselves; needs `make test-parity`."""
 
-import gzip
-import itertools
 import json
 
 import numpy as np
@@ -15,6 +13,7 @@ from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.checkpoints.layouts import ARCHITECTURES, check_same_tensors, is_bert, read_folder
 from tests.helpers import random_inputs, shared_path, tiny_config
+from tests.tokenization.test_in_graph import REAL_TEXTS, read_real_lines
 
 
 def load(folder):
@@ -193,33 +192,6 @@ def test_their_shards_are_read(tmp_path):
     check_same_outputs(ours, theirs, "AlbertForPreTraining")
 
 
-def lines_of_glue():
-    for path in sorted(shared_path("data/glue").rglob("dev*.tsv")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            yield from line.split("\t")
-
-
-def lines_of_xquad():
-    for language in ("ar", "de", "hi", "zh"):
-        content = json.loads(shared_path(f"data/squad/xquad.{language}.json").read_text("utf-8"))
-        for article in content["data"]:
-            for paragraph in article["paragraphs"]:
-                yield paragraph["context"]
-                yield from (question["question"] for question in paragraph["qas"])
-
-
-def lines_of_novels():
-    for path in sorted(shared_path("data/text/british_fiction").glob("Austen*.txt")):
-        yield from path.read_text(encoding="utf-8").splitlines()
-
-
-def lines_of_blimp():
-    path = shared_path("data/blimp/blimp.jsonl.gz")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for line in itertools.islice(file, 0, None, 20):
-            yield from (value for value in json.loads(line).values() if isinstance(value, str))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
@@ -234,20 +206,16 @@ def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
     assert theirs.mask_token_id == tokenizer.mask_id
     assert (theirs.model_max_length, theirs.is_fast) == (512, True)
     scores = [score for _, score in json.loads(files["tokenizer.json"])["model"]["vocab"]]
-    compared, ties = 0, 0
-    for lines in (lines_of_glue(), lines_of_xquad(), lines_of_novels(), lines_of_blimp()):
-        lines = list(lines)
-        received = theirs(lines, add_special_tokens=False)["input_ids"]
-        for line, theirs_ids, our_ids in zip(
-            lines, received, tokenizer.encode_batch(lines), strict=True
-        ):
-            if theirs_ids != our_ids:
-                # Two splits of, say, 333333 that are equally probable.
-                sums = [sum(scores[id_] for id_ in ids) for ids in (theirs_ids, our_ids)]
-                assert sums[0] == pytest.approx(sums[1], rel=1e-6), line
-                ties += 1
-        compared += len(lines)
-    assert compared > 50_000
+    lines, ties = list(read_real_lines()), 0
+    received = theirs(lines, add_special_tokens=False)["input_ids"]
+    pairs = zip(received, tokenizer.encode_batch(lines), strict=True)
+    for line, (theirs_ids, our_ids) in zip(lines, pairs, strict=True):
+        if theirs_ids != our_ids:
+            # Two splits of, say, 333333 that are equally probable.
+            sums = [sum(scores[id_] for id_ in ids) for ids in (theirs_ids, our_ids)]
+            assert sums[0] == pytest.approx(sums[1], rel=1e-6), line
+            ties += 1
+    assert len(lines) > 30_000
     assert ties <= 3
     # The only difference left: there, the name of a special piece in a text is that piece.
     assert theirs.encode("a [SEP]", add_special_tokens=False)[-1] == tokenizer.sep_id
@@ -258,7 +226,7 @@ def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_bert_tokenizer_gives_our_ids(tmp_path, lower_case):
     transformers = pytest.importorskip("transformers", reason="needs the group parity")
-    lines = list(lines_of_glue())[::5]
+    lines = list(read_real_lines(500, REAL_TEXTS[:2]))
     letters = sorted({char for line in lines for char in line if not char.isspace()})
     words = sorted({word for line in lines[::10] for word in line.lower().split()})
     pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *words])

@@ -228,17 +228,6 @@ def test_keras_fit_equals_updates_with_dense_gradients(name):
     assert_same_kernels(fitted, expected, without_gradient=shifts)
 
 
-@pytest.mark.slow
-def test_keras_fit_learns_the_same_eagerly_and_compiled():
-    batches = tf.data.Dataset.from_tensors((make_inputs("classifier"), CLASSES))
-    losses = []
-    for options in ({}, {"run_eagerly": True}, {"jit_compile": True}):
-        model = make_model("classifier")
-        model.compile(AdamWeightDecay(1e-2), CROSSENTROPY, **options)
-        losses.append(model.fit(batches, epochs=2, shuffle=False, verbose=0).history["loss"])
-    np.testing.assert_allclose(losses, losses[:1] * 3, rtol=1e-5)
-
-
 @pytest.mark.slow  # a collective of Keras's that fails leaves none for later tests of the process
 def test_keras_fit_on_two_replicas_equals_one():
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

@@ -112,14 +112,3 @@ def test_trainer_learns_the_same(strategy_name, jit_compile):
         batches = trainer.distribute(random_pretraining_batches(2))
         losses.append(trainer.train_steps(batches, 2)["masked_lm_loss"][0])
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
-
-
-def test_one_hot_look_ups_give_the_same():
-    encoders = [
-        AlbertEncoder(tiny_config(), use_one_hot_embeddings=one_hot, seed=1)
-        for one_hot in (False, True)
-    ]
-    inputs = random_inputs()
-    outputs = [loss_and_gradients(encoder, inputs) for encoder in encoders]
-    np.testing.assert_allclose(outputs[1][0], outputs[0][0], rtol=1e-5)
-    assert_gradients_agree(outputs[1][1], outputs[0][1])

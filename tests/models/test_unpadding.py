@@ -1,4 +1,4 @@
-"""Blocks that compute only real tokens have the same outputs as with padding."""
+"""Other ways to compute an encoder, such as real tokens alone, have the same outputs and gradients."""
 
 import numpy as np
 import pytest
@@ -45,11 +45,16 @@ def test_padding_is_not_computed():
     assert np.isfinite(encoder(of_tokens)["pooled_output"]).all()
 
 
-@pytest.mark.parametrize("remat", [False, True])
-def test_gradients_are_the_same(remat):
-    encoder = AlbertEncoder(tiny_config(num_hidden_layers=3), remat=remat, seed=1)
+@pytest.mark.parametrize(
+    ("options", "is_unpadded"),
+    [({"use_one_hot_embeddings": True}, False), ({}, True), ({"remat": True}, True)],
+)
+def test_gradients_are_the_same(options, is_unpadded):
+    config = tiny_config(num_hidden_layers=3)
+    padded, of_tokens = padded_inputs()
     found = []
-    for inputs in padded_inputs():
+    for options_of, inputs in ((options, of_tokens if is_unpadded else padded), ({}, padded)):
+        encoder = AlbertEncoder(config, **options_of, seed=1)
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.square(encoder(inputs, training=True)["pooled_output"]))
         found.append(tape.gradient(loss, [v.value for v in encoder.trainable_variables]))

@@ -237,8 +237,8 @@ REAL_TEXTS = [
 ]
 
 
-def read_real_lines(lines_per_file):
-    for relative in REAL_TEXTS:
+def read_real_lines(lines_per_file=None, names=REAL_TEXTS):
+    for relative in names:
         text = shared_path(f"data/{relative}").read_bytes().decode("utf-8", errors="replace")
         if relative.endswith(".json"):
             paragraphs = [p for article in json.loads(text)["data"] for p in article["paragraphs"]]
