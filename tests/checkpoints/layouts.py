@@ -52,108 +52,92 @@ ARCHITECTURES = {
     }.items()
 }
 
-# Our layers and theirs. The groups of our blocks are {0}, {1} is a number within the group.
-_ORIGINAL = """
-embedding/word_embeddings            bert/embeddings/word_embeddings
-embedding/position_embeddings        bert/embeddings/position_embeddings
-embedding/segment_embeddings         bert/embeddings/token_type_embeddings
-embedding/layer_norm                 bert/embeddings/LayerNorm
-embedding/projection                 bert/encoder/embedding_hidden_mapping_in
-attention/query                      {block}/attention_1/self/query
-attention/key                        {block}/attention_1/self/key
-attention/value                      {block}/attention_1/self/value
-attention/output                     {block}/attention_1/output/dense
-attention/layer_norm                 {block}/LayerNorm
-ffn/intermediate                     {block}/ffn_1/intermediate/dense
-ffn/output                           {block}/ffn_1/intermediate/output/dense
-ffn/layer_norm                       {block}/LayerNorm_1
-pooler/dense                         bert/pooler/dense
-masked_lm_head/transform             cls/predictions/transform/dense
-masked_lm_head/layer_norm            cls/predictions/transform/LayerNorm
-masked_lm_head/output_bias           cls/predictions/output_bias
-sentence_order_head/dense/kernel     cls/seq_relationship/output_weights
-sentence_order_head/dense/bias       cls/seq_relationship/output_bias
-head/dense/kernel                    output_weights
-head/dense/bias                      output_bias
-span_head/dense/kernel               cls/squad/output_weights
-span_head/dense/bias                 cls/squad/output_bias
-conditional_span_head/start_logits   start_logits/dense
-conditional_span_head/end_hidden     end_logits/dense_0
-conditional_span_head/layer_norm     end_logits/LayerNorm
-conditional_span_head/end_logits     end_logits/dense_1
-conditional_span_head/answer_hidden  answer_class/dense_0
-conditional_span_head/answer_logits  answer_class/dense_1
-""".replace("{block}", "bert/encoder/transformer/group_{0}/inner_group_{1}")
-_BRIGHTMARTS_BLOCK = """
-attention/query                      {block}/attention/self/query
-attention/key                        {block}/attention/self/key
-attention/value                      {block}/attention/self/value
-attention/output                     {block}/attention/output/dense
-attention/layer_norm                 {block}/attention/output/LayerNorm
-ffn/intermediate                     {block}/intermediate/dense
-ffn/output                           {block}/output/dense
-ffn/layer_norm                       {block}/output/LayerNorm
-""".replace("{block}", "bert/encoder/layer_shared")
-_OF_BOTH = """
-embedding/word_embeddings            {encoder}embeddings.word_embeddings.weight
-embedding/position_embeddings        {encoder}embeddings.position_embeddings.weight
-embedding/segment_embeddings         {encoder}embeddings.token_type_embeddings.weight
-embedding/layer_norm                 {encoder}embeddings.LayerNorm
-head/dense                           classifier
-token_head/dense                     classifier
-span_head/dense                      qa_outputs
+# Our layers and theirs. ^ is the prefix of an encoder's names, @ that of a block's, = the name before it.
+_TENSORFLOW = """
+ours                                 original                                   brightmart
+embedding/word_embeddings            bert/embeddings/word_embeddings            =
+embedding/position_embeddings        bert/embeddings/position_embeddings        =
+embedding/segment_embeddings         bert/embeddings/token_type_embeddings      =
+embedding/layer_norm                 bert/embeddings/LayerNorm                  =
+embedding/projection                 bert/encoder/embedding_hidden_mapping_in   =
+attention/query                      @/attention_1/self/query                   @/attention/self/query
+attention/key                        @/attention_1/self/key                     @/attention/self/key
+attention/value                      @/attention_1/self/value                   @/attention/self/value
+attention/output                     @/attention_1/output/dense                 @/attention/output/dense
+attention/layer_norm                 @/LayerNorm                      @/attention/output/LayerNorm
+ffn/intermediate                     @/ffn_1/intermediate/dense                 @/intermediate/dense
+ffn/output                           @/ffn_1/intermediate/output/dense          @/output/dense
+ffn/layer_norm                       @/LayerNorm_1                              @/output/LayerNorm
+pooler/dense                         bert/pooler/dense                          =
+masked_lm_head/transform             cls/predictions/transform/dense            =
+masked_lm_head/layer_norm            cls/predictions/transform/LayerNorm        =
+masked_lm_head/output_bias           cls/predictions/output_bias                =
+sentence_order_head/dense/kernel     cls/seq_relationship/output_weights        =
+sentence_order_head/dense/bias       cls/seq_relationship/output_bias           =
+head/dense/kernel                    output_weights                             =
+head/dense/bias                      output_bias                                =
+span_head/dense/kernel               cls/squad/output_weights                   =
+span_head/dense/bias                 cls/squad/output_bias                      =
+conditional_span_head/start_logits   start_logits/dense                         =
+conditional_span_head/end_hidden     end_logits/dense_0                         =
+conditional_span_head/layer_norm     end_logits/LayerNorm                       =
+conditional_span_head/end_logits     end_logits/dense_1                         =
+conditional_span_head/answer_hidden  answer_class/dense_0                       =
+conditional_span_head/answer_logits  answer_class/dense_1                       =
 """
-_ALBERT = """
-embedding/projection                 {encoder}encoder.embedding_hidden_mapping_in
-attention/query                      {block}.attention.query
-attention/key                        {block}.attention.key
-attention/value                      {block}.attention.value
-attention/output                     {block}.attention.dense
-attention/layer_norm                 {block}.attention.LayerNorm
-ffn/intermediate                     {block}.ffn
-ffn/output                           {block}.ffn_output
-ffn/layer_norm                       {block}.full_layer_layer_norm
-pooler/dense                         {encoder}pooler
-masked_lm_head/transform             predictions.dense
-masked_lm_head/layer_norm            predictions.LayerNorm
-masked_lm_head/output_bias           predictions.bias
-sentence_order_head/dense            sop_classifier.classifier
-""".replace("{block}", "{encoder}encoder.albert_layer_groups.{0}.albert_layers.{1}")
-_BERT = """
-attention/query                      {block}.attention.self.query
-attention/key                        {block}.attention.self.key
-attention/value                      {block}.attention.self.value
-attention/output                     {block}.attention.output.dense
-attention/layer_norm                 {block}.attention.output.LayerNorm
-ffn/intermediate                     {block}.intermediate.dense
-ffn/output                           {block}.output.dense
-ffn/layer_norm                       {block}.output.LayerNorm
-pooler/dense                         {encoder}pooler.dense
-masked_lm_head/transform             cls.predictions.transform.dense
-masked_lm_head/layer_norm            cls.predictions.transform.LayerNorm
-masked_lm_head/output_bias           cls.predictions.bias
-sentence_order_head/dense            cls.seq_relationship
-""".replace("{block}", "{encoder}encoder.layer.{0}")
+_HUGGING_FACE = """
+ours                           albert                                   bert
+embedding/word_embeddings      ^embeddings.word_embeddings.weight       =
+embedding/position_embeddings  ^embeddings.position_embeddings.weight   =
+embedding/segment_embeddings   ^embeddings.token_type_embeddings.weight =
+embedding/layer_norm           ^embeddings.LayerNorm                    =
+embedding/projection           ^encoder.embedding_hidden_mapping_in     =
+attention/query                @.attention.query                        @.attention.self.query
+attention/key                  @.attention.key                          @.attention.self.key
+attention/value                @.attention.value                        @.attention.self.value
+attention/output               @.attention.dense                        @.attention.output.dense
+attention/layer_norm           @.attention.LayerNorm                    @.attention.output.LayerNorm
+ffn/intermediate               @.ffn                                    @.intermediate.dense
+ffn/output                     @.ffn_output                             @.output.dense
+ffn/layer_norm                 @.full_layer_layer_norm                  @.output.LayerNorm
+pooler/dense                   ^pooler                                  ^pooler.dense
+masked_lm_head/transform       predictions.dense                        cls.predictions.transform.dense
+masked_lm_head/layer_norm      predictions.LayerNorm              cls.predictions.transform.LayerNorm
+masked_lm_head/output_bias     predictions.bias                         cls.predictions.bias
+sentence_order_head/dense      sop_classifier.classifier                cls.seq_relationship
+head/dense                     classifier                               =
+token_head/dense               classifier                               =
+span_head/dense                qa_outputs                               =
+"""
 _KERAS_HUB = """
-embedding/word_embeddings            {backbone}layers/reversible_embedding/vars/0
-embedding/position_embeddings        {backbone}layers/position_embedding/vars/0
-embedding/segment_embeddings         {backbone}layers/embedding/vars/0
-embedding/layer_norm                 {backbone}layers/layer_normalization
-embedding/projection                 {backbone}layers/dense
-attention/query                      {block}/_self_attention_layer/query_dense
-attention/key                        {block}/_self_attention_layer/key_dense
-attention/value                      {block}/_self_attention_layer/value_dense
-attention/output                     {block}/_self_attention_layer/output_dense
-attention/layer_norm                 {block}/_self_attention_layer_norm
-ffn/intermediate                     {block}/_feedforward_intermediate_dense
-ffn/output                           {block}/_feedforward_output_dense
-ffn/layer_norm                       {block}/_feedforward_layer_norm
-pooler/dense                         {backbone}layers/dense_1
-masked_lm_head/transform             layers/masked_lm_head/_intermediate_dense
-masked_lm_head/layer_norm            layers/masked_lm_head/_intermediate_layer_norm
-masked_lm_head/output_bias           layers/masked_lm_head/vars/0
-head/dense                           layers/dense
-""".replace("{block}", "{backbone}layers/transformer_encoder{block}")
+ours                           keras_hub
+embedding/word_embeddings      ^layers/reversible_embedding/vars/0
+embedding/position_embeddings  ^layers/position_embedding/vars/0
+embedding/segment_embeddings   ^layers/embedding/vars/0
+embedding/layer_norm           ^layers/layer_normalization
+embedding/projection           ^layers/dense
+attention/query                @/_self_attention_layer/query_dense
+attention/key                  @/_self_attention_layer/key_dense
+attention/value                @/_self_attention_layer/value_dense
+attention/output               @/_self_attention_layer/output_dense
+attention/layer_norm           @/_self_attention_layer_norm
+ffn/intermediate               @/_feedforward_intermediate_dense
+ffn/output                     @/_feedforward_output_dense
+ffn/layer_norm                 @/_feedforward_layer_norm
+pooler/dense                   ^layers/dense_1
+masked_lm_head/transform       layers/masked_lm_head/_intermediate_dense
+masked_lm_head/layer_norm      layers/masked_lm_head/_intermediate_layer_norm
+masked_lm_head/output_bias     layers/masked_lm_head/vars/0
+head/dense                     layers/dense
+"""
+# Prefixes of the names in a block: {0} is the group of a half, {1} its number there, {2} the block's.
+_BLOCKS = {
+    "original": "bert/encoder/transformer/group_{0}/inner_group_{1}",
+    "brightmart": "bert/encoder/layer_shared",
+    "albert": "^encoder.albert_layer_groups.{0}.albert_layers.{1}",
+    "bert": "^encoder.layer.{0}",
+    "keras_hub": "^layers/transformer_encoder{2}",
+}
 
 _KERAS_ENDS = {"kernel": "kernel", "bias": "bias", "gamma": "gamma", "beta": "beta"}
 _TORCH_ENDS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
@@ -168,9 +152,13 @@ def random_model(kind, config, with_pooler=True, seed=0):
     return model
 
 
-def _in_their_names(model, table, ends, separator="/", **more):
+def _in_their_names(model, table, column, ends, separator="/", encoder=""):
     """Yields the name in a table, the path without the model's name, and the value of each weight."""
-    names = dict(filter(None, map(str.split, table.splitlines())))
+    titles, *rows = filter(None, map(str.split, table.splitlines()))
+    names = {}
+    for row in rows:
+        theirs = row[titles.index(column)]
+        names[row[0]] = row[1] if theirs == "=" else theirs
     for weight in model.weights:
         path = weight.path.split("/", 1)[1]
         block, half, group, inner, rest = "0", "", "", "", path
@@ -179,15 +167,16 @@ def _in_their_names(model, table, ends, separator="/", **more):
             rest = f"{half}/{rest}"
         layer, _, end = rest.rpartition("/")
         name = names.get(rest) or f"{names[layer]}{separator}{ends[end]}"
-        block = "" if block == "0" else f"_{block}"
-        yield name.format(group, inner, block=block, **more), path, np.asarray(weight)
+        number = "" if block == "0" else f"_{block}"
+        name = name.replace("@", _BLOCKS[column].format(group, inner, number))
+        yield name.replace("^", encoder), path, np.asarray(weight)
 
 
-def original_tensors(model):
-    """Returns a model's tensors by the original's names."""
+def original_tensors(model, whose="original"):
+    """Returns a model's tensors by the names of the original, or of brightmart."""
     tensors = {
         name: np.ascontiguousarray(value.T if name.endswith("output_weights") else value)
-        for name, _, value in _in_their_names(model, _ORIGINAL, _KERAS_ENDS)
+        for name, _, value in _in_their_names(model, _TENSORFLOW, whose, _KERAS_ENDS)
     }
     return tensors | {"global_step": np.zeros((), np.int64)}
 
@@ -207,10 +196,8 @@ def with_slots(tensors):
 def brightmart_pretrainer():
     """Returns a model, and its tensors by brightmart's names with the word table as a product."""
     model = random_model("pretrainer", tiny_config(embedding_size=48))
-    tensors = {
-        name: np.ascontiguousarray(value.T if name.endswith("output_weights") else value)
-        for name, _, value in _in_their_names(model, _ORIGINAL + _BRIGHTMARTS_BLOCK, _KERAS_ENDS)
-    }
+    tensors = original_tensors(model, "brightmart")
+    del tensors["global_step"]
     rng = np.random.default_rng(5)
     factors = [rng.normal(0, 1, shape).astype(np.float32) for shape in ((97, 16), (16, 48))]
     model.encoder.embedding.word_embeddings.assign(
@@ -303,15 +290,16 @@ def folder_tensors(architecture, with_prefix=False):
     A bare encoder has no prefix there; we write one.
     """
     bare = architecture.endswith("Model") and not with_prefix
-    table, prefix = (_BERT, "bert.") if is_bert(architecture) else (_ALBERT, "albert.")
+    family = "bert" if is_bert(architecture) else "albert"
     return {
         name: np.ascontiguousarray(value.T if path.endswith("kernel") else value)
         for name, path, value in _in_their_names(
             model_of(architecture),
-            _OF_BOTH + table,
+            _HUGGING_FACE,
+            family,
             _TORCH_ENDS,
             separator=".",
-            encoder="" if bare else prefix,
+            encoder="" if bare else f"{family}.",
         )
     }
 
@@ -376,7 +364,7 @@ def keras_hub_tensors(kind="encoder", in_task=False):
     backbone, head = {}, {}
     of_backbone = "layers/albert_backbone/" if in_task else ""
     names = _in_their_names(
-        model_of_keras_hub(kind), _KERAS_HUB, _NUMBERED_ENDS, backbone=of_backbone
+        model_of_keras_hub(kind), _KERAS_HUB, "keras_hub", _NUMBERED_ENDS, encoder=of_backbone
     )
     for name, path, value in names:
         # Heads (N) and head size (D) are axes of their own.

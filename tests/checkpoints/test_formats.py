@@ -215,18 +215,18 @@ def test_half_precision_is_read_as_float32_without_loss(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expressible"),
+    ("save", "changes", "expressible"),
     [
-        ({"sharing": "none"}, True),
-        ({"sharing": "none", "inner_group_num": 2}, True),
-        ({"sharing": "attention", "num_hidden_groups": 5}, True),
-        ({"sharing": "attention", "num_hidden_groups": 2}, False),
-        ({"sharing": "ffn"}, False),
+        (save_tf1_checkpoint, {"sharing": "none"}, True),
+        (save_hugging_face, {"sharing": "none"}, True),
+        (save_hugging_face, {"sharing": "none", "inner_group_num": 2}, True),
+        (save_tf1_checkpoint, {"sharing": "attention", "num_hidden_groups": 5}, True),
+        (save_tf1_checkpoint, {"sharing": "attention", "num_hidden_groups": 2}, False),
+        (save_hugging_face, {"sharing": "ffn"}, False),
         # The original's rounding leaves one of 22 groups without a layer.
-        ({"sharing": "none", "num_hidden_layers": 22}, False),
+        (save_tf1_checkpoint, {"sharing": "none", "num_hidden_layers": 22}, False),
     ],
 )
-@pytest.mark.parametrize("save", [save_tf1_checkpoint, save_hugging_face])
 def test_unshared_layers_become_groups(tmp_path, save, changes, expressible):
     config = tiny_config(**changes)
     encoder = AlbertEncoder(config, seed=1)

@@ -1,5 +1,6 @@
 """What Keras does with every model: saving, mixed precision, export."""
 
+import dataclasses
 import itertools
 
 import keras
@@ -142,7 +143,8 @@ def test_keras_export_takes_a_signature(tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_keras_file_gives_the_model_back(name, tmp_path):
-    config = tiny_config(num_hidden_layers=2, sharing="attention", initializer_range=0.2)
+    blocks = {"num_hidden_layers": 2, "sharing": "attention"} if name == "encoder" else {}
+    config = dataclasses.replace(CONFIG, **blocks)
     model, inputs = make_model(name, config, dtype="mixed_bfloat16"), make_inputs(name)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

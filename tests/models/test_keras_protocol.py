@@ -107,10 +107,6 @@ RECIPES = {
 }
 
 
-# The models whose code runs all that of the others.
-TYPICAL = ("classifier", "conditional_span_labeler", "pretrainer")
-
-
 def make(name):
     if name != "regressor":
         return make_model(name)
@@ -324,7 +320,7 @@ def test_an_export_with_lora_has_its_numbers(tmp_path):
             assert_same_outputs(model(inputs), outputs, tolerance)
 
 
-@pytest.mark.parametrize("name", slow_except(HEADS, *TYPICAL))
+@pytest.mark.parametrize("name", slow_except(HEADS, "classifier", "conditional_span_labeler"))
 def test_quantized_models_give_nearly_the_same_numbers(name):
     model, inputs = make(name), inputs_of(name)
     expected = run(model, inputs)
