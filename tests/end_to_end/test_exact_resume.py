@@ -1,6 +1,5 @@
 """A run that is stopped and killed, again and again, ends equal to the bit to one that was not."""
 
-import json
 import pathlib
 import random
 import re
@@ -12,10 +11,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.training.checkpoint_manager import BestCheckpoint
-from tests.helpers import tiny_config
-from tests.tasks.language import LENGTH, PREDICTIONS, write_language, write_vocabulary
+from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 
-ROOT = pathlib.Path(__file__).parents[2]
 # The script, with two devices.
 PROGRAM = """
 from albert_tf import command_line
@@ -31,32 +28,13 @@ command_line.run(PretrainingOptions, run)
 @pytest.fixture
 def options(request, tmp_path):
     masked = request.param == "static"
-    write_language(tmp_path / "train.tfrecord", 300, seed=1, masked=masked)
-    write_language(tmp_path / "dev.tfrecord", 40, seed=2, masked=masked)
-    write_vocabulary(tmp_path / "vocab.txt")
-    config = tmp_path / "albert_config.json"
-    tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.1).to_json_file(str(config))
-    return {
-        "albert_config_file": str(config),
-        "vocab_file": str(tmp_path / "vocab.txt"),
-        "input_file": str(tmp_path / "train.tfrecord"),
-        "eval_input_file": str(tmp_path / "dev.tfrecord"),
-        "do_train": "true",
-        "do_eval": "true",
-        "deterministic": "true",
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": PREDICTIONS,
-        "train_batch_size": 16,
-        "learning_rate": 0.01,
-        "warmup_steps": 10,
-        "save_checkpoints_steps": 20,
-    }
+    return write_flags(tmp_path, masked=masked, dropout=0.1) | {"deterministic": True}
 
 
 def start(options, output_dir):
-    flags = {**options, "output_dir": output_dir}
+    flags = as_arguments({**options, "output_dir": output_dir})
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *(f"--{name}={value}" for name, value in flags.items())],
+        [sys.executable, "-c", PROGRAM, *flags],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -75,9 +53,7 @@ def run_and_terminate(options, output_dir):
     """Sends SIGTERM to a run that has saved a checkpoint; returns the step that it saves at its end."""
     process = start(options, output_dir)
     first = output_dir / f"ckpt-{options['save_checkpoints_steps']}.index"
-    deadline = time.monotonic() + 120
-    while process.poll() is None and not first.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(first.exists, process)
     process.terminate()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
@@ -87,25 +63,13 @@ def run_and_terminate(options, output_dir):
     return step
 
 
-def reports(output_dir):
-    return [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
-
-
-def wait_for_report(process, reports, before):
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        if reports.exists() and reports.stat().st_mtime_ns != before:
-            break
-        time.sleep(0.01)
-
-
 def run_and_kill(options, output_dir, delay, has_reported=True):
     """Kills a run some seconds after its start, or after it has reported; returns whether it was on."""
     path = output_dir / "metrics.jsonl"
     before = path.stat().st_mtime_ns if path.exists() else None
     process = start(options, output_dir)
     if has_reported:
-        wait_for_report(process, path, before)
+        wait_for(lambda: path.exists() and path.stat().st_mtime_ns != before, process)
     time.sleep(delay)
     was_on = process.poll() is None
     process.kill()
@@ -127,7 +91,7 @@ def assert_same_end(one, other):
         assert first.keys() == second.keys()
         assert all(content == second[name] for name, content in first.items())
     assert (one / "eval_results.json").read_text() == (other / "eval_results.json").read_text()
-    assert reports(one) == reports(other)
+    assert read_reports(one) == read_reports(other)
 
 
 @pytest.mark.slow
@@ -149,7 +113,7 @@ def test_interrupted_run_ends_equal_to_the_bit(tmp_path, options, strategy):
     assert int(resumed) >= step
     assert_same_end(tmp_path / "whole", parts)
 
-    lines = reports(parts)
+    lines = read_reports(parts)
     losses = {line["step"]: line["loss"] for line in lines if line["split"] == "eval"}
     assert list(losses) == list(range(0, 201, 20))
     del losses[0]

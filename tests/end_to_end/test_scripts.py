@@ -1,7 +1,6 @@
 """The scripts as their users run them: processes, exit codes, kills."""
 
 import dataclasses
-import json
 import os
 import pathlib
 import pkgutil
@@ -10,7 +9,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 
 import pytest
@@ -18,11 +16,10 @@ import pytest
 from albert_tf import command_line
 from albert_tf.options import flag_name
 from albert_tf.tasks.fine_tuning.classification import run
-from tests.helpers import tiny_config
+from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 from tests.tasks.animals import make_options, write_data
-from tests.tasks.language import LENGTH, PREDICTIONS, write_language
+from tests.tasks.language import write_language
 
-ROOT = pathlib.Path(__file__).parents[2]
 # The command that calls the same function, and a flag of its task.
 SCRIPTS = {
     "create_pretraining_data.py": ("albert-create-pretraining-data", "input_file"),
@@ -35,8 +32,7 @@ SCRIPTS = {
 
 
 def start(script, **flags):
-    arguments = [f"--{name}={value}" for name, value in flags.items()]
-    return start_python(str(ROOT / script), *arguments)
+    return start_python(str(ROOT / script), *as_arguments(flags))
 
 
 def start_python(*arguments, **environment):
@@ -89,28 +85,6 @@ def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def pretraining_flags(tmp_path):
-    write_language(tmp_path / "train.tfrecord", 300, seed=1)
-    write_language(tmp_path / "dev.tfrecord", 40, seed=2)
-    config = tmp_path / "albert_config.json"
-    tiny_config(num_hidden_layers=1).to_json_file(str(config))
-    return {
-        "albert_config_file": config,
-        "input_file": tmp_path / "train.tfrecord",
-        "eval_input_file": tmp_path / "dev.tfrecord",
-        "output_dir": tmp_path / "out",
-        "do_train": "true",
-        "do_eval": "true",
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": PREDICTIONS,
-        "train_batch_size": 16,
-        "num_train_steps": 200,
-        "learning_rate": 0.01,
-        "warmup_steps": 10,
-        "save_checkpoints_steps": 40,
-    }
-
-
 @pytest.mark.parametrize(
     ("number", "code", "line"),
     [
@@ -137,12 +111,12 @@ def test_signal_in_the_imports_is_one_line(number, code, line):
     ],
 )
 def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name):
-    flags = pretraining_flags(tmp_path)
+    flags = write_flags(tmp_path) | {"output_dir": tmp_path / "out", "num_train_steps": 200}
     if moment == "evaluating":
         write_language(tmp_path / "dev.tfrecord", 20000, seed=2)
         flags |= {"max_eval_steps": 10**6, "eval_batch_size": 1}
     process = start("run_pretraining.py", **flags)
-    reached = tmp_path / "out" / {"training": "ckpt-40.index", "evaluating": "eval"}[moment]
+    reached = tmp_path / "out" / {"training": "ckpt-20.index", "evaluating": "eval"}[moment]
     wait_for(reached.exists, process)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
@@ -151,8 +125,7 @@ def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name)
     assert last == f"run_pretraining.py: stopped by {name}; the same command resumes"
     assert "Traceback" not in error
     if moment == "training":
-        reports = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
-        assert all(json.loads(report)["step"] % 40 == 0 for report in reports)
+        assert all(report["step"] % 20 == 0 for report in read_reports(tmp_path / "out"))
 
 
 def read_text(path):
@@ -161,14 +134,6 @@ def read_text(path):
         return pathlib.Path(path).read_text()
     except OSError:
         return ""
-
-
-def wait_for(is_reached, process):
-    deadline = time.monotonic() + 240
-    while not is_reached():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

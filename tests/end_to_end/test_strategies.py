@@ -2,23 +2,19 @@
 
 import json
 import os
-import pathlib
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.tasks.pretraining_run import PretrainingOptions, run
-from tests.helpers import tiny_config
-from tests.tasks.language import LENGTH, PREDICTIONS, write_language
+from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 
-ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 20
 
 # In `make test`, tests/training compares replicas and micro-batches step by step.
@@ -27,26 +23,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def flags(tmp_path):
-    write_language(tmp_path / "train.tfrecord", 120, seed=1)
-    write_language(tmp_path / "dev.tfrecord", 21, seed=2)
-    config = tmp_path / "albert_config.json"
-    tiny_config(num_hidden_layers=2).to_json_file(str(config))
-    return {
-        "albert_config_file": str(config),
-        "input_file": (str(tmp_path / "train.tfrecord"),),
-        "eval_input_file": (str(tmp_path / "dev.tfrecord"),),
-        "do_train": True,
-        "do_eval": True,
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": PREDICTIONS,
-        "train_batch_size": 16,
-        "eval_batch_size": 8,
-        "num_train_steps": STEPS,
-        "learning_rate": 0.01,
-        "warmup_steps": 5,
-        "save_checkpoints_steps": 10,
-        "log_steps": 1,
-    }
+    more = {"eval_batch_size": 8, "num_train_steps": STEPS, "warmup_steps": 5, "log_steps": 1}
+    return write_flags(tmp_path, train=120, dev=21) | {**more, "save_checkpoints_steps": 10}
+
+
+def run_here(flags, output_dir):
+    files = {name: (flags[name],) for name in ("input_file", "eval_input_file")}
+    run(PretrainingOptions(**{**flags, **files, "output_dir": str(output_dir)}))
 
 
 def start_workers(flags, hosts=()):
@@ -60,14 +43,10 @@ def start_workers(flags, hosts=()):
     workers = []
     for index in range(2):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        arguments = [
-            f"--{name}={','.join(value) if isinstance(value, tuple) else value}"
-            for name, value in flags.items()
-        ]
         place = ["ip", "netns", "exec", hosts[index]] if hosts else []
         workers.append(
             subprocess.Popen(
-                [*place, sys.executable, ROOT / "run_pretraining.py", *arguments],
+                [*place, sys.executable, ROOT / "run_pretraining.py", *as_arguments(flags)],
                 env={**os.environ, "TF_CONFIG": json.dumps(task), "CUDA_VISIBLE_DEVICES": ""},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -78,8 +57,7 @@ def start_workers(flags, hosts=()):
 
 
 def read_curve(folder):
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    train = [line for line in lines if line["split"] == "train"]
+    train = [line for line in read_reports(folder) if line["split"] == "train"]
     assert [line["step"] for line in train] == list(range(1, STEPS + 1))
     results = json.loads((folder / "eval_results.json").read_text())
     return {
@@ -99,14 +77,14 @@ def read_curve(folder):
     ],
 )
 def test_curve_is_that_of_one_device(tmp_path, flags, changes):
-    run(PretrainingOptions(**flags, output_dir=str(tmp_path / "one device")))
+    run_here(flags, tmp_path / "one device")
     other = {**flags, **changes, "output_dir": str(tmp_path / "other")}
     if changes.get("distribution_strategy") == "multi_worker_mirrored":
         for worker in start_workers(other):
             output, _ = worker.communicate(timeout=200)
             assert worker.returncode == 0, output
     else:
-        run(PretrainingOptions(**other))
+        run_here(other, tmp_path / "other")
     one, curve = read_curve(tmp_path / "one device"), read_curve(tmp_path / "other")
     # The gradients are clipped, or this would not see where that happens.
     assert max(one["gradient_norm"]) > 1.0
@@ -128,11 +106,7 @@ def start_long_run(flags, output_dir, hosts=(), num_train_steps=10000):
 
 
 def wait_for_checkpoint(folder, workers):
-    deadline = time.monotonic() + 150
-    while tf.train.latest_checkpoint(str(folder)) is None:
-        assert all(worker.poll() is None for worker in workers), workers[0].stdout.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: tf.train.latest_checkpoint(str(folder)) is not None, *workers)
 
 
 def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):

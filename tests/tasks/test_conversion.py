@@ -23,7 +23,6 @@ from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.checkpoints.layouts import (
-    ARCHITECTURES,
     brightmart_pretrainer,
     folder_tensors,
     write_folder,
@@ -162,16 +161,8 @@ def test_unshared_layers_become_groups(tmp_path, capsys):
     assert "num_hidden_groups in the written config: 5" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("model")
-def test_config_of_another_model_leaves_nothing_behind(tmp_path):
-    tiny_config(intermediate_size=81).to_json_file(str(tmp_path / "albert_config.json"))
-    with pytest.raises(InputError, match=r"has shape \(48, 80\); the model's .* \(48, 81\)"):
-        convert_ours(tmp_path)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
-    "to", slow_except(["tf1", "albert_tf", "hugging_face", "saved_model"], "tf1", "saved_model")
+    "to", slow_except(["tf1", "albert_tf", "hugging_face", "saved_model"], "tf1")
 )
 def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
     embeddings = model.encoder.weights[0]
@@ -185,17 +176,7 @@ def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabu
 
 @pytest.mark.parametrize(
     ("to", "architecture"),
-    [
-        ("tf1", "AlbertForPreTraining"),
-        *slow_except(
-            [
-                *(("albert_tf", architecture) for architecture in ARCHITECTURES),
-                ("tf1", "AlbertForQuestionAnswering"),
-            ],
-            ("albert_tf", "AlbertForSequenceClassification"),
-            ("albert_tf", "BertForQuestionAnswering"),
-        ),
-    ],
+    [("tf1", "AlbertForPreTraining"), ("albert_tf", "AlbertForSequenceClassification")],
 )
 def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, to, architecture, capsys):
     folder = write_folder(tmp_path / "theirs", architecture)
@@ -417,22 +398,8 @@ def test_exact_gelu_does_not_become_the_originals(tmp_path):
     assert not (tmp_path / "out").exists()
     # With the original's own config the same weights are the original's model.
     tiny_config(num_hidden_groups=2, inner_group_num=2).to_json_file(str(tmp_path / "config"))
-    config_file = str(tmp_path / "config")
-    convert(folder, "tf1", output, albert_config_file=config_file)
+    convert(folder, "tf1", output, albert_config_file=str(tmp_path / "config"))
     assert (tmp_path / "out" / "ckpt.index").exists()
-
-
-def test_pickle_and_truncated_weights_leave_nothing_behind(tmp_path):
-    folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:10_000])
-    output = tmp_path / "out" / "ckpt"
-    with pytest.raises(InputError, match=r"model.safetensors: the file is damaged"):
-        convert(folder, "tf1", output)
-    weights.rename(folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match=r"pytorch_model.bin is a pickle"):
-        convert(folder, "tf1", output)
-    assert not (tmp_path / "out").exists()
 
 
 def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, capsys):
@@ -448,14 +415,6 @@ def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, c
     assert shown[-1].startswith(f"wrote {out}; its outputs differ by at most ")
     loaded = tf.saved_model.load(str(out / "encoder" / "1"))
     assert len(loaded.mlm.trainable_variables) == len(encoder.weights) + 5
-    ids = {"input_ids": np.array([[2, 9, 7, 3]], np.int32)}
-    inputs = {
-        "input_word_ids": tf.constant(ids["input_ids"]),
-        "input_mask": tf.ones((1, 4), tf.int32),
-        "input_type_ids": tf.zeros((1, 4), tf.int32),
-    }
-    expected = encoder(ids)["pooled_output"]
-    np.testing.assert_allclose(loaded(inputs)["pooled_output"], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.slow
