@@ -194,7 +194,8 @@ class Reports:
         """
         if not self._is_chief:
             return
-        metrics = {**metrics, **{name: self._last(name) + n for name, n in counts.items()}}
+        before = {name: value for line in self._lines for name, value in line.items()}
+        metrics = {**metrics, **{name: before.get(name, 0) + n for name, n in counts.items()}}
         values = {**metrics, **rates}
         named = {f"{split}_{name}": value for name, value in values.items()}
         self._held |= {
@@ -213,10 +214,6 @@ class Reports:
         files.write_json_lines(_metrics_path(self._output_dir), self._lines)
         if self._callback is not None:
             self._callback(step, named)
-
-    def _last(self, name: str) -> float:
-        """Returns the last reported value of a metric; 0 if there is none."""
-        return next((line[name] for line in reversed(self._lines) if name in line), 0)
 
 
 class BadSteps:

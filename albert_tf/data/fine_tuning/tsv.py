@@ -50,12 +50,6 @@ class Columns:
         """Whether the file's first line is a header row."""
         return isinstance(self.text_a, str)
 
-    def present(self) -> dict[str, str | int]:
-        """Returns the columns of the file by field of `Example` or name of a choice."""
-        columns = {name: getattr(self, name) for name in ("guid", "text_a", "text_b", "label")}
-        columns |= {name: name for name in self.choices}
-        return {name: column for name, column in columns.items() if column is not None}
-
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
@@ -142,7 +136,9 @@ def hold_out(
 
 def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
     """Returns the positions of the columns in a row, by field of `Example` or name of a choice."""
-    found = columns.present()
+    named = {field: getattr(columns, field) for field in ("guid", "text_a", "text_b", "label")}
+    found = {field: column for field, column in named.items() if column is not None}
+    found |= {name: name for name in columns.choices}
     if not columns.in_header:
         width, expected = len(table.rows[0]), max(found.values()) + 1
         if width < expected:
