@@ -19,7 +19,6 @@ from albert_tf.checkpoints.hugging_face import (
     HuggingFaceConfig,
     ModelType,
     ProblemType,
-    encoder_prefix,
     generic_labels,
     layout_of,
     model_type_of,
@@ -196,7 +195,7 @@ def save_hugging_face(
     model_type = model_type_of(encoder.config)
     tensors = tensors_of(variables_by_path(model.weights), layout_of(model_type))
     if model_type == "albert" and encoder.embedding.projection is None:
-        size, projection = encoder.config.hidden_size, encoder_prefix(model_type) + PROJECTION
+        size, projection = encoder.config.hidden_size, f"albert.{PROJECTION}"
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
     # The library writes an array's memory as it is.

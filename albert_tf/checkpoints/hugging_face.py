@@ -277,15 +277,10 @@ def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
     The names of a bare `AlbertModel` or `BertModel` have no prefix. We also write bare encoders with the
     prefix: `transformers` reads both forms, KerasHub only this one.
     """
-    prefix = "" if bare else encoder_prefix(model_type)
+    prefix = "" if bare else f"{model_type}."
     encoder = read_rows(_EMBEDDING + _ENCODER[model_type])
     rows = [
         *((path, dataclasses.replace(to, names=(prefix + to.names[0],))) for path, to in encoder),
         *read_rows(_HEADS[model_type] + _HEADS_OF_BOTH),
     ]
     return make_layout(rows, _ENDS, "Hugging Face's")
-
-
-def encoder_prefix(model_type: ModelType) -> str:
-    """Returns the prefix of the encoder's tensors in models with heads."""
-    return f"{model_type}."

@@ -22,7 +22,6 @@ from albert_tf.checkpoints.hugging_face import (
     PROJECTION,
     HuggingFaceConfig,
     config_there,
-    encoder_prefix,
     is_hugging_face,
     layout_of,
 )
@@ -102,7 +101,7 @@ class FolderReader(TensorReader):
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         super().__init__(directory, shapes)
         model_type = self.config.model_type
-        prefix = encoder_prefix(model_type)
+        prefix = f"{model_type}."
         # Names of an encoder without heads have no prefix.
         is_bare = not any(name.startswith(prefix) for name in shapes)
         of_heads = {"albert": "", "bert": ", BERT"}[model_type]
@@ -168,7 +167,7 @@ class FolderReader(TensorReader):
                 )
 
     def _drop_identity(self) -> None:
-        for prefix in ("", encoder_prefix("albert")):
+        for prefix in ("", "albert."):
             weight, bias = (prefix + PROJECTION + name for name in ("weight", "bias"))
             if weight in self._tensors and bias in self._tensors:
                 identity = np.eye(len(self._tensors[weight]))

@@ -149,7 +149,7 @@ def _splitter(
 
     factory = _get_factory()
     charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case))
-    vocabulary = bytes_constant(tokenizer.serialized_model)
+    vocabulary = bytes_constant(tokenizer.vocabulary)
     replacements = [(final_sigma_pattern(), f"$1{FINAL_SIGMA}$2"), (SIGMA, LOWER_SIGMA)]
     sigmas = [
         [*create_string_constant_node(pattern), *create_string_constant_node(new)]

@@ -27,7 +27,9 @@ class BaseLayer(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        self._seeds = SeedStream(seed)
+        # A Keras initializer with a fixed seed returns the same values at each call, so each kernel and
+        # each dropout needs its own.
+        self._seeds = random.Random(seed)
 
     # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
@@ -35,7 +37,7 @@ class BaseLayer(keras.layers.Layer):
     def _initializer(self) -> keras.initializers.Initializer:
         """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
         return keras.initializers.TruncatedNormal(
-            stddev=self.config.initializer_range, seed=self._seeds.next()
+            stddev=self.config.initializer_range, seed=self._seeds.getrandbits(31)
         )
 
     def _dense(self, name: str, units: int, use_bias: bool = True) -> keras.layers.Dense:
@@ -49,26 +51,11 @@ class BaseLayer(keras.layers.Layer):
 
     def _dropout(self, name: str, rate: float) -> keras.layers.Dropout:
         return keras.layers.Dropout(
-            rate, seed=self._seeds.next(), name=name, dtype=self.dtype_policy
+            rate, seed=self._seeds.getrandbits(31), name=name, dtype=self.dtype_policy
         )
 
     def _layer_norm(self) -> "LayerNorm":
         return LayerNorm(name="layer_norm", dtype=self.dtype_policy)
-
-
-class SeedStream:
-    """Generates distinct seeds from one; None draws it from the operating system.
-
-    A Keras initializer with a fixed seed returns the same values at each call. So each kernel and each
-    dropout needs its own seed for a reproducible model.
-    """
-
-    def __init__(self, seed: int | None):
-        self._random = random.Random(seed)
-
-    def next(self) -> int:
-        """Returns the next seed, in [0, 2**31)."""
-        return self._random.getrandbits(31)
 
 
 def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:

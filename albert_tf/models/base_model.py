@@ -3,9 +3,10 @@
 import abc
 import inspect
 import os
+import random
 import warnings
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -41,6 +42,20 @@ class BaseModel(keras.Model, abc.ABC):
     # Path of the bias of a head that has a number of classes.
     HEAD_BIAS: ClassVar[str | None] = None
     config: AlbertConfig
+
+    def __init__(self, seed: int | None, **kwargs):
+        super().__init__(**kwargs)
+        self.seed = seed
+        self._seeds = random.Random(seed)
+
+    def _arguments_of(self, name: str) -> dict[str, Any]:
+        """Returns what all layers are created with, each with a seed of its own."""
+        return {
+            "config": self.config,
+            "seed": self._seeds.getrandbits(31),
+            "name": name,
+            "dtype": self.dtype_policy,
+        }
 
     @classmethod
     def from_preset(cls, preset: str, **kwargs) -> Self:

@@ -13,7 +13,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.heads import Pooler
-from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.inputs import Input
 
@@ -59,27 +58,19 @@ class AlbertEncoder(BaseModel):
         name: str = "albert_encoder",
         **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
+        super().__init__(seed, name=name, **kwargs)
         # Config
         self.config = config
         self.with_pooler = with_pooler
         self.remat = remat
         self.use_one_hot_embeddings = use_one_hot_embeddings
-        self.seed = seed
 
         # Layers
-        seeds = SeedStream(seed)
         self.embedding = FactorizedEmbedding(
-            config,
-            use_one_hot_embeddings,
-            seed=seeds.next(),
-            name="embedding",
-            dtype=self.dtype_policy,
+            use_one_hot=use_one_hot_embeddings, **self._arguments_of("embedding")
         )
-        self.blocks, self.block_order = self._make_blocks(seeds)
-        self.pooler = None
-        if with_pooler:
-            self.pooler = Pooler(config, seed=seeds.next(), name="pooler", dtype=self.dtype_policy)
+        self.blocks, self.block_order = self._make_blocks()
+        self.pooler = Pooler(**self._arguments_of("pooler")) if with_pooler else None
         # All shapes are known, so the variables exist before the first call.
         self.build(self.input_shapes)
 
@@ -88,7 +79,7 @@ class AlbertEncoder(BaseModel):
         """Makes the encoder."""
         return cls(config, **kwargs)
 
-    def _make_blocks(self, seeds: SeedStream) -> tuple[list[EncoderLayer], list[int]]:
+    def _make_blocks(self) -> tuple[list[EncoderLayer], list[int]]:
         """Returns the distinct blocks, and the index of the block of each application, in order.
 
         With full sharing these are one block and L zeros.
@@ -101,9 +92,7 @@ class AlbertEncoder(BaseModel):
             is_shared = config.sharing in ("all", half)
             name = f"{half}_{config.group_of_layer(layer) if is_shared else layer}_{inner}"
             if name not in halves:
-                halves[name] = _HALVES[half](
-                    config, seed=seeds.next(), name=name, dtype=self.dtype_policy
-                )
+                halves[name] = _HALVES[half](**self._arguments_of(name))
             return halves[name]
 
         blocks: dict[tuple[str, str], EncoderLayer] = {}

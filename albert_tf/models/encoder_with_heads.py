@@ -1,7 +1,7 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import keras
 from keras import ops
@@ -9,7 +9,6 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.heads import ClassificationHead, EmbeddingHead, MaskedLMHead, Pooling
-from albert_tf.layers.primitives import SeedStream
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
@@ -27,25 +26,14 @@ class EncoderWithHeads(BaseModel):
                 f"encoder: expected an AlbertEncoder, received {type(encoder).__name__}; "
                 f"`{type(self).__name__}.from_encoder_config` takes a config"
             )
-        super().__init__(name=name, **kwargs)
-        self.seed = seed
+        super().__init__(seed, name=name, **kwargs)
         self.encoder = encoder
-        self._seeds = SeedStream(seed)
 
     @classmethod
     def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
         """Makes the model with a new encoder, of the same seed and precision."""
         shared = {name: kwargs[name] for name in ("seed", "dtype") if name in kwargs}
         return cls(AlbertEncoder(config, **shared), **kwargs)
-
-    def _head_arguments(self, name: str) -> dict[str, Any]:
-        """Returns what the layers of all heads are created with, each with a seed of its own."""
-        return {
-            "config": self.config,
-            "seed": self._seeds.next(),
-            "name": name,
-            "dtype": self.dtype_policy,
-        }
 
     @property
     def config(self) -> AlbertConfig:
@@ -89,11 +77,11 @@ class AlbertPretrainer(EncoderWithHeads):
     ):
         super().__init__(encoder, seed, name, **kwargs)
         self.sentence_head = sentence_head
-        self.masked_lm_head = MaskedLMHead(**self._head_arguments("masked_lm_head"))
+        self.masked_lm_head = MaskedLMHead(**self._arguments_of("masked_lm_head"))
         self.sentence_order_head = None
         if sentence_head:
             self.sentence_order_head = ClassificationHead(
-                num_classes=2, **self._head_arguments("sentence_order_head")
+                num_classes=2, **self._arguments_of("sentence_order_head")
             )
         self.build(self.input_shapes)
 
@@ -149,7 +137,7 @@ class _Classifier(EncoderWithHeads):
         self.num_classes = num_classes
         self.dropout = dropout
         self.head = ClassificationHead(
-            num_classes=num_classes, dropout=dropout, **self._head_arguments(self.HEAD_NAME)
+            num_classes=num_classes, dropout=dropout, **self._arguments_of(self.HEAD_NAME)
         )
         self.build(self.input_shapes)
 
@@ -278,7 +266,7 @@ class AlbertEmbedder(EncoderWithHeads):
         self.pooling = pooling
         self.normalize = normalize
         self.embedding_head = EmbeddingHead(
-            pooling=pooling, normalize=normalize, **self._head_arguments("embedding_head")
+            pooling=pooling, normalize=normalize, **self._arguments_of("embedding_head")
         )
         self.build(self.input_shapes)
 

@@ -30,7 +30,7 @@ class AlbertSpanLabeler(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
-        self.span_head = SpanHead(**self._head_arguments("span_head"))
+        self.span_head = SpanHead(**self._arguments_of("span_head"))
         self.build(self.input_shapes)
 
     def _build_layers(self) -> None:
@@ -94,7 +94,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
             start_n_top=start_n_top,
             end_n_top=end_n_top,
             dropout=dropout,
-            **self._head_arguments("conditional_span_head"),
+            **self._arguments_of("conditional_span_head"),
         )
         self.build(self.input_shapes)
 

@@ -146,7 +146,7 @@ def _post_processor(tokenizer: Tokenizer, names: SpecialPieces) -> _Json:
 
 
 def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
-    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialized_model)
+    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.vocabulary)
     _check_model(model, tokenizer.vocabulary_file)
     metaspace = {
         "type": "Metaspace",

@@ -94,10 +94,10 @@ class GraphAlbertTokenizer(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        classes = classify_characters(tokenizer.serialized_model, tokenizer.lower_case)
+        classes = classify_characters(tokenizer.vocabulary, tokenizer.lower_case)
         self._normalize = GraphNormalizer(tokenizer.lower_case, classes)
         self._sentencepiece = import_tensorflow_text().SentencepieceTokenizer(
-            model=tokenizer.serialized_model, out_type=tf.int32
+            model=tokenizer.vocabulary, out_type=tf.int32
         )
         self._digit_commas = Replacements(tokenizer.digit_comma_splits)
         tails = [tails for _, tails in sorted(tokenizer.digit_comma_tails.items())]

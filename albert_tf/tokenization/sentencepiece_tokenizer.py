@@ -118,11 +118,6 @@ class AlbertTokenizer:
         """Number of pieces, V."""
         return len(self.pieces)
 
-    @property
-    def serialized_model(self) -> bytes:
-        """The SentencePiece model, as in its file."""
-        return self._processor.serialized_model_proto()
-
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; an unknown piece is returned as the text that it stands for."""
         pieces = self._split(normalize_text(text, self.lower_case))

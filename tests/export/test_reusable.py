@@ -172,7 +172,7 @@ def test_each_weight_is_written_once_beside_config_and_vocabulary(
     assert config == pretrainer.encoder.config.to_dict()
     vocabulary = pathlib.Path(encoder.sp_model_file.asset_path.numpy().decode())
     assert vocabulary == assets / pathlib.Path(tokenizer.vocabulary_file).name
-    assert vocabulary.read_bytes() == tokenizer.serialized_model
+    assert vocabulary.read_bytes() == tokenizer.vocabulary
 
 
 def features(tokenizer, texts, max_seq_length):

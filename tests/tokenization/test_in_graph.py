@@ -86,7 +86,7 @@ def assert_same(pair, lines):
             continue
         assert isinstance(tokenizer, AlbertTokenizer), repr(text)
         ties += 1
-        model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.serialized_model)
+        model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.vocabulary)
         sums = [sum(model.get_score(of)) for of in (ids[number], expected_ids)]
         assert sums[0] == pytest.approx(sums[1], rel=1e-6), repr(text)
     return ties
@@ -212,7 +212,7 @@ def test_sentencepiece_never_gets_many_unknown_characters(tmp_path, unit):
 
 @pytest.mark.parametrize("unit", ["wow ", "ﷺ", "½ "])
 def test_only_the_needed_words_are_looked_at(small_tokenizer, unit):
-    normalize = GraphNormalizer(True, classify_characters(small_tokenizer.serialized_model, True))
+    normalize = GraphNormalizer(True, classify_characters(small_tokenizer.vocabulary, True))
     text = tf.constant([unit * 100_000, "", "wow"])
     normalized = normalize(text, max_pieces=7).text.numpy()
     assert 7 <= len(normalized[0].split()) <= 30
