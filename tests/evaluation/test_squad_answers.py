@@ -71,24 +71,19 @@ def test_probabilities_are_a_softmax_of_the_list():
     assert rank(n_best_size=1).nbest["first"][0].probability == 1.0
 
 
-@pytest.mark.parametrize(
-    ("version_2", "no_span"),
-    [
-        (True, ScoredAnswer("", 1.0, -1e6, -1e6)),
-        (False, ScoredAnswer("empty", 1.0, 0.0, 0.0)),
-    ],
-)
-def test_a_question_without_a_valid_span(version_2, no_span):
-    answers = rank(version_2_with_negative=version_2)
-    assert answers.nbest["second"] == [no_span]
-    assert list(answers.nbest) == list(answers.null_odds) == IDS
+def test_a_question_without_a_valid_span():
+    no_spans = {
+        True: ScoredAnswer("", 1.0, -1e6, -1e6),
+        False: ScoredAnswer("empty", 1.0, 0.0, 0.0),
+    }
+    for version_2, no_span in no_spans.items():
+        answers = rank(version_2_with_negative=version_2)
+        assert answers.nbest["second"] == [no_span]
+        assert list(answers.nbest) == list(answers.null_odds) == IDS
 
 
-def test_null_odds_are_the_lowest_null_score():
+def test_null_odds_are_the_lowest_null_score_less_the_best_answers():
     assert rank().null_odds == {"first": -0.5, "second": 1e6, "third": 4.0}
-
-
-def test_null_odds_subtract_the_best_answer():
     odds = rank(null_is_span=True).null_odds
     assert odds == {"first": -0.5 - 5.0, "second": 1e6 + 2e6, "third": 4.0 + 3.0}
 

@@ -3,8 +3,6 @@
 For ONNX Runtime and OpenVINO these tests need the group parity (`make test-parity`).
 """
 
-import pathlib
-
 import numpy as np
 import pytest
 
@@ -105,19 +103,3 @@ def test_cpp_runtime(kind, exported_kind, tokenizer, client):
         strings = {name for name, values in received.items() if values.dtype.kind == "U"}
         received |= {name: np.char.encode(received[name]).astype(object) for name in strings}
         assert_equal(received, expected)
-
-
-@pytest.mark.parametrize(
-    ("form", "names"),
-    [
-        ("onnx", {"model.onnx"}),
-        ("openvino", {"model.xml", "model.bin"}),
-        ("tflite", {"model.tflite"}),
-    ],
-)
-def test_files_of_a_version(form, names, exported_kind):
-    _, paths = exported_kind("classifier", form)
-    folder = pathlib.Path(paths[form])
-    assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *names}
-    card = (folder / "README.md").read_text()
-    assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")

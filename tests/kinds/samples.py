@@ -10,28 +10,9 @@ import numpy as np
 from albert_tf.tasks.fine_tuning import classification, question_answering
 from tests.helpers import tiny_config
 from tests.tasks import animals, names, plants
-from tests.tasks.animals import ANIMALS, OTHERS, PLANTS
+from tests.tasks.animals import ANIMALS, LABELS, PLANTS, class_rows, mixed, write_table
 
-LABELS = {"animal": ANIMALS, "plant": PLANTS}
 TOPICS = [*ANIMALS, *PLANTS]
-
-
-def write_table(path, header, rows):
-    path.write_text("\n".join("\t".join(map(str, row)) for row in [header, *rows]) + "\n")
-    return str(path)
-
-
-def mixed(rng, *words):
-    words = [*rng.choice(OTHERS, rng.integers(2, 6)), *words]
-    rng.shuffle(words)
-    return " ".join(words)
-
-
-def class_rows(rng, split, count):
-    """The label says whether the text names an animal or a plant."""
-    for _ in range(count):
-        name = rng.choice(list(LABELS))
-        yield name, mixed(rng, rng.choice(LABELS[name])), mixed(rng)
 
 
 def score_rows(rng, split, count):

@@ -23,9 +23,9 @@ from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from tests.helpers import change_json
-from tests.kinds.samples import LABELS, SAMPLES, run
+from tests.kinds.samples import SAMPLES, run
 from tests.tasks import plants
-from tests.tasks.animals import read_table
+from tests.tasks.animals import LABELS, read_table
 
 each_kind = pytest.mark.parametrize("name", SAMPLES)
 

@@ -10,24 +10,37 @@ from tests.helpers import tiny_config
 
 ANIMALS = ["cat", "dog", "hen", "owl", "fox"]
 PLANTS = ["oak", "fern", "moss", "ivy", "rose"]
+LABELS = {"animal": ANIMALS, "plant": PLANTS}
 OTHERS = ["the", "a", "one", "sees", "old", "under", "big", "and", "near", "few"]
-
 
 NO_FILES = {"train_file": None, "dev_file": None, "test_file": None}
 
 
-def write_rows(path, count, seed, pairs=False, labelled=True):
-    """Writes a TSV file whose label says whether the text names an animal or a plant."""
-    rng = np.random.default_rng(seed)
-    columns = ["text_b"] * pairs + ["text_a"] + ["label"] * labelled
-    lines = ["\t".join(columns)]
+def write_table(path, header, rows):
+    path.write_text("\n".join("\t".join(map(str, row)) for row in [header, *rows]) + "\n")
+    return str(path)
+
+
+def mixed(rng, *words):
+    words = [*rng.choice(OTHERS, rng.integers(2, 6)), *words]
+    rng.shuffle(words)
+    return " ".join(words)
+
+
+def class_rows(rng, split, count):
+    """The label says whether the text names an animal or a plant."""
     for _ in range(count):
-        label, words = [("animal", ANIMALS), ("plant", PLANTS)][rng.integers(2)]
-        text = [*rng.choice(OTHERS, rng.integers(2, 12)), rng.choice(words)]
-        rng.shuffle(text)
-        second = [" ".join(rng.choice(OTHERS, 3))] * pairs
-        lines.append("\t".join([*second, " ".join(text), *[label] * labelled]))
-    path.write_text("\n".join(lines) + "\n")
+        name = rng.choice(list(LABELS))
+        yield name, mixed(rng, rng.choice(LABELS[name])), mixed(rng)
+
+
+def write_rows(path, count, seed, pairs=False, labelled=True):
+    """Writes a TSV file of classes, whose columns are in an unusual order."""
+    columns = ["text_b"] * pairs + ["text_a"] + ["label"] * labelled
+    rows = class_rows(np.random.default_rng(seed), "", count)
+    names = ("label", "text_a", "text_b")
+    rows = (dict(zip(names, row, strict=True)) for row in rows)
+    write_table(path, columns, ([row[name] for name in columns] for row in rows))
 
 
 def read_table(path):

@@ -102,11 +102,7 @@ def test_default_lengths():
 @pytest.mark.parametrize(
     ("task_name", "given", "message"),
     [
-        (
-            "mnli",
-            {"pooling": "cls"},
-            "cls: classification has no such option; it is one of embedding",
-        ),
+        ("mnli", {"pooling": "cls"}, "cls: classification has no such option; it is one of emb"),
         ("race", {"doc_stride": 9}, "9: multiple_choice has no such .* token_classification"),
         ("tsv", {"head": "simple"}, "simple: .*multi_label has no such option; it is one of quest"),
     ],

@@ -101,15 +101,11 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
     # That of texts, too.
     by_script = np.load(embed(LINES, model=export_dir + "/text/1"))
     np.testing.assert_allclose(by_script, expected, rtol=0, atol=1e-5)
-    with pytest.raises(
-        InputError, match=r"^pooling='cls': the exported model has 'weighted_layers'"
-    ):
+    with pytest.raises(InputError, match=r"^pooling='cls': the exported model has 'weighted"):
         exported.embed(TEXTS, pooling="cls")
     with pytest.raises(InputError, match=r"^normalize=False: the exported model has True"):
         embed(LINES, model=f"{export_dir}/ids/1", normalize=False)
-    with pytest.raises(
-        InputError, match=r"--export_dir: --model=.* is an exported model; expected"
-    ):
+    with pytest.raises(InputError, match=r"--export_dir: --model=.* is an exported model"):
         run(EmbeddingOptions(model=f"{export_dir}/ids/1", export_dir=export_dir))
 
 
@@ -120,21 +116,6 @@ def test_any_number_of_lines_and_standard_input(model, embed, monkeypatch, capsy
     received = np.load(embed([], input_file="-"))
     np.testing.assert_allclose(received, np.tile(model.embed(TEXTS), (3, 1)), rtol=0, atol=1e-5)
     assert "embeddings.npy: 27 embeddings of width 48" in capsys.readouterr().out
-
-
-def test_nothing_is_written_before_everything_is_embedded(embed, tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "_TEXTS_AT_ONCE", 4)
-    whole = embedding.Loaded.run
-
-    def embed_once(self, examples, report):
-        if len(examples) < 4:
-            raise KeyboardInterrupt
-        return whole(self, examples, report)
-
-    monkeypatch.setattr(embedding.Loaded, "run", embed_once)
-    with pytest.raises(KeyboardInterrupt):
-        embed(LINES)
-    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
 @pytest.mark.parametrize(
@@ -182,11 +163,7 @@ def test_folders_of_sentence_transformers_say_how(pooling, model, encoder, data,
     ("modules", "pooling", "message"),
     [
         ([*MODULES, ("models.Dense", "2")], {"pooling_mode": "cls"}, "has a module 'Dense'; expec"),
-        (
-            MODULES,
-            {"pooling_mode": "max"},
-            r"config\.json: has the pooling max; expected mean or cl",
-        ),
+        (MODULES, {"pooling_mode": "max"}, r"config\.json: has the pooling max; exp"),
         (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected mean or"),
     ],
 )
@@ -209,9 +186,7 @@ def test_every_model_embeds(model, encoder, trained, exported, tmp_path):
     classifier = albert_tf.load(trained)
     assert classifier.embed(TEXTS, normalize=True).shape == (len(TEXTS), 48)
     assert "label" in classifier.predict(["the old cat"])._fields
-    with pytest.raises(
-        InputError, match=r"^an exported model of another task has no hidden states"
-    ):
+    with pytest.raises(InputError, match=r"^an exported model of another task has no hid"):
         albert_tf.load(exported / "ids" / "1").embed(TEXTS)
     # One of Google's archives.
     (tmp_path / "archive").mkdir()

@@ -12,6 +12,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.loading import load
+from tests.export.runtimes import need
 from tests.tasks.animals import make_options, pair_files
 
 
@@ -64,45 +65,47 @@ def test_assets_say_what_the_model_is(exported):
         assert (assets / "vocabulary.model").stat().st_size > 0
 
 
-@pytest.mark.slow
-def test_int8_is_evaluated_as_it_is_exported(data, trained, tmp_path):
-    told = make_options(
-        data,
-        trained,
-        do_train=False,
-        export_dir=str(tmp_path),
-        export_weights="int8",
-        **pair_files(data),
-    )
-    metrics = run(told)
-    folder = tmp_path / "ids" / "1"
+@pytest.mark.parametrize(
+    ("form", "weights", "evaluations"),
+    [
+        pytest.param("saved_model", "int8", ["as exported"], marks=pytest.mark.slow),
+        ("tflite", "float16", ["before the conversion"]),
+        *(
+            (form, weights, ["as exported", "before the conversion"])
+            for form in ("onnx", "openvino")
+            for weights in (None, "int8")
+        ),
+    ],
+)
+def test_card_has_the_metrics_of_what_is_exported(
+    form, weights, evaluations, data, trained, tmp_path
+):
+    need(form)
+    asked = {"export_dir": str(tmp_path), "export_format": form, "export_weights": weights}
+    metrics = run(make_options(data, trained, do_train=False, **asked, **pair_files(data)))
+    is_saved_model = form == "saved_model"
+    folder = tmp_path / ("ids" if is_saved_model else form) / "1"
     card = (folder / "README.md").read_text()
-    assert "stored in int8. Metrics from training are those of the weights before" in card
-    assert "| held-out data | as exported | best checkpoint in training |" in card
-    assert f"| loss | {metrics['loss']:.4f} |" in card
-    again = run(
-        ClassificationOptions(
-            exported_model=str(folder),
-            output_dir=str(tmp_path / "out"),
-            do_eval=True,
-            dev_file=str(data / "pairs-dev.tsv"),
-        )
-    )
-    assert again == pytest.approx(metrics, abs=1e-5)
-
-
-def test_tflite_file_comes_with_labels_and_vocabulary(data, trained, tmp_path):
-    told = {"do_train": False, "export_dir": str(tmp_path), "export_format": "tflite"}
-    run(make_options(data, trained, **told, export_weights="float16", **pair_files(data)))
-    folder = tmp_path / "tflite" / "1"
-    assert (folder / "model.tflite").exists()
+    columns = [*evaluations, "best checkpoint in training"]
+    assert f"| held-out data | {' | '.join(columns)} |" in card
+    assert f"Matrices are stored in {weights or 'float32'}." in card
+    assert ("from training are those of the weights before" in card) == (weights is not None)
+    assert ("--exported_model" in card) == is_saved_model
+    assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")
+    if not is_saved_model:
+        of_openvino = {"model.xml", "model.bin"}
+        files = of_openvino if form == "openvino" else {f"model.{form}"}
+        assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *files}
     names = {path.name for path in (folder / "assets").iterdir()}
     assert names >= {"labels.txt", "vocabulary.model", "albert_config.json", "task.json"}
-    card = (folder / "README.md").read_text()
-    assert "| held-out data | before the conversion | best checkpoint in training |" in card
-    assert "Matrices are stored in float16." in card
-    assert "--exported_model" not in card
-    assert not (tmp_path / "ids").exists()
+    losses = list(map(float, re.search(r"\| loss \| ([\d. |]+)\|", card).group(1).split("|")))
+    # The evaluation before a conversion is not of rounded weights.
+    assert losses[len(evaluations) - 1] == pytest.approx(metrics["loss"], abs=1e-4)
+    assert losses[0] == pytest.approx(metrics["loss"], abs=0.05 if weights else 1e-4)
+    if is_saved_model:
+        of_folder = {"exported_model": str(folder), "output_dir": str(tmp_path / "out")}
+        asked = {"do_eval": True, "dev_file": pair_files(data)["dev_file"]}
+        assert run(ClassificationOptions(**of_folder, **asked)) == pytest.approx(metrics, abs=1e-5)
 
 
 def test_folder_without_a_saved_model_is_refused(data, exported, tmp_path):

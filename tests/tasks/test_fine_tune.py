@@ -11,18 +11,13 @@ from albert_tf.errors import InputError
 from tests.tasks import plants
 from tests.tasks.animals import read_table
 
+MODEL = {"albert_config_file": "albert_config.json", "spm_model_file": "words.model"}
 
-def flags(data, **changes):
-    values = {
-        "albert_config_file": str(data / "albert_config.json"),
-        "spm_model_file": str(data / "words.model"),
-        "max_seq_length": 24,
-        "train_batch_size": 16,
-        "learning_rate": 3e-3,
-        "num_train_steps": 60,
-        "save_checkpoints_steps": 30,
-    }
-    return {**values, **changes}
+
+def flags(data):
+    model = {name: str(data / file) for name, file in MODEL.items()}
+    training = {"train_batch_size": 16, "num_train_steps": 60, "save_checkpoints_steps": 30}
+    return {**model, **training, "max_seq_length": 24, "learning_rate": 3e-3}
 
 
 @pytest.fixture(scope="module")

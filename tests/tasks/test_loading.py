@@ -87,18 +87,14 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
         albert_tf.load(folder)
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")))
-    with pytest.raises(
-        InputError, match=r"vocab\.txt has 5 pieces; .*config\.json says vocab_size 50"
-    ):
+    with pytest.raises(InputError, match=r"vocab\.txt has 5 pieces; .*config\.json says vocab"):
         albert_tf.load(folder, tokenizer=albert_tf.WordPieceTokenizer(str(vocabulary)))
 
 
 def test_refuses_folders_without_a_model(tmp_path, exported):
     with pytest.raises(InputError, match=r"^load\('.*missing'\): no such folder$"):
         albert_tf.load(tmp_path / "missing")
-    with pytest.raises(
-        InputError, match=r"^load\('.*'\): holds no trained model; expected an --out"
-    ):
+    with pytest.raises(InputError, match=r"^load\('.*'\): holds no trained model; expected"):
         albert_tf.load(tmp_path)
     version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
     (version / "assets" / "task.json").unlink()
@@ -114,28 +110,16 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
         (
             "task.json",
             {"kind": "regression", "labels": 7, "class_weights": None, "weights": None},
-            r"labels=7: expected tuple\[str, \.\.\.\]",
+            "labels=7: expected tuple",
         ),
         ("task.json", {"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),
         ("task.json", {"max_seq_length": 4}, r"max_seq_length=4: expected at least 5$"),
         ("task.json", {"pairs": 1}, r"pairs=1: expected bool$"),
         ("task.json", {"max_seq_lenght": 64}, r"unknown key 'max_seq_lenght'; expected task_name"),
-        (
-            "task.json",
-            {"labels": ["plant", "plant"]},
-            r"labels: received 'plant' twice; expected it",
-        ),
-        (
-            "run_options.json",
-            {"do_lower_case": None},
-            "lacks 'do_lower_case', which --do_train writes",
-        ),
+        ("task.json", {"labels": ["plant", "plant"]}, "labels: received 'plant' twice"),
+        ("run_options.json", {"do_lower_case": None}, "lacks 'do_lower_case', which"),
         ("run_options.json", {"do_lower_case": 1}, "do_lower_case=1: expected bool"),
-        (
-            "run_options.json",
-            {"sha256": 7},
-            "expected an object in braces, as --do_train writes it",
-        ),
+        ("run_options.json", {"sha256": 7}, "expected an object in braces"),
     ],
 )
 def test_damaged_descriptions_are_one_line(classifier, name, changes, message):
