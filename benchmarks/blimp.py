@@ -2,7 +2,7 @@
 
 Usage:
     git clone https://github.com/alexwarstadt/blimp
-    python -m benchmarks.blimp --init_checkpoint=pretrained/best --spm_model_file=vocabulary.model
+    python -m benchmarks.blimp --init_checkpoint=small_en
 
 A pair is right where its good sentence has the higher pseudo-log-likelihood (Salazar et al. 2020); ties
 count as wrong. The table ends with the baselines of BabyLM 2023 that learned from 10M words

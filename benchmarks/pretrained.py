@@ -1,5 +1,6 @@
 """Loads the pre-trained model that a benchmark looks at, and reads the texts."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -8,12 +9,15 @@ from albert_tf import files
 from albert_tf.conversion import load_model
 from albert_tf.data.pretraining.input_files import decompress, find_files
 from albert_tf.errors import InputError, name_place
+from albert_tf.sources import find_model
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions
 from albert_tf.tokenization import Tokenizer
 
 
 def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]:
-    """Loads a checkpoint of any format, with the heads that it has, and its tokenizer."""
+    """Loads a model as `albert_tf.load` names it, with the heads that it has, and its tokenizer."""
+    with name_place("--init_checkpoint"):
+        options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     found = find_companions(options)
     if found.tokenizer is None:
         raise InputError(
