@@ -192,3 +192,29 @@ def test_a_command_refuses_another_backend_in_one_line(backend, message, tmp_pat
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"run_classifier.py: error: {message}"
     assert "Traceback" not in done.stderr
+
+
+def test_the_example_pre_trains_the_shipped_model(tmp_path):
+    def run(command, backend):
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    sizes = ["--max_seq_length=32", "--max_predictions_per_seq=6"]
+    files = ["--input_format=text", f"--input_file={ROOT / 'README.md'}"]
+    output = "--output_file=train.tfrecord"
+    create = [str(ROOT / "create_pretraining_data.py"), "--model=small_en", *files, output, *sizes]
+    run([*create, "--dupe_factor=2"], "tensorflow")
+    pretrain = [str(ROOT / "examples" / "keras" / "pretrain.py"), "small_en", "train*.tfrecord"]
+    steps = ["--train_batch_size=4", "--num_train_steps=3", "--warmup_steps=1"]
+    done = run([*pretrain, "trained.keras", *sizes, *steps], BACKEND)
+    assert "masked_lm_logits_accuracy" in done.stdout
+    before = AlbertPretrainer.from_preset("small_en").get_weights()
+    after = keras.models.load_model(tmp_path / "trained.keras").get_weights()
+    changes = [np.abs(old - new).max() for old, new in zip(before, after, strict=True)]
+    assert 1e-4 < max(changes) < 0.5  # NaN fails, too

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from albert_tf.backends import BACKEND
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 
 
@@ -69,6 +70,9 @@ def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
 def take_positions(x: keras.KerasTensor, positions: keras.KerasTensor) -> keras.KerasTensor:
     """Returns the rows (B, M, width) of (B, S, width) at positions int (B, M), in [0, S)."""
     _, length, width = ops.shape(x)
+    if BACKEND == "jax":
+        # The gradient of a gather is a scatter, which XLA makes of atomic additions on GPUs.
+        return ops.matmul(ops.one_hot(positions, length, dtype=x.dtype), x)
     rows = ops.take(as_rows(x), rows_of(positions, length), axis=0)  # (B * M, width)
     return ops.reshape(rows, (-1, ops.shape(positions)[1], width))
 

@@ -1,0 +1,84 @@
+r"""Pre-trains with `fit`, on any backend of Keras. On a GPU, JAX needs no TensorFlow that has CUDA.
+
+    albert-create-pretraining-data --model=small_en --input_file='text/*.txt' --max_seq_length=128 \
+        --masked_lm_prob=0.2 --max_predictions_per_seq=26 --output_file=train.tfrecord --num_shards=32
+    KERAS_BACKEND=jax python pretrain.py small_en 'train-*.tfrecord' pretrained.keras
+
+The result is a model for `--init_checkpoint`. `albert-pretrain` does more: it resumes, checks records,
+evaluates, makes new masks in each pass, and knows several devices.
+"""
+
+import argparse
+import glob
+
+import keras
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints.loading import find_config
+from albert_tf.data.records import pretraining_record
+from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
+from albert_tf.sources import find_model
+
+parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+parser.add_argument("model", help="the model to start from, such as small_en, or a folder")
+parser.add_argument("records", help="files or patterns of records with masks")
+parser.add_argument("output", help="the trained model, a .keras file")
+parser.add_argument("--max_seq_length", type=int, default=128, help="of the records")
+parser.add_argument("--max_predictions_per_seq", type=int, default=26, help="of the records")
+parser.add_argument("--train_batch_size", type=int, default=256, help="sequences per update")
+parser.add_argument("--num_train_steps", type=int, default=30_000, help="number of updates")
+parser.add_argument("--learning_rate", type=float, default=0.0024, help="LAMB's peak")
+parser.add_argument("--warmup_steps", type=int, default=600, help="updates until the peak")
+arguments = parser.parse_args()
+
+spec = pretraining_record(arguments.max_seq_length, arguments.max_predictions_per_seq)
+INPUTS = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions")
+
+
+def to_example(record):
+    """Returns inputs, labels and weights of both losses, as `fit` takes them."""
+    labels = {
+        "masked_lm_logits": record["masked_lm_ids"],
+        "sentence_order_logits": record["next_sentence_labels"][:, 0],
+    }
+    weights = {
+        "masked_lm_logits": record["masked_lm_weights"],
+        "sentence_order_logits": tf.ones(arguments.train_batch_size),
+    }
+    return {name: record[name] for name in INPUTS}, labels, weights
+
+
+files = tf.data.Dataset.from_tensor_slices(sorted(glob.glob(arguments.records)))
+batches = (
+    files.shuffle(1000)
+    .interleave(tf.data.TFRecordDataset, cycle_length=8)
+    .shuffle(100_000)
+    .repeat()
+    .batch(arguments.train_batch_size, drop_remainder=True)
+    .map(spec.parse, num_parallel_calls=tf.data.AUTOTUNE)
+    .map(to_example, num_parallel_calls=tf.data.AUTOTUNE)
+    .prefetch(tf.data.AUTOTUNE)
+)
+
+config = albert_tf.read_config(find_config(find_model(arguments.model)))
+# A GPU adds up the gradients of a gather row by row, and waits: thousands of pieces are [MASK].
+encoder = albert_tf.AlbertEncoder(config, use_one_hot_embeddings=True, dtype="mixed_bfloat16")
+model = albert_tf.AlbertPretrainer(encoder, dtype="mixed_bfloat16")
+albert_tf.load_checkpoint(model, arguments.model).check_complete()
+
+rate = PolynomialDecayWithWarmup(
+    arguments.learning_rate, arguments.num_train_steps, arguments.warmup_steps
+)
+losses = keras.losses.SparseCategoricalCrossentropy
+model.compile(
+    Lamb(rate, global_clipnorm=1.0),
+    loss={
+        "masked_lm_logits": losses(from_logits=True, reduction="mean_with_sample_weight"),
+        "sentence_order_logits": losses(from_logits=True),
+    },
+    weighted_metrics={name: ["accuracy"] for name in ("masked_lm_logits", "sentence_order_logits")},
+)
+epochs = max(1, arguments.num_train_steps // 1000)  # for a line of losses each 1,000 updates
+model.fit(batches, epochs=epochs, steps_per_epoch=arguments.num_train_steps // epochs, verbose=2)
+model.save(arguments.output)
