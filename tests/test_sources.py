@@ -28,6 +28,7 @@ def test_a_shipped_model_is_complete_and_small(name):
 
 def test_small_en_loads_from_python():
     loaded = albert_tf.load("small_en")
+    assert repr(loaded).startswith("<Loaded pre-training, 2,824,898 parameters, from ")
     fillings = loaded.fill_mask("He is the president of the United [MASK].")
     assert fillings[0][0].text == "states"
     embeddings = loaded.embed(["A text.", "Another."])

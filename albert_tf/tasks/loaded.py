@@ -66,7 +66,9 @@ class Loaded:
         labels = f", {len(names)} labels ({shown})" if names else ""
         size = getattr(self.model, "count_params", None)
         parameters = f", {size():,} parameters" if size else ", exported"
-        return f"<{type(self).__name__} {self.kind.name}{labels}{parameters}, from {self.source!r}>"
+        # It embeds texts, too, but that is not what it was trained for.
+        task = "pre-training" if isinstance(self.model, AlbertPretrainer) else self.kind.name
+        return f"<{type(self).__name__} {task}{labels}{parameters}, from {self.source!r}>"
 
     def summary(self) -> None:
         """Prints what the model is and, but for an exported one, its layers."""

@@ -106,7 +106,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
         "do_predict": True,
         "train_batch_size": 32,
         "learning_rate": 1e-4,
-        "num_train_epochs": 3,
+        "num_train_epochs": 2,
         "save_checkpoints_steps": 100,
     }
     shipped = pathlib.Path(albert_tf.__file__).parent / "pretrained" / "small_en"
