@@ -106,7 +106,6 @@ def make_steps(out: pathlib.Path) -> list[Step]:
         "do_predict": True,
         "train_batch_size": 32,
         "learning_rate": 1e-4,
-        "num_train_epochs": 2,
         "save_checkpoints_steps": 100,
     }
     shipped = pathlib.Path(albert_tf.__file__).parent / "pretrained" / "small_en"
@@ -168,6 +167,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
             "run_classifier.py",
             {
                 **fine_tuning,
+                "num_train_epochs": 2,
                 "init_checkpoint": "small_en",
                 "output_dir": out / "fine_tuned",
                 "export_dir": out / "exported",
@@ -179,6 +179,7 @@ def make_steps(out: pathlib.Path) -> list[Step]:
             "run_classifier.py",
             {
                 **fine_tuning,
+                "num_train_epochs": 3,  # after two it still guesses
                 "albert_config_file": shipped / "config.json",
                 "spm_model_file": shipped / "spiece.model",
                 "output_dir": out / "from_scratch",
