@@ -90,13 +90,3 @@ def test_an_unknown_name_says_what_it_could_be(load):
         load("no_such_model")
     is_model = load == AlbertEncoder.from_preset
     assert ("; sizes, with random weights, are base_v1, " in str(error.value)) == is_model
-
-
-def test_a_damaged_shipped_file_is_named(tmp_path, monkeypatch):
-    folder = tmp_path / "damaged"
-    folder.mkdir()
-    for path in (SHIPPED / "small_en").iterdir():
-        (folder / path.name).write_bytes(path.read_bytes()[:1000])
-    monkeypatch.setattr("albert_tf.sources._SHIPPED", tmp_path)
-    with pytest.raises(InputError, match=r"damaged/model\.safetensors: the file is damaged"):
-        AlbertEncoder.from_preset("damaged")

@@ -5,7 +5,8 @@ come as presets (folders with `config.json`, `model.weights.h5` and, for heads, 
 `.keras` files (an archive of such files) and as `.weights.h5` files, which hold no config.
 
 Keras names the tensors in these files by the classes of the layers, counted, and not by their names.
-Kernels and biases of the attention keep heads and head size apart: (H, N, D), (N, D), (N, D, H).
+Kernels and biases of the attention keep heads and head size apart: (H, N, D), (N, D), (N, D, H). The
+reader joins them.
 """
 
 import contextlib
@@ -21,8 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints import names
-from albert_tf.checkpoints.names import in_groups
+from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
 from albert_tf.checkpoints.tensor_files import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
@@ -75,28 +75,21 @@ head/dense                       dense
 (sentence_order_head|span_head|token_head)/dense  \1
 ((?:conditional_span_head|embedding_head)/.+)     \1
 """.replace("{backbone}", _BACKBONE)
-_BLOCKS = r"""
+_OF_BLOCK = r"""
+{ours}/attention_\d+_\d+/query       {theirs}/_self_attention_layer/query_dense
+{ours}/attention_\d+_\d+/key         {theirs}/_self_attention_layer/key_dense
+{ours}/attention_\d+_\d+/value       {theirs}/_self_attention_layer/value_dense
+{ours}/attention_\d+_\d+/output      {theirs}/_self_attention_layer/output_dense
 {ours}/attention_\d+_\d+/layer_norm  {theirs}/_self_attention_layer_norm
 {ours}/ffn_\d+_\d+/intermediate      {theirs}/_feedforward_intermediate_dense
 {ours}/ffn_\d+_\d+/output            {theirs}/_feedforward_output_dense
 {ours}/ffn_\d+_\d+/layer_norm        {theirs}/_feedforward_layer_norm
 """
-
-
-def _rows() -> Iterator[names.Row]:
-    yield from names.read_rows(_AROUND_THE_BLOCKS)
+_TABLE = _AROUND_THE_BLOCKS + "".join(
+    _OF_BLOCK.replace("{ours}", f"block_{ours}").replace("{theirs}", _BACKBONE + theirs)
     # The first layer of a class has no number.
-    for number, block in (("0", _BLOCK), (r"(\d+)", _BLOCK + r"_\1")):
-        ours, theirs = f"block_{number}", _BACKBONE + block
-        yield from names.read_rows(_BLOCKS.replace("{ours}", ours).replace("{theirs}", theirs))
-        # The first of the two axes of theirs that are one of ours, of kernels and of biases.
-        for layer, *axes in (("query", 1, 0), ("key", 1, 0), ("value", 1, 0), ("output", 0, None)):
-            for index, (end, axis) in enumerate(zip(("kernel", "bias"), axes, strict=True)):
-                yield names.row(
-                    rf"{ours}/attention_\d+_\d+/{layer}/{end}",
-                    f"{theirs}/_self_attention_layer/{layer}_dense/{index}",
-                    merged_axis=axis,
-                )
+    for ours, theirs in (("0", _BLOCK), (r"(\d+)", rf"{_BLOCK}_\1"))
+)
 
 
 def _is_no_weight(name: str) -> bool:
@@ -192,7 +185,7 @@ class KerasHubReader(TensorReader):
     description = "KerasHub"
     encoder_prefixes = (_BACKBONE,)
     is_no_weight = staticmethod(_is_no_weight)
-    layout = staticmethod(names.make_layout(list(_rows()), _ENDS, "KerasHub's"))
+    layout = staticmethod(make_layout(read_rows(_TABLE), _ENDS, "KerasHub's"))
 
     def __init__(
         self,
@@ -277,7 +270,9 @@ def _read_tensors(file: h5py.File) -> dict[str, np.ndarray]:
         if isinstance(item, h5py.Dataset):
             name = "/".join(part for part in path.split("/") if part not in ("layers", "vars"))
             value = np.asarray(item)
-            tensors[name] = value if _is_no_weight(name) else _as_float32(value, item.attrs, name)
+            if not _is_no_weight(name):
+                value = _join_heads(_as_float32(value, item.attrs, name), name)
+            tensors[name] = value
 
     file.visititems(visit)
     return tensors
@@ -289,3 +284,12 @@ def _as_float32(value: np.ndarray, attributes: Mapping[str, Any], name: str) -> 
     elif value.dtype.kind != "f":
         raise InputError(f"'{name}' is of type {value.dtype}; a quantized model cannot be read")
     return value.astype(np.float32)
+
+
+def _join_heads(value: np.ndarray, name: str) -> np.ndarray:
+    """Makes one axis of the heads and the head size of the attention's tensors."""
+    if "_self_attention_layer/" not in name or value.ndim < 2:
+        return value
+    if "/output_dense/" in name:
+        return value.reshape(-1, value.shape[-1])
+    return value.reshape(*value.shape[:-2], -1)

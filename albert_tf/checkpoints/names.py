@@ -28,12 +28,6 @@ Ends = Mapping[str, tuple[str, bool]]
 _BLOCK_PART = re.compile("^(attention|ffn)/")
 
 
-def row(path: str, *names: str, transposed: bool = False, merged_axis: int | None = None) -> Row:
-    """Returns a row for the paths after the name of a model; for the other arguments see `Stored`."""
-    pattern = _BLOCK_PART.sub(r"block_\\d+/\1_(\\d+)_(\\d+)/", path)
-    return f"[^/]+/{pattern}", Stored(names, transposed, merged_axis)
-
-
 def read_rows(table: str) -> list[Row]:
     """Reads lines of a path, the names of its tensor or of its factors, and a T for the transpose.
 
@@ -42,7 +36,10 @@ def read_rows(table: str) -> list[Row]:
     """
     lines = filter(None, map(str.split, table.splitlines()))
     return [
-        row(path, *(name for name in names if name != "T"), transposed="T" in names)
+        (
+            "[^/]+/" + _BLOCK_PART.sub(r"block_\\d+/\1_(\\d+)_(\\d+)/", path),
+            Stored(tuple(name for name in names if name != "T"), transposed="T" in names),
+        )
         for path, *names in lines
     ]
 

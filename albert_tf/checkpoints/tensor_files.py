@@ -9,7 +9,6 @@ import abc
 import dataclasses
 import difflib
 import functools
-import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -45,13 +44,11 @@ _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 class Stored:
     """How a checkpoint stores one variable.
 
-    A variable may be the matrix product of several tensors, or a tensor's transpose. `merged_axis` is the
-    first of two neighbouring axes of the tensor that are one axis of the variable.
+    A variable may be the matrix product of several tensors, or a tensor's transpose.
     """
 
     names: tuple[str, ...]
     transposed: bool = False
-    merged_axis: int | None = None
 
     def __str__(self):
         return " x ".join(map(plain_name, self.names))
@@ -151,8 +148,6 @@ class TensorReader(abc.ABC):
         """Returns the shape of a variable, given the shapes of its tensors."""
         first, last = self.shapes[stored.names[0]], self.shapes[stored.names[-1]]
         shape = first if len(stored.names) == 1 else (*first[:-1], *last[1:])
-        if (axis := stored.merged_axis) is not None:
-            shape = (*shape[:axis], math.prod(shape[axis : axis + 2]), *shape[axis + 2 :])
         return shape[::-1] if stored.transposed else shape
 
     def read(self, stored: Stored) -> np.ndarray:
@@ -224,7 +219,7 @@ def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
 def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
     """Returns the tensors that a checkpoint stores for variables, by its names.
 
-    The layout has neither products nor merged axes, which cannot be undone.
+    The layout has no products, which cannot be undone.
     """
     tensors = {}
     for path, variable in variables.items():

@@ -6,7 +6,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
-from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
+from albert_tf.conversion import load_model, save_hugging_face
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from tests.checkpoints.layouts import read_folder
@@ -66,9 +66,3 @@ def test_vocabulary_goes_along_and_folder_is_complete_or_absent(tmp_path):
         save_hugging_face(AlbertEncoder(tiny_config()), str(tmp_path / "out"))
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_where_nothing_can_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoppedError, match=r"file/ckpt\.index: cannot be written: "):
-        save_tf1_checkpoint(AlbertEncoder(tiny_config()), str(tmp_path / "file" / "ckpt"))

@@ -10,6 +10,7 @@ from tests.helpers import random_inputs, tiny_config
 from tests.models.test_base_model import make_inputs, make_model
 
 IDS = random_inputs()["input_ids"]
+IDS_OF_PRETRAINING = "input_ids segment_ids masked_lm_positions"
 
 
 @pytest.mark.parametrize(
@@ -88,19 +89,18 @@ def test_a_batch_is_passed_whole_with_its_labels():
     np.testing.assert_array_equal(outputs, model(inputs))
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int64"])
-def test_ids_may_be_integers_of_any_size(dtype):
+@pytest.mark.parametrize(
+    ("names", "dtype"),
+    [
+        *((IDS_OF_PRETRAINING, kind) for kind in ("uint8", "int8", "uint16", "int64")),
+        *(("input_mask", kind) for kind in ("bool", "float32", "int64")),
+    ],
+)
+def test_ids_may_be_any_integers_and_a_mask_also_bool_or_float(names, dtype):
     model, inputs = make_model("pretrainer"), make_inputs("pretrainer", batch_size=30)
-    outputs = model({name: ids.astype(dtype) for name, ids in inputs.items()})
+    outputs = model({**inputs, **{name: inputs[name].astype(dtype) for name in names.split()}})
     for name, expected in model(inputs).items():
         np.testing.assert_array_equal(outputs[name], expected)
-
-
-@pytest.mark.parametrize("dtype", ["bool", "float32", "int64"])
-def test_a_mask_may_be_bool_or_float(dtype):
-    model, inputs = make_model("classifier"), make_inputs("classifier")
-    mask = inputs["input_mask"].astype(dtype)
-    np.testing.assert_array_equal(model({**inputs, "input_mask": mask}), model(inputs))
 
 
 def test_a_config_instead_of_an_encoder_is_named():
