@@ -108,44 +108,40 @@ def _choose(labels: np.ndarray, probabilities: np.ndarray) -> float:
     return float(limits[best] + below) / 2
 
 
+def score_labels(
+    labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
+) -> list[LabelScores]:
+    """Returns the scores of each label, which is predicted from its threshold on.
+
+    Arrays are (n, k), labels 0 or 1.
+    """
+    predictions = probabilities >= np.array(thresholds, np.float32)
+    by_label = metrics.precision_recall_fscore_support(labels, predictions, zero_division=0.0)
+    precisions = [
+        metrics.average_precision_score(true, scores) if true.any() else np.nan
+        for true, scores in zip(labels.T, probabilities.T, strict=True)
+    ]
+    columns = (thresholds, *by_label[:3], precisions, by_label[3].astype(int))
+    return [LabelScores(*map(float, row[:-1]), int(row[-1])) for row in zip(*columns, strict=True)]
+
+
 def compute_label_metrics(
     labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
 ) -> dict[str, float]:
     """Returns `micro_f1`, over all labels of all examples, `macro_f1` and `mean_average_precision`.
 
     The last two are means over the labels; that of average precisions is over those that an example has.
-    Arrays are (n, k), labels 0 or 1; from the thresholds on a label is predicted.
+    For the arguments see `score_labels`.
     """
     predictions = probabilities >= np.array(thresholds, np.float32)
-    f1 = {
-        f"{average}_f1": float(
-            metrics.f1_score(labels, predictions, average=average, zero_division=0.0)
-        )
-        for average in ("micro", "macro")
+    micro_f1 = metrics.f1_score(labels, predictions, average="micro", zero_division=0.0)
+    by_label = score_labels(labels, probabilities, thresholds)
+    precisions = [one.average_precision for one in by_label if one.support] or [0.0]
+    return {
+        "micro_f1": float(micro_f1),
+        "macro_f1": float(np.mean([one.f1 for one in by_label])),
+        "mean_average_precision": float(np.mean(precisions)),
     }
-    used = labels.any(axis=0)
-    precisions = _average_precisions(labels[:, used], probabilities[:, used])
-    return {**f1, "mean_average_precision": float(np.mean(precisions)) if used.any() else 0.0}
-
-
-def score_labels(
-    labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
-) -> list[LabelScores]:
-    """Returns the scores of each label; for the arguments see `compute_label_metrics`."""
-    predictions = probabilities >= np.array(thresholds, np.float32)
-    by_label = metrics.precision_recall_fscore_support(labels, predictions, zero_division=0.0)
-    precisions = np.full(len(thresholds), np.nan)
-    used = labels.any(axis=0)
-    precisions[used] = _average_precisions(labels[:, used], probabilities[:, used])
-    columns = (thresholds, *by_label[:3], precisions, by_label[3].astype(int))
-    return [LabelScores(*map(float, row[:-1]), int(row[-1])) for row in zip(*columns, strict=True)]
-
-
-def _average_precisions(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
-    return [
-        metrics.average_precision_score(*columns)
-        for columns in zip(labels.T, probabilities.T, strict=True)
-    ]
 
 
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -43,7 +43,8 @@ def arguments_of(monkeypatch, step):
 @pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.title)
 def test_the_flags_of_a_step_are_those_of_its_script(monkeypatch, step):
     arguments = arguments_of(monkeypatch, step)
-    assert arguments == [f"--{name}={value}" for name, value in step.flags.items()]
+    names = [argument.removeprefix("--").partition("=")[0] for argument in arguments]
+    assert names == list(step.flags)
     types = typing.get_type_hints(OPTIONS[step.script])
     values = {}
     for name, value in step.flags.items():

@@ -2,7 +2,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.errors import InputError
@@ -28,7 +27,6 @@ def test_replicas_match_one_device(data, tmp_path):
         classifier_dropout=0.0,
         warmup_steps=1,
         learning_rate=1e-3,
-        export_dir=str(tmp_path / "exported"),
     )
     one = run(options)
     two = run(
@@ -42,11 +40,6 @@ def test_replicas_match_one_device(data, tmp_path):
         for name in ("one", "two")
     ]
     np.testing.assert_allclose(*tables, atol=1e-4)
-    loaded = [tf.saved_model.load(str(tmp_path / "exported" / "ids" / n)) for n in ("1", "2")]
-    ids = tf.ones((2, 5), tf.int32)
-    inputs = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
-    outputs = [model.signatures["serving_default"](**inputs)["logits"] for model in loaded]
-    np.testing.assert_allclose(*outputs, atol=1e-4)
 
 
 def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):

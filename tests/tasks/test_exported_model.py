@@ -38,21 +38,13 @@ def test_without_tensorflow_text_a_model_of_ids_is_exported(
         load(str(exported / "text" / "1"))
 
 
-def test_model_card_has_the_metrics_of_the_best_checkpoint(trained, exported):
+def test_assets_and_card_say_what_the_model_is(trained, exported):
     best = json.loads(next((trained / "best").glob("*.json")).read_text())
     card = (exported / "ids" / "1" / "README.md").read_text()
     assert f"| accuracy | {best['accuracy']:.4f} |" in card
     assert re.search(r"\| step \| \d+ \|", card)
-    for part in (
-        "serving_default",
-        "| output | `label` | string (?,) |",
-        "Matrices are stored in float32.",
-        "with it as `--exported_model`",
-    ):
-        assert part in card
-
-
-def test_assets_say_what_the_model_is(exported):
+    assert "serving_default" in card
+    assert "| output | `label` | string (?,) |" in card
     for form in ("ids", "text"):
         assets = exported / form / "1" / "assets"
         assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]

@@ -49,6 +49,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     splits: ClassVar[Sequence[str]]
     # Options that ask for something; at least one has to be given.
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
+    # Options that `--num_trials` excludes.
     NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
     # Name of the files of predictions, without their ends.
     DEV_PREDICTIONS: ClassVar = "eval_predictions"
