@@ -4,8 +4,7 @@ import pytest
 from albert_tf.data.fine_tuning.features import Features
 from benchmarks.finetuning import __main__ as benchmark
 from benchmarks.finetuning import samples
-from benchmarks.finetuning.candidates import OURS, PADDED
-from benchmarks.harness import find_slow
+from benchmarks.finetuning.candidates import OURS
 from tests.benchmarks.samples import cells_of, rounds_of
 
 B, COUNT, LONGEST = 3, 50, 17
@@ -74,24 +73,6 @@ def test_sample_is_as_long_as_the_epoch():
 def test_few_batches_are_timed_all():
     batches = make_epoch("prediction", "pipeline")
     assert samples.sample(batches, len(batches) // 2 + 1).batches == batches
-
-
-def test_goals_that_are_missed_are_named():
-    results = {
-        OURS: rounds_of(1.0),
-        PADDED: rounds_of(2.9),
-        "transformers": rounds_of(1.2),
-        "transformers torch.compile": rounds_of(1.4),
-        "transformers group_by_length": rounds_of(0.9),
-    }
-    names = {}
-    for task in ("SST-2", "mrpc"):
-        misses = find_slow("", results, OURS, benchmark.goals(task))
-        names[task] = sorted(miss.split(" as fast as ")[1] for miss in misses)
-    assert names == {
-        "SST-2": [f"{PADDED}; the goal is 3.00", "transformers; the goal is 1.30"],
-        "mrpc": ["transformers; the goal is 1.30"],
-    }
 
 
 def test_table_of_given_rounds():

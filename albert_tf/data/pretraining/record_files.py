@@ -80,7 +80,7 @@ def scan_files(
     found = [find_file(path) for path in paths]
     if not checks:
         for path in paths:
-            for record in _first_records(path, spec, 1):
+            for record in itertools.islice(_payloads(path, spec), 1):
                 if fault := spec.find_fault(record):
                     raise InputError(f"{path}, record 1: {fault}")
     total = sum(file.size for file in found) / _MEGABYTE
@@ -100,7 +100,7 @@ def _scan(file: InputFile, spec: RecordSpec, checks: bool) -> RecordFile:
         for _ in _payloads(file.path, spec):
             count += 1
     except _DamagedError as error:
-        damage = str(error)
+        damage = error.damage
     records = read_file(file.path).take(count)
     done, faults = 0, {}
     # The group with a wrong checksum is lost; then the records before it are read one by one.
@@ -116,8 +116,12 @@ def _scan(file: InputFile, spec: RecordSpec, checks: bool) -> RecordFile:
     return RecordFile(*file, done, faults, damage)
 
 
-class _DamagedError(Exception):
-    """The rest of a file cannot be read; the message says why."""
+class _DamagedError(InputError):
+    """The rest of a file, after some records, cannot be read."""
+
+    def __init__(self, path: str, count: int, damage: str):
+        super().__init__(f"{path}, record {count + 1}: {damage}; expected a complete TFRecord file")
+        self.damage = damage
 
 
 def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
@@ -126,43 +130,31 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
     TensorFlow believes any length that has a valid checksum, and reads that much into memory, also of
     records that are not asked for yet.
     """
+    count = 0
     with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         stream = gzip.GzipFile(fileobj=file) if find_compression(path) == "gzip" else file
         try:
             while header := stream.read(_HEADER.size):
                 if len(header) < _HEADER.size:
-                    raise _DamagedError(_DAMAGED)
+                    raise EOFError
                 length, _ = _HEADER.unpack(header)
                 if length > spec.max_bytes:
-                    raise _DamagedError(
-                        f"damaged or too large: {length} bytes, at most {spec.max_bytes} expected"
-                    )
+                    too_large = f"{length} bytes, at most {spec.max_bytes} expected"
+                    raise _DamagedError(path, count, f"damaged or too large: {too_large}")
                 rest = stream.read(length + _CHECKSUM_BYTES)
                 if len(rest) < length + _CHECKSUM_BYTES:
-                    raise _DamagedError(_DAMAGED)
+                    raise EOFError
                 yield rest[:length]
+                count += 1
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise _DamagedError(_DAMAGED) from error
-
-
-def _first_records(path: str, spec: RecordSpec, limit: int | None) -> Iterator[bytes]:
-    """Yields the first `limit` records of a file, or all, without a look at their checksums."""
-    number = 0
-    try:
-        for record in itertools.islice(_payloads(path, spec), limit):
-            number += 1
-            yield record
-    except _DamagedError as error:
-        _refuse_bad(RecordFile(*find_file(path), number, damage=str(error)))
+            raise _DamagedError(path, count, _DAMAGED) from error
 
 
 def _refuse_bad(file: RecordFile) -> None:
     for number, fault in file.faults.items():
         raise InputError(f"{file.path}, record {number}: {fault}")
     if file.damage:
-        raise InputError(
-            f"{file.path}, record {file.count + 1}: {file.damage}; expected a complete TFRecord file"
-        )
+        raise _DamagedError(file.path, file.count, file.damage)
     if not file.count:
         raise InputError(f"{file.path}: holds no records")
 
@@ -200,7 +192,7 @@ def read_sizes(path: str, spec: RecordSpec, limit: int | None = 1) -> dict[str, 
     It looks at the first `limit` records, or at all. If none of these is the record of a sequence, the
     result is empty.
     """
-    for record in _first_records(path, spec, limit):
+    for record in itertools.islice(_payloads(path, spec), limit):
         with contextlib.suppress(message.DecodeError):
             fields = tf.train.Example.FromString(record).features.feature
             if "input_ids" in fields:
