@@ -32,7 +32,7 @@ _SKIPPED = {
     "--runner=": "needs Apache Beam; `make test-beam` runs the pipeline",
     "python -m benchmarks.": "trains for hours; tests/benchmarks runs them in small",
     " ... ": "is shortened",
-    "my_program.py": "the reader's own program",
+    "KERAS_BACKEND=": "needs JAX; `make test-backends` runs examples/keras/pretrain.py",
 }
 # Packages that `make test` does not install, by what needs them
 _OPTIONAL = {"onnx": "onnxruntime", "openvino": "openvino"}
