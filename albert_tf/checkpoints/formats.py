@@ -36,7 +36,7 @@ _OF_TENSORFLOW = {
 
 
 def open_checkpoint(path: str) -> TensorReader:
-    """Opens a checkpoint, whose format is recognised by what it holds."""
+    """Opens a checkpoint; its files and the names of its tensors tell its format."""
     if reader := keras_hub.open_keras_hub(path):
         return reader
     if path.endswith((keras_hub.KERAS_MODEL, keras_hub.KERAS_WEIGHTS)):

@@ -101,7 +101,7 @@ class TensorReader(abc.ABC):
 
     Attributes:
         format_name: the format's name; several formats are Hugging Face's.
-        description: its name in words.
+        description: the format's name in messages.
         encoder_prefixes: prefixes of the names of the encoder's weights.
         prefix: what the files' names begin with, or their folder.
         shapes: shapes of the tensors by name.

@@ -36,7 +36,7 @@ class ScoredSpans(NamedTuple):
     starts: np.ndarray  # int (K,), position of the first token in the window
     ends: np.ndarray  # int (K,), position of the last token
     start_offsets: np.ndarray  # int (K,), first character in the passage
-    end_offsets: np.ndarray  # int (K,), the character after the last one
+    end_offsets: np.ndarray  # int (K,), the character after the span
     start_scores: np.ndarray  # float64 (K,), logit or log-probability of the start
     end_scores: np.ndarray  # float64 (K,), logit or log-probability of the end
     null_examples: np.ndarray  # int (W,), index of each window's example

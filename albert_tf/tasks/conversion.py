@@ -95,7 +95,7 @@ class ConversionOptions(CheckpointOptions):
 def run(options: ConversionOptions) -> LoadReport:
     """Converts a checkpoint, reads back what was written and compares the models.
 
-    Returns what was read from the checkpoint and what was ignored.
+    Returns the report of the weights that were read from the checkpoint, and of the others.
     """
     options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     check_addresses(options)

@@ -63,7 +63,7 @@ class Companions:
 class CheckpointTarget:
     """A format whose checkpoints are files with one prefix, next to config and vocabulary."""
 
-    # Maps our config to the one beside the checkpoint.
+    # Maps our config to the one that is written next to the checkpoint.
     config_there: Callable[[AlbertConfig], AlbertConfig]
     # How the format stores the variables of a config's model.
     layout: Callable[[AlbertConfig], Layout]

@@ -66,7 +66,7 @@ class Loaded:
         labels = f", {len(names)} labels ({shown})" if names else ""
         size = getattr(self.model, "count_params", None)
         parameters = f", {size():,} parameters" if size else ", exported"
-        # It embeds texts, too, but that is not what it was trained for.
+        # Its kind is `Embedding`, since it embeds texts, too, but it was trained as a masked LM.
         task = "pre-training" if isinstance(self.model, AlbertPretrainer) else self.kind.name
         return f"<{type(self).__name__} {task}{labels}{parameters}, from {self.source!r}>"
 

@@ -126,7 +126,7 @@ def train(
     name_records: NameRecords | None = None,
     callback: Callback | None = None,
 ) -> None:
-    """Trains from the trainer's step, the first one or that where `resume` left it, to the plan's end.
+    """Trains from the trainer's step, which is 0 or that of `resume`, to the end of the plan.
 
     `batches_from` returns the same batches from a number on, counted from 0, each time; `evaluate` the
     metrics of held-out data. The chief calls `callback` after each report.

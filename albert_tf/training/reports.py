@@ -3,6 +3,7 @@
 Steps that were skipped because the loss or gradient was not finite have reports of their own.
 """
 
+import collections
 import contextlib
 import sys
 import time
@@ -194,7 +195,7 @@ class Reports:
         """
         if not self._is_chief:
             return
-        before = {name: value for line in self._lines for name, value in line.items()}
+        before = collections.ChainMap(*reversed(self._lines))  # the last value of each name
         metrics = {**metrics, **{name: before.get(name, 0) + n for name, n in counts.items()}}
         values = {**metrics, **rates}
         named = {f"{split}_{name}": value for name, value in values.items()}

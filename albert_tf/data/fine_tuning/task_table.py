@@ -52,8 +52,8 @@ class Task:
     """
 
     name: str
-    # Keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first. The first one
-    # selects the best checkpoint.
+    # Keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first. The first
+    # metric selects the best checkpoint.
     metrics: tuple[str, ...]
     kind: str = "classification"  # name in `albert_tf.kinds.KINDS`
     # Names in the order of the class ids, as in the original; or the range of a regression's scores;
@@ -77,10 +77,10 @@ class Task:
 def _glue_task(
     folder: str, tfds: tuple[str, ...], columns: Mapping[str, Columns], **differing: Any
 ) -> Task:
-    """Returns a row for a task with one file per split, and classes 0 and 1, or what is `differing`.
+    """Returns a row for a task with one file per split, and classes 0 and 1.
 
-    `folder` also names its submission. `tfds` are its name in TensorFlow Datasets and those of the
-    features with the texts.
+    `differing` are columns of the table with other values. `folder` also names the submission. `tfds` are
+    the task's name in TensorFlow Datasets and those of the features with the texts.
     """
     name, *texts = tfds
     row: dict[str, Any] = {

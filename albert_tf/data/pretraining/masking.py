@@ -172,7 +172,7 @@ def mask_of(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
 
 
 def spread(rows: Sequence[np.ndarray], mask: np.ndarray, padding: int = 0) -> np.ndarray:
-    """Puts the values of the rows, one after the other, where the mask is True, int32."""
+    """Returns an array, int32, with the values of all rows, in order, where the mask is True."""
     padded = np.full(mask.shape, padding, np.int32)
     padded[mask] = np.concatenate(rows)
     return padded
