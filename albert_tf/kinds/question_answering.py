@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     describe_faults,
-    read_squad,
+    read_questions,
     show_ids,
 )
 from albert_tf.data.fine_tuning.squad_windows import (
@@ -124,9 +124,10 @@ class QuestionAnswering(Kind):
     def _windows(self) -> WindowConfig:
         return WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
 
-    def read(self, source: str, split: str) -> list[SquadExample]:
-        """Reads a file in SQuAD's format; see `usable_examples`."""
-        return usable_examples(read_squad(source, labelled=split != "test"), source, split)
+    def read(self, source: Any, split: str) -> list[SquadExample]:
+        """Reads what `read_questions` takes; see `usable_examples`."""
+        name = source if isinstance(source, str) else split
+        return usable_examples(read_questions(source, split, split != "test"), name, split)
 
     def fit_labels(self, examples: Sequence[SquadExample], path: str) -> Self:
         """Returns the kind with a head that suits the training file."""

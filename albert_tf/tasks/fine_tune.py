@@ -47,8 +47,8 @@ def fine_tune(
     Args:
         model: the model to start from, as `--init_checkpoint` takes it.
         train: the training set: a path, a pandas DataFrame, a `datasets.Dataset`, or a list of
-            dictionaries, with columns such as `text` and `label`. For answers to questions, the path of a
-            file in SQuAD's format.
+            dictionaries, with columns such as `text` and `label`. Questions have the columns `question`,
+            `context` and `answers`, as in SQuAD's dataset, or are the path of a file in SQuAD's format.
         dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`.
         output_dir: folder for checkpoints, metrics and results.
         kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,
@@ -80,8 +80,6 @@ def fine_tune(
         for split, source in sources.items()
     }
     if is_squad:
-        if {"train", "dev"} & set(files.values()):
-            raise InputError("train and dev: expected paths of files in SQuAD's format")
         files = {"train_file": files["train_file"], "predict_file": files.get("dev_file")}
     options = options_class(
         init_checkpoint=os.fspath(model),

@@ -112,11 +112,28 @@ def test_answers_to_questions(trained, tmp_path):
         **{name: getattr(options, name) for name in names},
         **{"kind": "question_answering", "output_dir": tmp_path / "out"},
     }
-    model = albert_tf.fine_tune(trained, options.train_file, options.predict_file, **same)
+    squad = json.loads(pathlib.Path(options.train_file).read_text())
+    rows = [
+        {
+            "question": question["question"],
+            "context": paragraph["context"],
+            "answers": {
+                name: [answer[name] for answer in question["answers"]]
+                for name in ("text", "answer_start")
+            },
+        }
+        for article in squad["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    model = albert_tf.fine_tune(trained, rows, options.predict_file, **same)
+    assert model.evaluate(rows) == model.evaluate(options.train_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
-    with pytest.raises(InputError, match="train and dev: expected paths of files in SQuAD's"):
-        albert_tf.fine_tune("x", [{"text": "a"}], **same)
+    with pytest.raises(
+        InputError, match=r"^train\[0\]: not SQuAD: question is missing, expected a text"
+    ):
+        albert_tf.fine_tune(trained, [{"text": "a"}], **{**same, "output_dir": tmp_path / "new"})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reads SQuAD 1.1 and 2.0 from the original JSON and from TensorFlow Datasets.
+"""Reads SQuAD 1.1 and 2.0 from the original JSON, from tables, and from TensorFlow Datasets.
 
 Files in other languages have the same layout and more mistakes. A file with another layout is refused,
 with the place where it differs. A question with a mistake in its data is kept for evaluation, since the
@@ -6,10 +6,15 @@ official scores count it, and left out of training.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from albert_tf import files
+from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.errors import InputError
 
@@ -64,9 +69,44 @@ class SquadExample:
         return has_target and bool(self.context.strip())
 
 
+# In rows of tables, which `datasets` has for SQuAD. A member with "?" may be missing.
+_ROW = {"id?": str, "question": str, "context": str}
+_ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}}
+
+
+def read_questions(source: Any, name: str = "data", labelled: bool = True) -> list[SquadExample]:
+    """Reads a file in SQuAD's format, or rows with `question`, `context` and `answers`.
+
+    Rows are those of `datasets`' SQuAD: `answers` maps `text` and `answer_start` to lists, which are
+    empty for a question without an answer. `name` is what messages call a source in memory.
+    """
+    is_path = isinstance(source, str | os.PathLike)
+    if is_path and (str(source).endswith(".json") or not is_table(str(source))):
+        return read_squad(str(source), labelled)
+    table = Table.read(source, name)
+    layout = _ROW | (_ROW_ANSWERS if labelled else {})
+    examples = []
+    for number, row in zip(table.numbers, table.rows, strict=True):
+        record = dict(zip(table.columns, row, strict=True))
+        if isinstance(answers := record.get("answers"), Mapping):
+            # Pandas reads lists of Parquet files as arrays.
+            record["answers"] = {key: np.asarray(each).tolist() for key, each in answers.items()}
+        _check_layout(record, layout, table.place(number))
+        examples.append(_example({"id": str(number), **record}))
+    return examples
+
+
+def _example(record: Mapping[str, Any]) -> SquadExample:
+    """Makes an example of a row of a table; questions about one passage share the string."""
+    texts = record["id"], record["question"], sys.intern(record["context"])
+    if (found := record.get("answers")) is None:
+        return SquadExample(*texts)
+    answers = tuple(map(Answer, found["text"], map(int, found["answer_start"])))
+    return SquadExample(*texts, answers, bool(record.get("is_impossible", not answers)))
+
+
 def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
     """Reads a file with the layout `data[].paragraphs[].qas[]`, each with answers if `labelled`."""
-    # A member with "?" may be missing.
     answers = {"answers" if labelled else "answers?": [{"text": str, "answer_start": int}]}
     question = {"id": str, "question": str, **answers, "is_impossible?": bool}
     content = files.read_json(path)
@@ -117,17 +157,7 @@ def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:
     """Reads a split of `squad` (1.1) or `squad/v2.0` from TensorFlow Datasets, and may download it."""
     dataset, _ = load_dataset(builder, split, data_dir)
-    contexts: dict[str, str] = {}  # so that questions about one passage share the string
-    examples = []
-    for record in dataset:
-        context = contexts.setdefault(record["context"], record["context"])
-        answers = zip(*(record["answers"][name] for name in ("text", "answer_start")), strict=True)
-        is_impossible = bool(record.get("is_impossible", False))
-        answers = tuple(Answer(text, int(start)) for text, start in answers)
-        examples.append(
-            SquadExample(record["id"], record["question"], context, answers, is_impossible)
-        )
-    return examples
+    return list(map(_example, dataset))
 
 
 class _Fault(NamedTuple):

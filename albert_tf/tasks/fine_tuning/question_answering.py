@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad, read_squad_tfds
+from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_questions, read_squad_tfds
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
@@ -33,9 +33,13 @@ class _QuestionAnsweringOptions(FineTuningOptions):
     DEV_PREDICTIONS: ClassVar = "predictions"
     TEST_PREDICTIONS: ClassVar = "predictions"
 
-    train_file: str | None = option("SQuAD JSON file to train on.", None)
+    train_file: str | None = option(
+        "SQuAD JSON file to train on; or JSON lines, Parquet or a folder of datasets with the columns "
+        "question, context and answers.",
+        None,
+    )
     predict_file: str | None = option(
-        "SQuAD JSON file to evaluate on or to answer. Training uses it to choose the best checkpoint.",
+        "The same to evaluate on or to answer. Training uses it to choose the best checkpoint.",
         None,
     )
     data_dir: str | None = option("Folder of TensorFlow Datasets.", None)
@@ -85,7 +89,9 @@ class _QuestionAnsweringOptions(FineTuningOptions):
     def _is_version_2(self) -> bool:
         if self.version_2_with_negative is not None or self.data_source == "tfds":
             return bool(self.version_2_with_negative)
-        return any(each.is_impossible and each.is_trainable for each in read_squad(self.train_file))
+        return any(
+            each.is_impossible and each.is_trainable for each in read_questions(self.train_file)
+        )
 
     def read_tfds(self, kind: QuestionAnswering, split: str) -> list[SquadExample]:
         """Reads a split from TensorFlow Datasets."""

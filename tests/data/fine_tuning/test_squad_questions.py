@@ -2,12 +2,15 @@ import functools
 import json
 import operator
 
+import numpy as np
+import pyarrow.parquet
 import pytest
 
 from albert_tf.data.fine_tuning.squad_questions import (
     Answer,
     SquadExample,
     describe_faults,
+    read_questions,
     read_squad,
     read_squad_tfds,
 )
@@ -193,13 +196,20 @@ def to_records(squad, version_2):
 @pytest.mark.parametrize(
     ("builder", "file"), [("squad", "xquad.hi.json"), ("squad/v2.0", "dev-v2.0-half.json")]
 )
-def test_real_questions_are_equal_from_both_sources(tmp_path, builder, file):
+def test_real_questions_are_equal_from_all_sources(tmp_path, builder, file):
     squad = json.loads(shared_path(f"data/squad/{file}").read_bytes())
     squad["data"] = squad["data"][:2]
     records = list(to_records(squad, builder.endswith("v2.0")))
     write_tfds(builder, tmp_path, {"validation": records})
     expected = read_squad(write_squad(tmp_path / "dev.json", squad))
-    received = read_squad_tfds(builder, "validation", str(tmp_path))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), tmp_path / "dev.parquet")
+    for record in records:  # as pandas reads them
+        record["answers"] = {name: np.array(each) for name, each in record["answers"].items()}
     by_id = operator.attrgetter("id")
-    assert sorted(received, key=by_id) == sorted(expected, key=by_id)
-    assert len({id(one.context) for one in received}) == len({one.context for one in expected})
+    for received in (
+        read_squad_tfds(builder, "validation", str(tmp_path)),
+        read_questions(str(tmp_path / "dev.parquet")),
+        read_questions(records),
+    ):
+        assert sorted(received, key=by_id) == sorted(expected, key=by_id)
+        assert len({id(one.context) for one in received}) == len({one.context for one in expected})
