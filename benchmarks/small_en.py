@@ -39,6 +39,8 @@ TASKS = {
     "sts-b": Hyperparameters(900, 90, 1e-4, train_batch_size=32, max_seq_length=128),
     "cola": Hyperparameters(1300, 130, 1e-4, train_batch_size=32, max_seq_length=64),
 }
+# Takes 0.6 of the time, where processors have it.
+_PRECISION = "mixed_bfloat16"
 _METRICS = {
     "sst-2": ("accuracy",),
     "mrpc": ("f1", "accuracy"),
@@ -67,16 +69,16 @@ class SmallEnOptions:
 
 
 def make_runs(options: SmallEnOptions) -> list[Run]:
-    """Returns the trainings: task by task, seed by seed, the candidates in turn."""
+    """Returns the trainings: those of the pre-trained model first, seed by seed."""
     folder = os.path.abspath(find_model(options.model))
     runs = []
-    for task, seed, program in itertools.product(
-        options.tasks, range(1, 1 + options.seeds), _PROGRAMS
+    for program, seed, task in itertools.product(
+        _PROGRAMS, range(1, 1 + options.seeds), options.tasks
     ):
         values = dataclasses.asdict(TASKS[task])
         flags = {
             **{"task_name": task, "data_dir": os.path.abspath(options.glue_dir)},
-            **{"random_seed": seed, **values},
+            **{"random_seed": seed, **values, "mixed_precision": _PRECISION},
             # One evaluation, after the last update, so that no checkpoint is chosen by the dev set.
             "save_checkpoints_steps": values["num_train_steps"],
         }
@@ -148,6 +150,7 @@ def table(options: SmallEnOptions, lines: Sequence[Line]) -> str:
 def _key(program: str, folder: str, task: str) -> Line:
     """Returns what the lines of a candidate share; a checksum tells snapshots of the weights apart."""
     key = {"program": program, "task": task, **dataclasses.asdict(TASKS[task])}
+    key["mixed_precision"] = _PRECISION
     if program == _PRETRAINED:
         with open(os.path.join(folder, "model.safetensors"), "rb") as file:
             key["weights"] = hashlib.file_digest(file, "sha256").hexdigest()[:8]

@@ -5,16 +5,18 @@ from benchmarks.small_en import SmallEnOptions, make_runs, table
 from tests.benchmarks.samples import cells_of
 
 
-def test_with_and_without_pretraining_take_turns(tmp_path):
+def test_seeds_with_pretraining_come_first(tmp_path):
     runs = make_runs(SmallEnOptions(tasks=("mrpc", "cola"), seeds=2, glue_dir=str(tmp_path)))
     keys = [(run.key["task"], run.key["seed"], run.key["program"]) for run in runs]
-    assert keys[:3] == [
+    assert keys[:5] == [
         ("mrpc", 1, "pre-trained"),
-        ("mrpc", 1, "random"),
+        ("cola", 1, "pre-trained"),
         ("mrpc", 2, "pre-trained"),
+        ("cola", 2, "pre-trained"),
+        ("mrpc", 1, "random"),
     ]
     assert len({run.folder for run in runs}) == len(runs) == 8
-    starts = [[flag for flag in run.command if "init_checkpoint" in flag] for run in runs[:2]]
+    starts = [[flag for flag in run.command if "init_checkpoint" in flag] for run in runs[3:5]]
     assert [len(start) for start in starts] == [1, 0]
 
 
