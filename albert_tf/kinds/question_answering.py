@@ -189,7 +189,6 @@ class QuestionAnswering(Kind):
     def _find_spans(
         self, features: SquadWindows, rows: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> ScoredSpans:
-        """Reads scored spans from the outputs for some windows."""
         lengths = features.lengths[rows]
         passages = features.passages(rows, lengths.max())
         outputs = {name: values[: len(rows)] for name, values in outputs.items()}
@@ -263,7 +262,7 @@ class QuestionAnswering(Kind):
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
         """Returns SQuAD's files, with `eval_` or `test_` before their names if `name` begins so."""
-        prefix = name.removesuffix("predictions").removesuffix("results")
+        prefix = name[: name.rfind("_") + 1]
         contents = answer_files(predictions, self._threshold)
         return {prefix + file: content for file, content in contents.items()}
 

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from albert_tf.backends import require_tensorflow
+from albert_tf.data.fine_tuning.squad_questions import lacks_answers
 from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import OWN_KINDS, Classification, MultiLabel, QuestionAnswering, Regression
@@ -49,7 +50,8 @@ def fine_tune(
         train: the training set: a path, a pandas DataFrame, a `datasets.Dataset`, or a list of
             dictionaries, with columns such as `text` and `label`. Questions have the columns `question`,
             `context` and `answers`, as in SQuAD's dataset, or are the path of a file in SQuAD's format.
-        dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`.
+        dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`; nothing
+            for questions and embeddings.
         output_dir: folder for checkpoints, metrics and results.
         kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,
             `embedding`, `question_answering`, or a kind of your own, see docs/kinds.md.
@@ -75,12 +77,16 @@ def fine_tune(
         }
     _check_names(flags, options_class)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
+    in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
     files = {
-        f"{split}_file": os.fspath(source) if isinstance(source, str | os.PathLike) else split
+        f"{split}_file": split if split in in_memory else os.fspath(source)
         for split, source in sources.items()
     }
     if is_squad:
-        files = {"train_file": files["train_file"], "predict_file": files.get("dev_file")}
+        files["predict_file"] = files.pop("dev_file", None)
+        if "train" in in_memory and flags.get("recipe"):
+            # The recipe depends on it, and options do not see data in memory.
+            flags.setdefault("version_2_with_negative", lacks_answers(train, "train"))
     options = options_class(
         init_checkpoint=os.fspath(model),
         output_dir=os.fspath(output_dir),
@@ -90,16 +96,11 @@ def fine_tune(
         **flags,
     )
     options = dataclasses.replace(options, do_eval=dev is not None or options.holds_out)
-    run(options, functools.partial(_read, kind=kind, sources=sources), callback)
+    run(options, functools.partial(_read, kind=kind, in_memory=in_memory), callback)
     return load(output_dir)
 
 
-def _read(options: Any, tokenizer: Any, kind: str, sources: dict[str, Any]) -> RunData:
-    in_memory = {
-        split: source
-        for split, source in sources.items()
-        if not isinstance(source, str | os.PathLike)
-    }
+def _read(options: Any, tokenizer: Any, kind: str, in_memory: dict[str, Any]) -> RunData:
     data = read_data(options, tokenizer, in_memory)
     if data.kind.name != kind:
         raise InputError(f"kind={kind!r}: the columns of the data say kind={data.kind.name!r}")

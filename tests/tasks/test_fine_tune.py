@@ -126,7 +126,7 @@ def test_answers_to_questions(trained, tmp_path):
         for paragraph in article["paragraphs"]
         for question in paragraph["qas"]
     ]
-    model = albert_tf.fine_tune(trained, rows, options.predict_file, **same)
+    model = albert_tf.fine_tune(trained, rows, options.predict_file, recipe="paper", **same)
     assert model.evaluate(rows) == model.evaluate(options.train_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}

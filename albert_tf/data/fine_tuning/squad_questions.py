@@ -86,14 +86,30 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
     table = Table.read(source, name)
     layout = _ROW | (_ROW_ANSWERS if labelled else {})
     examples = []
+    places: dict[str, str] = {}
     for number, row in zip(table.numbers, table.rows, strict=True):
         record = dict(zip(table.columns, row, strict=True))
         if isinstance(answers := record.get("answers"), Mapping):
             # Pandas reads lists of Parquet files as arrays.
             record["answers"] = {key: np.asarray(each).tolist() for key, each in answers.items()}
-        _check_layout(record, layout, table.place(number))
+        place = table.place(number)
+        _check_layout(record, layout, place)
         examples.append(_example({"id": str(number), **record}))
+        _note_id(places, examples[-1].id, place, place)
     return examples
+
+
+def _note_id(places: dict[str, str], id_: str, place: str, where: str) -> None:
+    """Adds the place of an id, which may have no other; `where` is the place in full."""
+    first = places.setdefault(id_, place)
+    if first != place:
+        raise InputError(f"{where}: '{id_}' is also the id of {first}; expected unique ids")
+
+
+def lacks_answers(source: Any, name: str = "data") -> bool:
+    """Returns whether a training set, as `read_questions` takes it, has questions without an answer."""
+    questions = read_questions(source, name)
+    return any(question.is_impossible and question.is_trainable for question in questions)
 
 
 def _example(record: Mapping[str, Any]) -> SquadExample:
@@ -117,12 +133,7 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
         for paragraph_number, paragraph in enumerate(article["paragraphs"]):
             for number, question in enumerate(paragraph["qas"]):
                 place = f"data[{article_number}].paragraphs[{paragraph_number}].qas[{number}]"
-                first = places.setdefault(question["id"], place)
-                if first != place:
-                    raise InputError(
-                        f"{path}: {place}.id: '{question['id']}' is also the id of {first}; expected "
-                        "unique ids"
-                    )
+                _note_id(places, question["id"], place, f"{path}: {place}.id")
                 texts = question["id"], question["question"], paragraph["context"]
                 answers = [
                     Answer(answer["text"], answer["answer_start"])

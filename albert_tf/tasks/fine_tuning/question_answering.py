@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_questions, read_squad_tfds
+from albert_tf.data.fine_tuning.squad_questions import SquadExample, lacks_answers, read_squad_tfds
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
@@ -89,9 +89,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
     def _is_version_2(self) -> bool:
         if self.version_2_with_negative is not None or self.data_source == "tfds":
             return bool(self.version_2_with_negative)
-        return any(
-            each.is_impossible and each.is_trainable for each in read_questions(self.train_file)
-        )
+        return lacks_answers(self.train_file)
 
     def read_tfds(self, kind: QuestionAnswering, split: str) -> list[SquadExample]:
         """Reads a split from TensorFlow Datasets."""

@@ -120,6 +120,13 @@ def test_other_files_are_refused(tmp_path, text, message):
         read_squad(str(path))
 
 
+def test_repeated_ids_of_rows_are_refused():
+    row = {"id": "one", "question": "who?", "context": CONTEXT}
+    message = r"^data\[2\]: 'one' is also the id of data\[0\]; expected unique ids$"
+    with pytest.raises(InputError, match=message):
+        read_questions([row, row | {"id": "two"}, row], labelled=False)
+
+
 def test_questions_to_predict_need_no_answers(tmp_path):
     question = make_question("one")
     del question["answers"]
