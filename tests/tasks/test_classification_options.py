@@ -119,6 +119,7 @@ def test_a_training_file_alone_asks_for_everything():
     options = ClassificationOptions(**given)
     assert (options.task_name, options.do_train, options.do_eval) == ("tsv", True, True)
     assert options.export_dir == "out/exported"
+    assert ClassificationOptions(**given, predict_file="-").do_train
     # What is asked for is all that is done.
     options = ClassificationOptions(**given, do_train=True)
     assert (options.task_name, options.do_eval, options.export_dir) == ("tsv", False, None)

@@ -109,7 +109,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     def _assume_training(self) -> None:
         """Sets what a training file that nothing is said of asks for: to train, evaluate and export."""
         assumed = {}
-        if not any(getattr(self, name) for name in self.WANTED):
+        if not any(getattr(self, name) for name in FineTuningOptions.WANTED):
             assumed = {"do_train": True, "do_eval": bool(self.dev_file or self.dev_fraction)}
             if self.output_dir:
                 assumed["export_dir"] = os.path.join(self.output_dir, "exported")
