@@ -44,11 +44,10 @@ from albert_tf.tasks.pretraining_records import (
 )
 from albert_tf.tasks.training_options import (
     MAX_BATCH_SIZE,
+    PRETRAINING_RECIPES,
     PretrainingRecipe,
-    PretrainingRecipeName,
     find_size,
     fixed_length,
-    small_pretraining,
 )
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tokenization import Tokenizer
@@ -75,11 +74,9 @@ _DEFAULT = "Default: the recipe's, or else"
 class PretrainingOptions(RecordOptions):
     """The options of `run_pretraining.py`; the defaults are those of a recipe, or else the paper's."""
 
-    recipe: PretrainingRecipeName | None = option(
-        "Hyperparameters for all flags that are not given, which are printed. paper_v1, paper_v2: the "
-        "paper's, with that version's dropout, for its four sizes. small: for hours on a few cores, "
-        "first with two layers and sequences of 64 tokens, then with that run as --init_checkpoint, six "
-        "layers and 128.",
+    recipe: Literal[(*PRETRAINING_RECIPES,)] | None = option(
+        "Hyperparameters for all flags that are not given, which are printed. "
+        + " ".join(f"{name}: {row.description}." for name, row in PRETRAINING_RECIPES.items()),
         None,
     )
     sentence_objective: Literal["sop", "nsp", "none"] = option(
@@ -155,9 +152,8 @@ class PretrainingOptions(RecordOptions):
 
     @property
     def _recipe(self) -> PretrainingRecipe:
-        if self.recipe == "small":
-            return small_pretraining(is_first=self.init_checkpoint is None)
-        return PAPER
+        row = PRETRAINING_RECIPES.get(self.recipe)
+        return row.values(self.init_checkpoint is None) if row else PAPER
 
 
 # The options that decide the records of each batch, and their masks.
@@ -183,10 +179,11 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     if not options.do_train:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
-    options = fill_sizes(options, load_config(options))
-    if options.recipe:
-        options = _with_recipe(options)
     config = load_config(options)
+    options = fill_sizes(options, config)
+    if options.recipe:
+        options = _with_recipe(options, config)
+        config = load_config(options)
     check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     records, tokenizer = open_records(options, config)
     if records["input_file"].masker:
@@ -218,15 +215,15 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     return metrics
 
 
-def _with_recipe(options: PretrainingOptions) -> PretrainingOptions:
-    """Prints all hyperparameters, and sets the dropout of the paper's recipes unless another is given."""
+def _with_recipe(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
+    """Prints all hyperparameters, and sets the dropout of the recipe's preset unless another is given."""
     dropout = options.dropout
-    if options.recipe != "small":
-        published = find_size(load_config(options), options.recipe)
+    if presets := PRETRAINING_RECIPES[options.recipe].presets:
+        published = find_size(config, presets)
         if published is None:
             raise InputError(
-                f"--recipe={options.recipe}: {options.albert_config_file} has none of the paper's sizes: "
-                "base, large, xlarge and xxlarge"
+                f"--recipe={options.recipe}: {options.albert_config_file} has none of the sizes of "
+                f"{', '.join(presets)}"
             )
         dropout = published.hidden_dropout_prob if dropout is None else dropout
     options = dataclasses.replace(options, dropout=dropout)

@@ -4,8 +4,8 @@ Of the recipes for pre-training the paper's is also the default.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
@@ -130,9 +130,6 @@ def fixed_length(options: TrainingOptions) -> int | None:
     return options.max_seq_length if options.distribution_strategy == "tpu" else None
 
 
-PretrainingRecipeName = Literal["paper_v1", "paper_v2", "small"]
-
-
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecipe:
     """The hyperparameters of pre-training, the same for all sizes; see `PretrainingOptions`."""
@@ -152,29 +149,46 @@ PAPER_PRETRAINING = PretrainingRecipe("lamb", 0.00176, 4096, 125000, 3125, 0.15)
 PAPER_LENGTH, PAPER_PREDICTIONS = 512, 20
 
 
-def small_pretraining(is_first: bool) -> PretrainingRecipe:
-    """Returns the recipe for hours on a few cores; see docs/pretraining.md.
-
-    The first run starts with random weights, which learn with few layers only.
-    """
+def _small(is_first: bool) -> PretrainingRecipe:
+    """Returns the recipe for hours on a few cores; see docs/pretraining.md."""
     precision = "mixed_bfloat16" if has_bfloat16() else "float32"
-    if is_first:
-        return PretrainingRecipe("lamb", 0.006, 64, 8000, 100, 0.2, precision)
-    return PretrainingRecipe("lamb", 0.0025, 64, 30000, 100, 0.2, precision)
+    learning_rate, steps = (0.006, 8000) if is_first else (0.0025, 30000)
+    return PretrainingRecipe("lamb", learning_rate, 64, steps, 100, 0.2, precision)
 
 
-def find_size(config: AlbertConfig, recipe: PretrainingRecipeName) -> AlbertConfig | None:
-    """Returns the preset with the size of a config, which has the dropout of the recipe's version.
+class NamedRecipe(NamedTuple):
+    """A value of `--recipe`."""
 
-    Vocabulary and dropout of the config do not count. None if it has none of the four sizes.
-    """
-    dropped = {"vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"}
-    for name in PRESETS:
-        preset = AlbertConfig.from_preset(name)
-        of_preset = {key: getattr(preset, key) for key in dropped}
-        if name.endswith(recipe.removeprefix("paper")) and preset == dataclasses.replace(
-            config, **of_preset
-        ):
+    description: str
+    # Of the first run, which starts with random weights, or of one with `--init_checkpoint`.
+    values: Callable[[bool], PretrainingRecipe]
+    presets: Sequence[str] = ()  # whose sizes it is for, with their dropout; empty for any size
+
+
+def _paper(version: str) -> NamedRecipe:
+    return NamedRecipe(
+        f"the paper's, with the dropout of version {version}, for its four sizes",
+        lambda is_first: PAPER_PRETRAINING,
+        [name for name in PRESETS if name.endswith(f"_v{version}")],
+    )
+
+
+PRETRAINING_RECIPES = {
+    "paper_v1": _paper("1"),
+    "paper_v2": _paper("2"),
+    "small": NamedRecipe(
+        "for hours on a few cores, first with two layers and sequences of 64 tokens, then with that run "
+        "as --init_checkpoint, six layers and 128",
+        _small,
+    ),
+}
+
+
+def find_size(config: AlbertConfig, presets: Sequence[str]) -> AlbertConfig | None:
+    """Returns the preset with the size of a config, whatever its vocabulary and dropout, or None."""
+    others = ("vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob")
+    for preset in map(AlbertConfig.from_preset, presets):
+        if preset == dataclasses.replace(config, **{key: getattr(preset, key) for key in others}):
             return preset
     return None
 

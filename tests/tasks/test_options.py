@@ -14,7 +14,7 @@ from albert_tf.tasks.embedding import EmbeddingOptions
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
-from albert_tf.tasks.training_options import PAPER_PRETRAINING, find_size
+from albert_tf.tasks.training_options import PAPER_PRETRAINING, PRETRAINING_RECIPES, find_size
 from tests.tasks import animals, plants
 from tests.tasks.animals import NO_FILES
 
@@ -192,4 +192,5 @@ def test_recipe_for_small_budgets_has_two_parts_and_flags_win(monkeypatch, bfloa
 )
 def test_recipe_knows_the_four_sizes_with_any_vocabulary(recipe, size, dropout):
     config = AlbertConfig.from_preset(f"{size}_v2", vocab_size=97, hidden_dropout_prob=0.5)
-    assert find_size(config, recipe).hidden_dropout_prob == dropout
+    presets = PRETRAINING_RECIPES[recipe].presets
+    assert find_size(config, presets).hidden_dropout_prob == dropout

@@ -299,7 +299,7 @@ def test_a_recipe_prints_its_values_and_the_folder_has_the_vocabulary_of_the_rec
     # The paper's sizes take a while.
     small = AlbertConfig.from_json_file(str(described_data / "albert_config.json"))
     published = dataclasses.replace(small, hidden_dropout_prob=0.1)
-    monkeypatch.setattr(pretraining_run, "find_size", lambda config, recipe: published)
+    monkeypatch.setattr(pretraining_run, "find_size", lambda config, presets: published)
     changes = {"recipe": "paper_v1", "train_batch_size": 2, "sentence_objective": "none", **SHORT}
     metrics = run(make_options(described_data, tmp_path / "out", **changes))
     assert "sentence_order_loss" not in metrics
