@@ -112,7 +112,6 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
 
 
 def _make_model(config: AlbertConfig, reader: TensorReader) -> keras.Model:
-    """Makes the model whose heads a checkpoint holds."""
     holds = reader.holds
     encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
     if holds("albert_pretrainer/masked_lm_head/output_bias"):
@@ -240,7 +239,6 @@ Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel
 def _config_of(
     model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
 ) -> HuggingFaceConfig:
-    """Returns the content of a model's `config.json`."""
     config = HuggingFaceConfig(getattr(model, "encoder", model).config, architecture_of(model))
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         labels = tuple(labels) or generic_labels(model.num_classes)

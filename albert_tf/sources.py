@@ -137,7 +137,6 @@ def _find_on_hub(repo: str, revision: str | None) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """Returns the message of a library's error."""
     return textwrap.shorten(str(error) or type(error).__name__, 200, placeholder=" ...")
 
 

@@ -247,7 +247,6 @@ def _open_h5(content: bytes) -> Iterator[h5py.File]:
 
 
 def _read_weights(content: bytes, path: str) -> dict[str, np.ndarray]:
-    """Returns the tensors of an HDF5 file by the names of our table."""
     with name_place(path), _open_h5(content) as file:
         tensors = _read_tensors(file)
     if any(name.startswith(f"{_BLOCK}/") for name in tensors):

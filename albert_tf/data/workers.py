@@ -70,7 +70,6 @@ def run_tasks(
 
 
 def _start(work: bytes) -> None:
-    """Prepares a worker."""
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -140,7 +140,6 @@ def fill_mask(
 
 
 def _encode_masked(text: str, tokenizer: Tokenizer) -> np.ndarray:
-    """Returns the ids of a text with masks."""
     first, *others = text.split(tokenizer.pieces[tokenizer.mask_id])
     ids = tokenizer.encode(first)
     for part in others:

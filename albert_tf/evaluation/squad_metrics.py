@@ -74,7 +74,6 @@ def score_answers(
 
 
 def _token_f1(prediction: str, gold: str, version_2: bool) -> float:
-    """Returns the F1 of the tokens of two normalised texts."""
     predicted, right = prediction.split(), gold.split()
     if not predicted and not right:
         return float(version_2)

@@ -126,7 +126,6 @@ def _add_tokenizer(
 
 
 def _connect(model: "openvino.Model", sources: Mapping[str, "openvino.Output"]) -> None:
-    """Replaces the inputs of a model by outputs of other nodes."""
     for parameter in model.get_parameters():
         parameter.output(0).replace(sources[parameter.output(0).get_any_name()])
 
@@ -186,7 +185,6 @@ def _splitter(
 def _convert(
     function: Callable[..., Mapping[str, tf.Tensor]], specs: Mapping[str, tuple[list, tf.DType]]
 ) -> "openvino.Model":
-    """Converts a function of named tensors, of given shapes and types."""
     module = tf.Module()
     named = {name: tf.TensorSpec(*spec, name) for name, spec in specs.items()}
     module.serve = trace(function, **named)

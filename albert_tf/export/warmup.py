@@ -116,7 +116,6 @@ def write_warmup_requests(
 
 
 def _prediction_log(signature: Callable, inputs: dict[str, Any]):
-    """Returns the `PredictionLog` of one request and its answer."""
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
     specs = input_specs(signature)

@@ -209,7 +209,6 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
 
 def _with_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
-    """Returns the options with the vocabulary of `--model`."""
     folder = folder_of(find_model(options.model))
     spm_model_file, vocab_file = find_vocabulary(folder)
     if not (spm_model_file or vocab_file):
@@ -282,7 +281,6 @@ def _train_vocabulary(
 def _describe(
     options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Returns the content of the stats file."""
     stats = made.stats
     return {
         "counts": stats.to_json_dict(),

@@ -52,14 +52,12 @@ def read_options(path: str) -> Mapping[str, Any]:
     written_by = str(options.get(_VERSION, "0"))
     if _as_numbers(written_by) > _as_numbers(__version__):
         raise InputError(
-            f"{path}: written by albert_tf {written_by}, which is newer than this one, {__version__}: "
-            "pip install --upgrade albert-tf"
+            f"{path}: written by albert_tf {written_by}, which is newer than this one, {__version__}"
         )
     return options
 
 
 def _as_numbers(version: str) -> list[int]:
-    """Returns the numbers of a version, to compare with others."""
     return [int(number) for number in re.findall(r"\d+", version)]
 
 

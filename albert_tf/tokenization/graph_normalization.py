@@ -243,7 +243,6 @@ def _lines(characters: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Ragged
 
 
 def _select(mask: tf.Tensor, *arrays: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the elements of arrays for which a mask is true."""
     indices = tf.where(mask)[:, 0]
     return [tf.gather(array, indices) for array in arrays]
 

@@ -138,7 +138,6 @@ def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
 
 
 def _split(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Yields the bytes in parts of at most `size`."""
     for part in parts:
         for start in range(0, len(part), size):
             yield part[start : start + size]

@@ -200,7 +200,6 @@ class ChunkMaker:
         return tokenized
 
     def _encode(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
-        """Yields the ids of each text."""
         parts_of_texts = [_split(text) for text in texts]
         encoded = self._encode_parts(itertools.chain.from_iterable(parts_of_texts))
         for parts in parts_of_texts:
@@ -228,7 +227,6 @@ class ChunkMaker:
     def _make_instances(
         self, documents: Sequence[Document], index: int, rng: np.random.Generator
     ) -> Iterator[Instance]:
-        """Yields the instances of one document."""
 
         def other_document() -> Document:
             other = int(rng.integers(len(documents) - 1))

@@ -192,6 +192,5 @@ def _mask(
 
 
 def _pad(rows: tf.Tensor, count: int) -> tf.Tensor:
-    """Pads a batch to `count` rows with zeros."""
     missing = [[0, count - tf.shape(rows)[0]]] + [[0, 0]] * (rows.shape.rank - 1)
     return tf.ensure_shape(tf.pad(rows, missing), [count, *rows.shape[1:]])

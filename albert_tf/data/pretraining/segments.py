@@ -20,6 +20,9 @@ import numpy as np
 
 from albert_tf.options import option
 
+# Share of pairs whose second text does not follow the first: that of the original, and of BERT.
+_NEGATIVES = 0.5
+
 # Sequences are padded, so a typing error would fill memory and disk. Published models have 512.
 MAX_LENGTH = 65536
 
@@ -154,7 +157,7 @@ class SegmentMaker:
         else:
             cut = self._draw_cut(text, rng)
         a, b = text[:cut], text[cut:]
-        return (Segments(b, a, 1) if rng.random() < 0.5 else Segments(a, b, 0)), end
+        return (Segments(b, a, 1) if rng.random() < _NEGATIVES else Segments(a, b, 0)), end
 
     def _sop_group_end(self, document: Document, first: int, target: int) -> int:
         """Returns the end of a group with two sentences, or at least two pieces, if possible."""
@@ -190,7 +193,7 @@ class SegmentMaker:
         end = document.group_end(first, target)
         a_end = int(rng.integers(first + 1, end)) if end - first > 1 else end
         a = document.text(first, a_end)
-        if a_end < end and rng.random() < 0.5:
+        if a_end < end and rng.random() < 1 - _NEGATIVES:
             return Segments(a, document.text(a_end, end), 0), end
         other = other_document()
         start = int(rng.integers(other.num_sentences))
@@ -200,7 +203,6 @@ class SegmentMaker:
     def _next_single(
         self, document: Document, first: int, rng: np.random.Generator
     ) -> tuple[Segments, int]:
-        """Returns a group as a single segment."""
         end = document.group_end(first, self.config.draw_target(rng))
         return Segments(document.text(first, end), None, 0), end
 

@@ -200,7 +200,6 @@ def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, 
 
 
 def _names_of(labels: Labels) -> tuple[str, ...]:
-    """Returns the names of labels; none for scores."""
     return () if isinstance(labels, Scores) else tuple(labels)
 
 
@@ -252,7 +251,6 @@ def check_kind(options: FineTuningOptions, kind: Kind) -> None:
 
 
 def _check_task(options: FineTuningOptions, there: Kind, expected: Mapping[str, Any]) -> None:
-    """Raises an `InputError` if the fields of a model's kind are others than expected."""
     for name, value in expected.items():
         if getattr(there, name) != value:
             raise InputError(
@@ -263,7 +261,6 @@ def _check_task(options: FineTuningOptions, there: Kind, expected: Mapping[str, 
 
 
 def _check_fields(options: FineTuningOptions, there: Kind, kind: Kind) -> None:
-    """Raises an `InputError` if the weights, or the training to resume, have other options."""
     for name in (*kind.of_weights, *(kind.of_training if options.do_train else ())):
         if getattr(there, name) != getattr(kind, name):
             raise InputError(
