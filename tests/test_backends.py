@@ -218,3 +218,12 @@ def test_the_example_pre_trains_the_shipped_model(tmp_path):
     after = keras.models.load_model(tmp_path / "trained.keras").get_weights()
     changes = [np.abs(old - new).max() for old, new in zip(before, after, strict=True)]
     assert 1e-4 < max(changes) < 0.5  # NaN fails, too
+
+    run([*pretrain, "longer.keras", *sizes, *steps, "--trained_positions=24"], BACKEND)
+    longer = keras.models.load_model(tmp_path / "longer.keras")
+    for weight, old, new in zip(longer.weights, before, longer.get_weights(), strict=True):
+        kept = len(old)
+        if weight.path.endswith("position_embeddings"):
+            kept = 24
+            assert np.all(new[24:] != old[24:])
+        np.testing.assert_array_equal(new[:kept], old[:kept])

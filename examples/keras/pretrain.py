@@ -99,7 +99,7 @@ if trained := arguments.trained_positions:
     table = next(weight for weight in model.weights if weight.path.endswith("position_embeddings"))
     first = table.numpy()[:trained]
     # The first rows and the last few, where hardly more than [CLS] and [SEP] stand, leave the path.
-    path = itertools.islice(continue_path(first[2:-8]), 8, len(table) + 8 - trained)
+    path = itertools.islice(continue_path(first[2:-8]), 8, table.shape[0] + 8 - trained)
     table.assign(np.concatenate([first, [*path]]))
     for weight in model.weights:
         weight.trainable = weight is table
