@@ -135,7 +135,7 @@ def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterC
     model = sentencepiece_model_pb2.ModelProto.FromString(serialized_model)
     replacements = {
         old: new
-        for old, new in _read_replacements(model.normalizer_spec.precompiled_charsmap).items()
+        for old, new in _read_replacements(serialized_model).items()
         if _occurs(old, lower_case)
     }
     pieces = [piece.piece for piece in model.pieces]
@@ -163,15 +163,15 @@ def _occurs(text: str, lower_case: bool) -> bool:
 
 
 @functools.cache
-def _read_replacements(charsmap: bytes) -> Mapping[str, str]:
+def _read_replacements(serialized_model: bytes) -> Mapping[str, str]:
     """Returns SentencePiece's table of replacements, old text -> new text; the longest match wins.
 
     Old text that NFKD changes, most of the table, is left out.
     """
-    if not charsmap:
+    model = sentencepiece_model_pb2.ModelProto.FromString(serialized_model)
+    if not model.normalizer_spec.precompiled_charsmap:
         return {}
-    spec = sentencepiece_model_pb2.NormalizerSpec(precompiled_charsmap=charsmap)
-    table = sentencepiece.SentencePieceNormalizer(normalizer_spec=spec).decompile()
+    table = sentencepiece.SentencePieceNormalizer(model_proto=serialized_model).decompile()
     return {old: new for old, new in table if unicodedata.is_normalized("NFKD", old)}
 
 

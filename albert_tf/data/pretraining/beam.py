@@ -173,7 +173,7 @@ def _import_beam(runner: str) -> types.ModuleType:
     except ImportError as error:
         package = _PACKAGES.get(runner, "apache-beam")
         raise InputError(
-            f"needs a package that is not installed: pip install '{package}'"
+            f"needs a package that is not installed: pip install '{package}' 'sentencepiece<0.2.3'"
         ) from error
     return apache_beam
 
