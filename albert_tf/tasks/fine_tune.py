@@ -26,7 +26,7 @@ _LABEL_TYPES = {Regression.name: "float", MultiLabel.name: "set"}
 _NO_ARGUMENTS = (
     *("do_train", "do_eval", "do_predict", "task_name", "label_type", "data_dir", "data_source"),
     *("train_file", "dev_file", "test_file", "predict_file", "predict_format", "init_checkpoint"),
-    *("exported_model", "num_trials", "exclude_collapsed", "output_dir"),
+    *("exported_model", "output_dir"),
 )
 
 

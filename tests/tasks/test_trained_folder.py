@@ -172,13 +172,13 @@ def test_head_of_another_number_of_classes_is_refused(data, tmp_path):
         run(one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
 
 
-def test_init_classifier_initialises_a_new_head(data, trained, classifier):
+def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier):
     # A folder without a checkpoint is not locked to its options.
     shutil.rmtree(classifier / "best")
     for path in [*classifier.glob("*ckpt-*"), classifier / "checkpoint"]:
         path.unlink()
     asked = {"albert_config_file": None, "spm_model_file": None, "optimizer": "lamb"}
-    run(one_update(data, classifier, **asked, init_classifier=str(trained)))
+    run(one_update(data, classifier, **asked, init_checkpoint=str(trained), reset_head=True))
     assert json.loads((classifier / "run_options.json").read_text())["optimizer"] == "lamb"
     assert_same(classifier, albert_tf.load(trained).model, same_head=False)
 

@@ -37,7 +37,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     """The options of `run_classifier.py`."""
 
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
-    NOT_WITH_TRIALS: ClassVar = (*FineTuningOptions.NOT_WITH_TRIALS, "predict_file")
 
     output_dir: str | None = option(
         "Folder for checkpoints, metrics, summaries and results. Not needed to answer --predict_file "
@@ -85,16 +84,10 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         "Answer --predict_file with a header row and tabs between columns, or with JSON lines.",
         "tsv",
     )
-    init_classifier: str | None = option(
-        "Folder of a classifier trained on another task: --init_checkpoint with --reset_head.",
-        None,
-    )
 
     def __post_init__(self):
         if self.train_file:
             self._assume_training()
-        if self.init_classifier:
-            self._start_from_classifier()
         super().__post_init__()
         if self.do_train and not self.task_name:
             raise InputError("--do_train: expected --task_name; received none")
@@ -116,19 +109,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         if self.task_name is None and (self.do_train or assumed):
             assumed["task_name"] = OWN_TASK.name
         for name, value in assumed.items():
-            object.__setattr__(self, name, value)
-
-    def _start_from_classifier(self) -> None:
-        if self.init_checkpoint:
-            raise InputError(
-                "received --init_checkpoint and --init_classifier; expected one of them"
-            )
-        start = {
-            "init_checkpoint": self.init_classifier,
-            "reset_head": True,
-            "init_classifier": None,
-        }
-        for name, value in start.items():
             object.__setattr__(self, name, value)
 
     @property

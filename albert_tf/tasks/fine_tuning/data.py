@@ -32,7 +32,7 @@ Splits = Mapping[str, Mapping[str, list[Any]]]
 
 @dataclasses.dataclass(frozen=True)
 class RunData:
-    """What a run learns, evaluates and predicts. Trials share it."""
+    """What a run learns, evaluates and predicts."""
 
     row: Task
     kind: Kind

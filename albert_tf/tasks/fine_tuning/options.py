@@ -49,8 +49,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     splits: ClassVar[Sequence[str]]
     # Options that ask for something; at least one has to be given.
     WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
-    # Options that `--num_trials` excludes.
-    NOT_WITH_TRIALS: ClassVar[tuple[str, ...]] = ("export_dir",)
     # Name of the files of predictions, without their ends.
     DEV_PREDICTIONS: ClassVar = "eval_predictions"
     TEST_PREDICTIONS: ClassVar = "test_results"
@@ -120,15 +118,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     reset_head: bool = option(
         "Initialise the head randomly, even if --init_checkpoint has one.", False
     )
-    num_trials: int = option(
-        "Number of trainings, with consecutive seeds from --random_seed on, each in a folder of its own "
-        "below --output_dir.",
-        1,
-        least=1,
-    )
-    exclude_collapsed: bool = option(
-        "Exclude collapsed trainings from the summary of --num_trials.", False
-    )
     export_dir: str | None = option("Folder to export the best checkpoint to.", None)
     export_weights: Weights | None = option(
         "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
@@ -196,24 +185,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
                 f"--{self.file_flag('dev')}; received none"
             )
-        self._check_trials()
         self._check_exports()
-
-    def _check_trials(self) -> None:
-        if self.num_trials == 1:
-            if self.exclude_collapsed:
-                raise InputError(
-                    "--exclude_collapsed: expected --num_trials of at least 2; received 1"
-                )
-            return
-        if not (self.do_train and self.do_eval):
-            raise InputError(f"--num_trials={self.num_trials}: expected --do_train and --do_eval")
-        for name in self.NOT_WITH_TRIALS:
-            if getattr(self, name):
-                raise InputError(
-                    f"--num_trials={self.num_trials}: expected no --{name}; use it with the folder of a "
-                    "trial as --output_dir"
-                )
 
     def _check_exports(self) -> None:
         if self.calibrates and not (self.do_train or self.do_eval):

@@ -41,7 +41,7 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_scores,
     write_submission,
 )
-from albert_tf.tasks.fine_tuning.training import run_trials, train_kind, trials_of
+from albert_tf.tasks.fine_tuning.training import train_kind
 from albert_tf.tasks.flags import check_addresses, check_vocab_size
 from albert_tf.tasks.trained_folder import options_asset, options_path, read_options, write_kind
 from albert_tf.tokenization import Tokenizer
@@ -65,7 +65,7 @@ def run(
     """Trains, evaluates, predicts and exports, as the options say.
 
     `read` reads the data, and `callback` is called after each report of the training. Returns the metrics
-    of the best checkpoint on the dev set, with `--num_trials` their medians; empty without `--do_eval`.
+    of the best checkpoint on the dev set, empty without `--do_eval`.
     """
     options = find_init_model(options)
     check_addresses(options)
@@ -74,14 +74,8 @@ def run(
     config = load_config(options)
     tokenizer = options.load_tokenizer()
     check_vocab_size(tokenizer, config, options.albert_config_file)
-    for trial in trials_of(options):
-        _check_folder(trial, config, tokenizer)
-    data = read(options, tokenizer)
-
-    def run_one(options: FineTuningOptions) -> dict[str, float]:
-        return _Run(options, data, config).run(callback)
-
-    return run_trials(options, run_one) if options.num_trials > 1 else run_one(options)
+    _check_folder(options, config, tokenizer)
+    return _Run(options, read(options, tokenizer), config).run(callback)
 
 
 def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:

@@ -3,10 +3,7 @@
 import dataclasses
 import functools
 import math
-import os
-import statistics
 import sys
-from collections.abc import Callable
 
 import keras
 
@@ -25,10 +22,8 @@ from albert_tf.training import Trainer, TrainingPlan, draw_learning_curve, train
 from albert_tf.training.loop import Callback
 from albert_tf.training.reports import read_reports
 
-TRIALS_FILE = "trials.json"
-
 # Name under which an evaluation in training reports whether the model has collapsed, 0 or 1.
-COLLAPSED = "collapsed"
+_COLLAPSED = "collapsed"
 
 # Evaluations of a training unless the user sets their interval: enough to choose a checkpoint from, and
 # for early stopping.
@@ -59,7 +54,7 @@ def train_kind(
         write_kind(options.output_dir, data.kind)
         _warn_of_sizes(options, data)
         _train_until_done(options, data, trainer, num_train_steps, warmup_steps, callback)
-    if has_collapsed(options.output_dir):
+    if _has_collapsed(options.output_dir):
         print(
             f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
             "predictions are alike, and the loss is that of guessing; start again with another "
@@ -153,7 +148,7 @@ def _evaluate(
         of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
         collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
         if collapsed is not None:
-            metrics[COLLAPSED] = float(collapsed)
+            metrics[_COLLAPSED] = float(collapsed)
     return metrics
 
 
@@ -165,64 +160,8 @@ def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -
     return True
 
 
-def trials_of(options: FineTuningOptions) -> list[FineTuningOptions]:
-    """Returns the options of each of the `--num_trials` trainings; those of one training unchanged."""
-    if options.num_trials == 1:
-        return [options]
-    return [
-        dataclasses.replace(
-            options,
-            num_trials=1,
-            exclude_collapsed=False,
-            random_seed=options.random_seed + number,
-            output_dir=os.path.join(options.output_dir, f"trial-{number}"),
-        )
-        for number in range(options.num_trials)
-    ]
-
-
-def run_trials(
-    options: FineTuningOptions, run: Callable[[FineTuningOptions], dict[str, float]]
-) -> dict[str, float]:
-    """Runs `--num_trials` trainings, each in `trial-<n>` below `--output_dir`; returns their medians.
-
-    Writes `trials.json`: `trials`, the metrics of each; `collapsed`, the numbers of those that collapsed,
-    from 0; and `summary`, the median, the best and the spread (maximum minus minimum) of each metric.
-    With `--exclude_collapsed` the summary is over the other trials, if there are any.
-    """
-    trials, collapsed = [], []
-    for number, trial in enumerate(trials_of(options)):
-        print(f"trial {number + 1} of {options.num_trials} in {trial.output_dir}")
-        trials.append(run(trial))
-        if has_collapsed(trial.output_dir):
-            collapsed.append(number)
-        keras.backend.clear_session()
-    excludes = options.exclude_collapsed and len(collapsed) < len(trials)
-    kept = [trial for n, trial in enumerate(trials) if not (excludes and n in collapsed)]
-    summary = {name: _summarise(name, [trial[name] for trial in kept]) for name in trials[0]}
-    results = {"trials": trials, "collapsed": collapsed, "summary": summary}
-    files.write_json(os.path.join(options.output_dir, TRIALS_FILE), results)
-    if collapsed:
-        print(
-            f"{len(collapsed)} of {len(trials)} trials collapsed ({', '.join(map(str, collapsed))}); the "
-            f"figures below {'leave them out' if excludes else 'include them'}"
-        )
-    for name, values in summary.items():
-        print(f"{name}: " + ", ".join(f"{what} {value:.4f}" for what, value in values.items()))
-    return {name: values["median"] for name, values in summary.items()}
-
-
-def has_collapsed(output_dir: str) -> bool:
+def _has_collapsed(output_dir: str) -> bool:
     """Returns whether a model was collapsed in all evaluations after the warm-up."""
     evaluations = [line for line in read_reports(output_dir) if line["split"] == "eval"]
-    after_warmup = [line[COLLAPSED] for line in evaluations if COLLAPSED in line]
+    after_warmup = [line[_COLLAPSED] for line in evaluations if _COLLAPSED in line]
     return bool(after_warmup) and all(after_warmup)
-
-
-def _summarise(name: str, values: list[float]) -> dict[str, float]:
-    best = min if name.endswith("loss") else max
-    return {
-        "median": statistics.median(values),
-        "best": best(values),
-        "spread": max(values) - min(values),
-    }
