@@ -121,8 +121,6 @@ def _make_model(config: AlbertConfig, reader: TensorReader) -> keras.Model:
         if holds(classifier.HEAD_BIAS):
             (num_classes,) = reader.shape(reader.layout(classifier.HEAD_BIAS))
             return classifier(encoder, num_classes)
-    if holds("albert_embedder/embedding_head/layer_weights"):
-        return AlbertEmbedder(encoder, "weighted_layers")
     if holds("albert_multiple_choice/head/dense/bias"):
         return AlbertMultipleChoice(encoder)
     if holds("albert_span_labeler/span_head/dense/bias"):

@@ -267,7 +267,7 @@ sentence_order_head/dense        cls.seq_relationship
 _HEADS_OF_BOTH = r"""
 (?:token_)?head/dense            classifier
 span_head/dense                  qa_outputs
-((?:conditional_span_head|embedding_head)/.+)  \1
+(conditional_span_head/.+)  \1
 """
 
 

@@ -73,7 +73,7 @@ masked_lm_head/transform         masked_lm_head/_intermediate_dense
 masked_lm_head/layer_norm        masked_lm_head/_intermediate_layer_norm
 head/dense                       dense
 (sentence_order_head|span_head|token_head)/dense  \1
-((?:conditional_span_head|embedding_head)/.+)     \1
+(conditional_span_head/.+)     \1
 """.replace("{backbone}", _BACKBONE)
 _OF_BLOCK = r"""
 {ours}/attention_\d+_\d+/query       {theirs}/_self_attention_layer/query_dense

@@ -49,9 +49,7 @@ class Embedding(TextKind):
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
     pooling: Pooling = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: "
-        "learned mean over all layers.",
-        "mean",
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS].", "mean"
     )
     temperature: float = option(
         "Divisor of the cosines in the contrastive loss.", _TEMPERATURE, least=1e-4
@@ -111,7 +109,6 @@ class Embedding(TextKind):
         return ContrastiveLoss(self.temperature)
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertEmbedder:
-        """Makes the model, with equal weights of layers if it has any."""
         return AlbertEmbedder(encoder, self.pooling, self.normalize, seed=seed, dtype=dtype)
 
     def decode(self, examples, features, batches) -> np.ndarray:

@@ -1,15 +1,13 @@
 """The pooler, and the heads of pre-training, classification and embeddings."""
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.layers import primitives
 
-Pooling = Literal["mean", "cls", "weighted_layers"]
+Pooling = Literal["mean", "cls"]
 
 
 class Pooler(primitives.BaseLayer):
@@ -55,54 +53,6 @@ class ClassificationHead(primitives.BaseLayer):
         return *hidden_states_shape[:-1], self.num_classes
 
 
-class EmbeddingHead(primitives.BaseLayer):
-    """Pools hidden states (B, S, H) of the layers into embeddings (B, H), as `AlbertEmbedder` says.
-
-    The weights of the layers are the softmax of one variable per layer, and equal before training.
-    """
-
-    def __init__(self, config: AlbertConfig, pooling: Pooling, normalize: bool, **kwargs):
-        super().__init__(config, **kwargs)
-        if pooling not in get_args(Pooling):
-            raise InputError(f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}")
-        self.pooling = pooling
-        self.normalize = normalize
-        self.layer_weights = None
-
-    def build(self, encoder_outputs_shape):
-        """Creates the variable; `encoder_outputs_shape` is a list of (B, S, H), one per layer."""
-        if self.pooling == "weighted_layers":
-            self.layer_weights = self.add_weight(
-                shape=(len(encoder_outputs_shape),), initializer="zeros", name="layer_weights"
-            )
-        self.built = True
-
-    def call(self, encoder_outputs: Sequence, input_mask):
-        """Pools a list of hidden states (B, S, H), one per layer, to float32 (B, H).
-
-        `input_mask` is int (B, S), 0 for padding.
-        """
-        if self.pooling == "cls":
-            embeddings = ops.cast(encoder_outputs[-1][:, 0], "float32")
-        else:
-            shares = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # (B, S, 1)
-            # A sequence of padding alone has the embedding 0.
-            shares = shares / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1.0)
-            layers = encoder_outputs if self.pooling == "weighted_layers" else encoder_outputs[-1:]
-            means = [ops.sum(ops.cast(x, "float32") * shares, axis=1) for x in layers]
-            embeddings = means[-1]
-            if self.pooling == "weighted_layers":
-                weights = ops.softmax(ops.cast(self.layer_weights, "float32"))  # (L,)
-                weights = ops.reshape(weights, (-1, 1, 1))
-                embeddings = ops.sum(ops.stack(means) * weights, axis=0)
-        return ops.normalize(embeddings) if self.normalize else embeddings
-
-    def compute_output_shape(self, encoder_outputs_shape):
-        """Returns (B, H)."""
-        batch_size, _, hidden_size = encoder_outputs_shape[-1]
-        return batch_size, hidden_size
-
-
 class MaskedLMHead(primitives.BaseLayer):
     """The masked-LM head: dense H -> E, activation, layer norm, the transposed word table, a bias.
 
@@ -139,3 +89,16 @@ class MaskedLMHead(primitives.BaseLayer):
     def compute_output_shape(self, hidden_states_shape):
         """Returns (B, M, V)."""
         return *hidden_states_shape[:2], self.config.vocab_size
+
+
+def embed(sequence_output, input_mask, pooling: Pooling):
+    """Pools hidden states (B, S, H) into float32 embeddings (B, H), as `AlbertEmbedder` says.
+
+    `input_mask` is int (B, S), 0 for padding.
+    """
+    if pooling == "cls":
+        return ops.cast(sequence_output[:, 0], "float32")
+    shares = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # (B, S, 1)
+    # A sequence of padding alone has the embedding 0.
+    shares = shares / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1.0)
+    return ops.sum(ops.cast(sequence_output, "float32") * shares, axis=1)

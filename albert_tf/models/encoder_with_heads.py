@@ -1,14 +1,14 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar, Self, get_args
 
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers.heads import ClassificationHead, EmbeddingHead, MaskedLMHead, Pooling
+from albert_tf.layers.heads import ClassificationHead, MaskedLMHead, Pooling, embed
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
@@ -245,8 +245,7 @@ class AlbertEmbedder(EncoderWithHeads):
     Args:
         encoder: the encoder; it needs no pooler.
         pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
-            state of [CLS], `weighted_layers` a learned mean over the layers of the means of each (Peters
-            et al. 2018, https://arxiv.org/abs/1802.05365, equation 1 without its scale).
+            state of [CLS].
         normalize: whether embeddings have the length 1, so that dot products are cosines.
 
     Raises:
@@ -262,17 +261,15 @@ class AlbertEmbedder(EncoderWithHeads):
         name: str = "albert_embedder",
         **kwargs,
     ):
+        if pooling not in get_args(Pooling):
+            raise InputError(f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}")
         super().__init__(encoder, seed, name, **kwargs)
         self.pooling = pooling
         self.normalize = normalize
-        self.embedding_head = EmbeddingHead(
-            pooling=pooling, normalize=normalize, **self._arguments_of("embedding_head")
-        )
         self.build(self.input_shapes)
 
     def _build_layers(self) -> None:
-        output = (None, None, self.config.hidden_size)
-        self.embedding_head.build([output] * len(self.encoder.block_order))
+        """Creates nothing: pooling has no weights."""
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
@@ -280,4 +277,5 @@ class AlbertEmbedder(EncoderWithHeads):
         input_mask = inputs.get("input_mask")
         if input_mask is None:
             input_mask = ops.ones_like(inputs["input_ids"])
-        return self.embedding_head(encoded["encoder_outputs"], input_mask)
+        embeddings = embed(encoded["sequence_output"], input_mask, self.pooling)
+        return ops.normalize(embeddings) if self.normalize else embeddings

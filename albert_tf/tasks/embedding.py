@@ -53,8 +53,8 @@ class EmbeddingOptions(ExportOptions):
         "File for the embeddings in the order of the lines: .npy, float32 (lines, H).", None
     )
     pooling: Pooling | None = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; weighted_layers: mean "
-        "over all layers. Default: as the folder says, otherwise mean.",
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]. Default: as the folder "
+        "says, otherwise mean.",
         None,
     )
     normalize: bool | None = option(

@@ -176,7 +176,7 @@ class Loaded:
 
         Args:
             texts: n texts; of those that are too long, the front.
-            pooling: `mean`, `cls` or `weighted_layers`, see `albert_tf.AlbertEmbedder`. Default: that of
+            pooling: `mean` or `cls`, see `albert_tf.AlbertEmbedder`. Default: that of
                 the folder, if it holds an embedder, otherwise `mean`.
             normalize: whether embeddings have the length 1. Default: as the folder says, otherwise not.
             max_seq_length: maximum number of tokens of a text, special tokens included. Default: as the
@@ -227,10 +227,7 @@ class Loaded:
                 "an exported model of another task has no hidden states to embed with; expected a "
                 "trained folder"
             )
-        model = AlbertEmbedder(encoder, kind.pooling, kind.normalize)
-        if getattr(self.model, "pooling", None) == kind.pooling:
-            model.embedding_head.set_weights(self.model.embedding_head.get_weights())
-        return model
+        return AlbertEmbedder(encoder, kind.pooling, kind.normalize)
 
     def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
         """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`.

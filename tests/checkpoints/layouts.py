@@ -15,7 +15,6 @@ import tensorflow as tf
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
-    AlbertEmbedder,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
@@ -34,7 +33,6 @@ MODELS = {
     "multiple choice": lambda encoder: AlbertMultipleChoice(encoder, dropout=0.3),
     "span labeler": AlbertSpanLabeler,
     "conditional span labeler": AlbertConditionalSpanLabeler,
-    "embedder": lambda encoder: AlbertEmbedder(encoder, "weighted_layers"),
 }
 
 # Of each class of `transformers`, our model for it, and whether theirs has a pooler.

@@ -41,8 +41,8 @@ def pretrainer():
         *((save_checkpoint, kind) for kind in MODELS if kind not in ("encoder", "masked lm")),
         (save_tf1_checkpoint, "classifier"),
         (save_hugging_face, "span labeler"),
-        (save_tf1_checkpoint, "embedder"),
-        (save_hugging_face, "embedder"),
+        (save_tf1_checkpoint, "token classifier"),
+        (save_hugging_face, "conditional span labeler"),
     ],
 )
 def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):

@@ -96,7 +96,7 @@ OF_NAMES = {
     "token_classifier": TokenClassification(
         labels=TAGS, max_seq_length=MAX_SEQ_LENGTH, doc_stride=5
     ),
-    "embedder": Embedding(pooling="weighted_layers", max_seq_length=MAX_SEQ_LENGTH),
+    "embedder": Embedding(max_seq_length=MAX_SEQ_LENGTH),
     "multi_label": MultiLabel(
         labels=LABELS, thresholds=THRESHOLDS, max_seq_length=MAX_SEQ_LENGTH, pairs=True
     ),

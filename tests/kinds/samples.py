@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from albert_tf.tasks.fine_tuning import classification, question_answering
-from tests.helpers import tiny_config
 from tests.tasks import animals, names, plants
 from tests.tasks.animals import ANIMALS, LABELS, PLANTS, class_rows, mixed, write_table
 
@@ -72,9 +71,6 @@ class Sample:
     def make_options(self, folder, **changes):
         """Writes the files, and returns the options of a training that predicts and exports."""
         self.module.write_data(folder)
-        if self.rows is pair_rows:  # layers to learn the weights of
-            config = tiny_config(vocab_size=50, num_hidden_layers=2)
-            config.to_json_file(str(folder / "albert_config.json"))
         values = {"num_train_steps": 100, "save_checkpoints_steps": 50, **self.options}
         for split, seed, count in (("train", 1, 400), ("dev", 2, 50)) if self.rows else ():
             header = self.header[1:] if self.no_label(split) else self.header
@@ -152,7 +148,7 @@ SAMPLES = {
         rows=pair_rows,
         result=list,
         answer=lambda fields: np.array(json.loads(fields[0])),
-        options={"task_name": "embedding", "pooling": "weighted_layers"},
+        options={"task_name": "embedding"},
     ),
     "question_answering": Sample(
         60.0,

@@ -254,20 +254,17 @@ def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
     model = albert_tf.load(folder / "out")
     expected = model.embed(["the old cat", "a rose"])
     np.testing.assert_array_equal(np.load(tmp_path / "embeddings.npy"), expected)
-    # Trained weights of layers, which other poolings do not have.
-    assert np.ptp(model.make_embedder().model.embedding_head.layer_weights) > 0
-    assert not model.make_embedder(pooling="cls").model.embedding_head.weights
 
 
 def test_the_folder_of_another_pooling_or_task_is_refused(trained):
     options, folder, _ = trained("embedding")
-    message = r"--output_dir=.*: holds the checkpoints of a run with pooling weighted_layers; --poo"
+    message = r"--output_dir=.*: holds the checkpoints of a run with pooling mean; --poo"
     with pytest.raises(InputError, match=message):
         run(dataclasses.replace(options, pooling="cls"))
     place = {"exported_model": str(folder / "exported" / "ids" / "1"), "predict_file": "-"}
-    message = r"--exported_model=.*: holds the checkpoints of a run with pooling weighted_layers; -"
+    message = r"--exported_model=.*: holds the checkpoints of a run with pooling mean; -"
     with pytest.raises(InputError, match=message):
-        run(ClassificationOptions(pooling="mean", **place))
+        run(ClassificationOptions(pooling="cls", **place))
     other = trained("regression")[0]
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
     with pytest.raises(InputError, match=r"holds a model of another task: task_name tsv, but this"):
@@ -281,8 +278,8 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
 def test_a_training_starts_from_an_embedder_of_another_pooling(trained, tmp_path):
     options, folder, _ = trained("embedding")
     start = {"init_checkpoint": str(folder / "out" / "best"), "output_dir": str(tmp_path)}
-    run(dataclasses.replace(options, **start, pooling="mean", num_train_steps=1, export_dir=None))
-    assert read_kind(tmp_path).pooling == "mean"
+    run(dataclasses.replace(options, **start, pooling="cls", num_train_steps=1, export_dir=None))
+    assert read_kind(tmp_path).pooling == "cls"
 
 
 def test_answers_have_the_numbers_of_the_files(trained):

@@ -29,7 +29,7 @@ HEADS = {
     "span_labeler": (AlbertSpanLabeler, {}),
     "conditional_span_labeler": (AlbertConditionalSpanLabeler, {"dropout": 0.0}),
 }
-MODELS = {**HEADS, "embedder": (AlbertEmbedder, {"pooling": "weighted_layers"}), "encoder": None}
+MODELS = {**HEADS, "embedder": (AlbertEmbedder, {}), "encoder": None}
 CONFIG = tiny_config(num_hidden_layers=1, initializer_range=0.2)
 
 

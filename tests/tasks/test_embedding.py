@@ -80,7 +80,7 @@ def test_texts_are_embedded_one_by_one(model, encoder):
 
 
 def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path):
-    flags = {"pooling": "weighted_layers", "normalize": True, "max_seq_length": 20}
+    flags = {"pooling": "cls", "normalize": True, "max_seq_length": 20}
     expected = model.embed(TEXTS, **flags)
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, rtol=1e-6)
     export_dir = str(tmp_path / "exported")
@@ -91,7 +91,7 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
     received = serve(text_a=tf.constant(TEXTS))["embedding"]
     np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
     card = (tmp_path / "exported" / "ids" / "1" / "README.md").read_text()
-    assert "- pooling: weighted_layers" in card
+    assert "- pooling: cls" in card
     assert "- normalize: True" in card
     assert "| output | `embedding` | float32 (?, 48) |" in card
     assert "`embed_texts.py` embeds with it as `--model`" in card
@@ -101,8 +101,8 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
     # That of texts, too.
     by_script = np.load(embed(LINES, model=export_dir + "/text/1"))
     np.testing.assert_allclose(by_script, expected, rtol=0, atol=1e-5)
-    with pytest.raises(InputError, match=r"^pooling='cls': the exported model has 'weighted"):
-        exported.embed(TEXTS, pooling="cls")
+    with pytest.raises(InputError, match=r"^pooling='mean': the exported model has 'cls"):
+        exported.embed(TEXTS, pooling="mean")
     with pytest.raises(InputError, match=r"^normalize=False: the exported model has True"):
         embed(LINES, model=f"{export_dir}/ids/1", normalize=False)
     with pytest.raises(InputError, match=r"--export_dir: --model=.* is an exported model"):
