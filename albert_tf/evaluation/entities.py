@@ -69,7 +69,7 @@ def score_entities(
     A span is right if its limits and its label are, as in the CoNLL evaluation. Limits are words in texts
     that are given as words, and characters in others.
     """
-    table = TagTable.from_tags(make_tags(labels, "BIO"))
+    table = TagTable.from_tags(make_tags(labels))
     right, made, true = (collections.Counter() for _ in range(3))
     for text, of_text in zip(texts, predicted, strict=True):
         expected, received = (

@@ -17,7 +17,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
     encode_tagged,
     read_tagged,
 )
-from albert_tf.data.fine_tuning.tags import Scheme, Span, TagTable, make_tags, tag_words
+from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
@@ -55,7 +55,6 @@ class TokenClassification(Kind):
     loss: ClassVar = TokenClassificationLoss()
 
     metrics: tuple[str, ...] = ("f1", "precision", "recall")
-    tagging_scheme: Scheme = option("Tags that the model learns; files may have either.", "BIO")
     doc_stride: int | None = option(
         "Number of tokens between the starts of two neighbouring windows of a long text. Default: half "
         "of --max_seq_length.",
@@ -94,8 +93,7 @@ class TokenClassification(Kind):
         """Returns the kind with the tags of the labels of the training file."""
         if self.labels:
             return self
-        tags = make_tags(collect_labels(examples, path), self.tagging_scheme)
-        return dataclasses.replace(self, labels=tags)
+        return dataclasses.replace(self, labels=make_tags(collect_labels(examples, path)))
 
     def make_examples(self, texts: Sequence[str]) -> list[TaggedText]:
         """Makes examples without labels of n texts of any length."""

@@ -8,7 +8,7 @@ from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 
-TAGS = make_tags(["X", "Y"], "BIO")
+TAGS = make_tags(["X", "Y"])
 
 
 def test_spans_of_words():

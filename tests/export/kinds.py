@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.tags import make_tags
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.export import ExportDetails, export
 from albert_tf.kinds import (
@@ -86,7 +85,7 @@ ROWS = {
 }
 MAX_QA_LENGTH = 9
 THRESHOLDS = (0.3, 0.5, 0.6)
-TAGS = make_tags(["LOUD", "MUTE"], "BIOES")
+TAGS = ("O", *(f"{prefix}-{label}" for label in ("LOUD", "MUTE") for prefix in "BIES"))
 SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
 OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),

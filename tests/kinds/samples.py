@@ -141,7 +141,6 @@ SAMPLES = {
             for span in json.loads(fields[0])
         ],
         module=names,
-        options={"tagging_scheme": "BIOES"},
     ),
     "embedding": Sample(
         0.6,

@@ -1,7 +1,8 @@
 """The tags of words, and the spans that they stand for.
 
 In BIO, `B-PER` is the first word of a span of the label PER, `I-PER` each further one, `O` any word
-outside of spans. In BIOES a span also ends with `E-PER`, and `S-PER` is a span of one word.
+outside of spans. In BIOES a span also ends with `E-PER`, and `S-PER` is a span of one word. Models that
+are trained here learn BIO; files, and models from elsewhere, may have either.
 
 Predicted tags need not be a valid sequence. They are read as in the CoNLL evaluation
 (https://www.clips.uantwerpen.be/conll2000/chunking/conlleval.txt): a span goes on as long as the label
@@ -45,10 +46,9 @@ def split_tag(tag: str) -> tuple[str, str] | None:
     return (prefix, label) if label and prefix in ("B", "I", "E", "S") else None
 
 
-def make_tags(labels: Iterable[str], scheme: Scheme) -> tuple[str, ...]:
-    """Returns the tags of a scheme for some labels: `O`, and those of each label in turn."""
-    prefixes = ["B", "I"] if scheme == "BIO" else ["B", "I", "E", "S"]
-    return (OUTSIDE, *(f"{prefix}-{label}" for label in labels for prefix in prefixes))
+def make_tags(labels: Iterable[str]) -> tuple[str, ...]:
+    """Returns the tags of BIO for some labels: `O`, and those of each label in turn."""
+    return (OUTSIDE, *(f"{prefix}-{label}" for label in labels for prefix in "BI"))
 
 
 def scheme_of(tags: Iterable[str]) -> Scheme:

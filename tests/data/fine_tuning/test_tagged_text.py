@@ -170,7 +170,7 @@ def test_mistakes_in_whole_files(tmp_path):
 
 # Words, windows and labels
 
-TAGS = make_tags(["X"], "BIO")
+TAGS = make_tags(["X"])
 SENTENCES = [
     "the cats of New York-based (Reuters) don't play, 9,999 times!",
     "ภาษาไทยสวยงามมาก",

@@ -1,14 +1,11 @@
 """Tags to spans and back."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.tags import (
-    Scheme,
     Span,
     TagTable,
     check_next_tag,
@@ -18,27 +15,30 @@ from albert_tf.data.fine_tuning.tags import (
 )
 from albert_tf.errors import InputError
 
+TAGS = {
+    "BIO": make_tags(["X", "Y"]),
+    "BIOES": ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y"),
+}
 
-def test_tags_of_a_scheme():
-    assert make_tags(["LOC", "PER"], "BIO") == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    assert make_tags(["X"], "BIOES") == ("O", "B-X", "I-X", "E-X", "S-X")
+
+def test_tags_of_labels():
+    assert make_tags(["LOC", "PER"]) == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
 
 # So does the CoNLL evaluation.
-@given(st.lists(st.sampled_from(make_tags(["X", "Y"], "BIOES")), min_size=1, max_size=12))
+@given(st.lists(st.sampled_from(TAGS["BIOES"]), min_size=1, max_size=12))
 @example(["S-X", "S-X", "B-X", "E-X", "I-X", "B-X", "I-Y", "I-Y", "O", "E-X", "E-X"])
 def test_spans_are_those_of_seqeval(tags):
     from seqeval.metrics.sequence_labeling import get_entities
 
-    table_tags = make_tags(["X", "Y"], "BIOES")
-    ids = np.array([table_tags.index(tag) for tag in tags])
-    numbers = find_spans(ids, np.arange(len(ids)) == 0, TagTable.from_tags(table_tags))
+    ids = np.array([TAGS["BIOES"].index(tag) for tag in tags])
+    numbers = find_spans(ids, np.arange(len(ids)) == 0, TagTable.from_tags(TAGS["BIOES"]))
     words = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
     spans = [(first, last) for first, *_, last in (np.repeat(of_span, 2) for of_span in words)]
     assert spans == [entity[1:] for entity in get_entities(tags)]
 
 
-@pytest.mark.parametrize("scheme", get_args(Scheme))
+@pytest.mark.parametrize("scheme", TAGS)
 @given(st.lists(st.sampled_from(["", "X", "Y"]), min_size=1, max_size=9), st.integers(0, 99))
 def test_spans_to_tags_and_back(scheme, labels, seed):
     """Spans of some of the words, each of which has three characters."""
@@ -50,7 +50,7 @@ def test_spans_to_tags_and_back(scheme, labels, seed):
             spans[-1] = spans[-1]._replace(end=end)
         elif label:
             spans.append(Span(start, end, label))
-    tags = make_tags(["X", "Y"], scheme)
+    tags = TAGS[scheme]
     table = TagTable.from_tags(tags)
     starts = 4 * np.arange(len(labels))
     ids = tag_words(starts, starts + 3, spans, table)
@@ -65,7 +65,7 @@ def test_spans_to_tags_and_back(scheme, labels, seed):
 
 
 def test_a_word_belongs_to_the_last_span_in_it():
-    tags = make_tags(["X", "Y"], "BIO")
+    tags = TAGS["BIO"]
     starts, ends = np.array([0, 5, 9]), np.array([4, 8, 12])
     spans = [Span(1, 2, "X"), Span(6, 7, "X"), Span(7, 10, "Y")]
     ids = tag_words(starts, ends, spans, TagTable.from_tags(tags))
