@@ -4,9 +4,8 @@ import contextlib
 import dataclasses
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import tensorflow as tf
 
@@ -36,11 +35,8 @@ from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS, Tr
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _FLAGS = ("input_file", "eval_input_file")
-_BAD_RECORDS_FILE = "bad_records.txt"
-# Counts and bad records of the files of each flag.
+# Counts of the records in the files of each flag.
 _RECORDS_FILE = "records.json"
-# Number of bad records that have a line of their own on the screen.
-_MAX_SHOWN = 20
 
 _Options = TypeVar("_Options", bound="RecordOptions")
 
@@ -76,11 +72,6 @@ class RecordOptions(TrainingOptions, MaskingConfig):
         None,
     )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    on_bad_record: Literal["error", "skip"] = option(
-        "What to do with records that are damaged or do not match the flags. error: stop at the first. "
-        "skip: read all records once before the start and leave out the bad ones.",
-        "error",
-    )
     shuffle_buffer: int = option(
         "Number of records that are shuffled together in memory.", 10000, least=1
     )
@@ -92,7 +83,7 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     positions = config.max_position_embeddings
-    found = _first_sizes(paths, pretraining_record(positions, positions), options)
+    found = _first_sizes(paths, pretraining_record(positions, positions))
     sizes = next((sizes for _, sizes in found), {})
     length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
@@ -140,7 +131,7 @@ def _open(
     spec = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
     )
-    if not _are_unmasked(paths, spec, flag, options):
+    if not _are_unmasked(paths, spec, flag):
         return Records(_scan(paths, spec, options, flag), spec)
     if not tokenizers:
         raise InputError(
@@ -209,24 +200,18 @@ def _check_stats(
             expected, source = sha256, source or path
 
 
-def _first_sizes(
-    paths: Sequence[str], bound: RecordSpec, options: RecordOptions
-) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yields each file with a good record, and the sizes of its first one, none larger than `bound`'s."""
-    skips = options.on_bad_record == "skip"
+def _first_sizes(paths: Sequence[str], bound: RecordSpec) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yields the files and the sizes of their first records, none larger than `bound`'s."""
     for path in paths:
-        with contextlib.suppress(*([InputError] if skips else [])):
-            if sizes := read_sizes(path, bound, limit=None if skips else 1):
-                yield path, sizes
+        if sizes := read_sizes(path, bound):
+            yield path, sizes
 
 
-def _are_unmasked(
-    paths: Sequence[str], spec: RecordSpec, flag: str, options: RecordOptions
-) -> bool:
-    """Returns whether the first good records of the files have no masks."""
+def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str) -> bool:
+    """Returns whether the first records of the files have no masks."""
     kinds = {
         not any(name.startswith("masked_lm_") for name in sizes): path
-        for path, sizes in _first_sizes(paths, spec, options)
+        for path, sizes in _first_sizes(paths, spec)
     }
     if len(kinds) > 1:
         raise InputError(
@@ -239,37 +224,12 @@ def _are_unmasked(
 def _scan(
     paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
 ) -> list[RecordFile]:
-    """Counts the records and checks some or all, unless the counts in the run's folder still hold."""
-    skips = options.on_bad_record == "skip"
+    """Counts the records and checks the first ones, unless the counts in the run's folder still hold."""
     saved = os.path.join(options.output_dir, _RECORDS_FILE)
-    scanned = load_scanned(saved, flag, paths, _checked(spec, options)) if paths else []
+    scanned = load_scanned(saved, flag, paths, str(spec)) if paths else []
     if scanned is None:
-        scanned = scan_files(paths, spec, f"counting the records of --{flag}", skips)
-    if skips and paths:
-        _report_bad(scanned, flag)
+        scanned = scan_files(paths, spec, f"counting the records of --{flag}")
     return scanned
-
-
-def _checked(spec: RecordSpec, options: RecordOptions) -> str:
-    """Returns what decides how many records of a file are good."""
-    return f"{options.on_bad_record} {spec}"
-
-
-def _report_bad(scanned: Sequence[RecordFile], flag: str) -> None:
-    lines = [line for file in scanned for line in file.describe_bad()]
-    good_count = sum(file.good_count for file in scanned)
-    if not good_count:
-        raise InputError(
-            f"--{flag}: no record can be used: {lines[0] if lines else 'the files are empty'}"
-        )
-    for line in lines[:_MAX_SHOWN]:
-        print(f"warning: {line}; left out", file=sys.stderr)
-    bad_count = sum(len(file.faults) for file in scanned)
-    damaged_count = sum(file.damage is not None for file in scanned)
-    print(
-        f"--{flag}: leaving out {bad_count} bad records and the rest of {damaged_count} damaged files; "
-        f"using {good_count} records"
-    )
 
 
 def _check_vocabulary(
@@ -288,28 +248,15 @@ def _check_vocabulary(
 
 def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
     """Writes the counts of the records to the output folder, so that a resumed run need not read them."""
-    scanned = {
-        flag: (each.files, _checked(each.spec, options))
-        for flag, each in records.items()
-        if each.files
-    }
+    scanned = {flag: (each.files, str(each.spec)) for flag, each in records.items() if each.files}
     save_scanned(os.path.join(options.output_dir, _RECORDS_FILE), scanned)
 
 
-def write_bad_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
-    """Writes `bad_records.txt`, with one line per bad record, if there are any."""
-    scanned = [file for each in records.values() for file in each.files]
-    lines = [f"{line}\n" for file in scanned for line in file.describe_bad()]
-    if lines:
-        files.make_directory(options.output_dir)
-        files.write_text(os.path.join(options.output_dir, _BAD_RECORDS_FILE), "".join(lines))
-
-
 @contextlib.contextmanager
-def explain_mistakes(options: RecordOptions, records: Mapping[str, Records]) -> Iterator[None]:
-    """Lets an error about a bad record name it. With `skip`, all bad records are known already."""
+def explain_mistakes(records: Mapping[str, Records]) -> Iterator[None]:
+    """Lets an error about a bad record name it."""
     with contextlib.ExitStack() as stack:
-        for each in records.values() if options.on_bad_record == "error" else ():
+        for each in records.values():
             paths = [file.path for file in each.files]
             stack.enter_context(explain_bad_records(paths, each.spec))
         yield

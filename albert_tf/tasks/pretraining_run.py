@@ -40,7 +40,6 @@ from albert_tf.tasks.pretraining_records import (
     fill_sizes,
     open_records,
     save_records,
-    write_bad_records,
 )
 from albert_tf.tasks.training_options import (
     MAX_BATCH_SIZE,
@@ -159,7 +158,6 @@ class PretrainingOptions(RecordOptions):
 # The options that decide the records of each batch, and their masks.
 _DATA_OPTIONS = (
     "input_file",
-    "on_bad_record",
     "shuffle_buffer",
     "train_batch_size",
     "random_seed",
@@ -189,8 +187,6 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     if records["input_file"].masker:
         options.warn_of_few_predictions(options.max_seq_length)
     evaluator = _make_evaluator(options, config)
-    if evaluator.is_chief:
-        write_bad_records(options, records)
     evaluate, eval_records = None, records["eval_input_file"]
     if eval_records.files:
         batches = pretraining_evaluation_batches(
@@ -200,7 +196,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             fixed_size=fixed_length(options) is not None,
         )
         evaluate = functools.partial(evaluator.evaluate, batches.take(options.max_eval_steps))
-    with explain_lost_worker(evaluator.is_alone), explain_mistakes(options, records):
+    with explain_lost_worker(evaluator.is_alone), explain_mistakes(records):
         if options.do_train:
             _train(options, config, evaluator, records, tokenizer, evaluate)
         if not options.do_eval:
@@ -281,7 +277,7 @@ def _train(
     with start_or_resume(options, config, trainer, trainer.model, tokenizer):
         if trainer.is_chief:
             save_records(options, records)
-            num_records = sum(file.good_count for file in of_training.files)
+            num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
         first_batches = pretraining_batches(order).as_numpy_iterator()
         check = LearningCheck(first_batches, options.warmup_steps)

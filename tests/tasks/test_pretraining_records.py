@@ -16,8 +16,6 @@ from tests.tasks.language import (
     PREDICTIONS,
     make_dynamic_options,
     make_options,
-    replace_record,
-    write_language,
 )
 
 
@@ -83,13 +81,6 @@ def test_records_longer_than_the_model_are_refused(language_data, tmp_path):
     config = dataclasses.replace(load_config(options), max_position_embeddings=23)
     with pytest.raises(InputError, match=r"^--input_file: the records have 24 tokens; .* 23$"):
         fill_sizes(options, config)
-
-
-def test_file_without_a_good_record_is_refused(language_data, tmp_path):
-    (tmp_path / "text").write_text("no records at all")
-    changes = {"input_file": (str(tmp_path / "text"),), "on_bad_record": "skip"}
-    with pytest.raises(InputError, match=r"--input_file: no record can be used: .*text, record 1"):
-        open_both(make_options(language_data, tmp_path / "out", **changes))
 
 
 def write_stats(path, **stats):
@@ -163,22 +154,8 @@ def test_another_vocabulary_is_refused(language_data, tmp_path):
         open_both(options)
 
 
-def test_bad_first_records_do_not_hide_that_there_are_no_masks(language_data, tmp_path):
-    path, text = tmp_path / "spoilt", tmp_path / "text"
-    write_language(path, 40, seed=1, masked=False)
-    replace_record(path, 1, b"\xff\xfe no example")
-    write_language(text, 3, seed=2, masked=False)
-    for number in (1, 2, 3):
-        replace_record(text, number, b"\xff\xfe no example")
-    changes = {"input_file": (str(path), str(text)), "on_bad_record": "skip"}
-    records, _ = open_both(make_dynamic_options(language_data, tmp_path / "out", **changes))
-    assert records.masker is not None
-    assert [list(file.faults) for file in records.files] == [[1], [1, 2, 3]]
-
-
-@pytest.mark.parametrize("on_bad_record", ["error", "skip"])
-def test_records_are_counted_once(language_data, tmp_path, monkeypatch, on_bad_record):
-    options = make_options(language_data, tmp_path, on_bad_record=on_bad_record)
+def test_records_are_counted_once(language_data, tmp_path, monkeypatch):
+    options = make_options(language_data, tmp_path)
     made, _ = open_records(options, load_config(options))
     save_records(options, made)
     monkeypatch.setattr(pretraining_records, "scan_files", None)

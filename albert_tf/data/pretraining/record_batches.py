@@ -66,13 +66,13 @@ class RecordOrder:
 
     def _batches(self, start: int) -> tf.data.Dataset:
         read = _make_reader(self.records.files)
-        counts = [file.good_count for file in self.records.files]
-        good_counts = tf.constant(counts, tf.int64)
+        counts = [file.count for file in self.records.files]
+        all_counts = tf.constant(counts, tf.int64)
 
         def epoch_from(epoch: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
             """Returns the records of an epoch from a window on."""
-            order = self._shuffled(tf.range(tf.size(good_counts, tf.int64)), epoch, 0)
-            ends = tf.cumsum(tf.gather(good_counts, order))
+            order = self._shuffled(tf.range(tf.size(all_counts, tf.int64)), epoch, 0)
+            ends = tf.cumsum(tf.gather(all_counts, order))
             begin = window * self.shuffle_buffer
             place = tf.searchsorted(ends, [begin], side="right")[0]  # of the file it begins in
             before = begin - tf.concat([[0], ends], axis=0)[place]
@@ -106,27 +106,22 @@ class RecordOrder:
 def _make_reader(
     files: Sequence[RecordFile],
 ) -> Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function that reads a file: its index, and number of good records to skip, int64 ()."""
+    """Returns a function that reads a file: its index, and number of records to skip, int64 ()."""
     paths = tf.constant([file.path for file in files], tf.string)
     types = tf.constant([TFRECORD_TYPES[find_compression(file.path)] for file in files], tf.string)
     counts = tf.constant([file.count for file in files], tf.int64)
-    left_out = tf.ragged.constant([list(file.faults) for file in files], tf.int64, ragged_rank=1)
 
     def read(file: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
-        """Returns the good records, each a `_Record`."""
-        bad = left_out[file]
-        good_before = bad - 1 - tf.range(tf.size(bad, tf.int64))  # each bad record
-        skipped += tf.math.count_nonzero(good_before < skipped)
+        """Returns the records, each a `_Record`."""
         records = tf.data.TFRecordDataset(paths[file], types[file])
         numbered = records.skip(skipped).take(counts[file] - skipped).enumerate(skipped + 1)
-        good = numbered.filter(lambda number, _: tf.reduce_all(number != bad))
-        return good.map(lambda number, serialized: _Record(file, number, serialized))
+        return numbered.map(lambda number, serialized: _Record(file, number, serialized))
 
     return read
 
 
 def read_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Returns the serialized good records of files, string ()."""
+    """Returns the serialized records of files, string ()."""
     read, zero = _make_reader(files), tf.constant(0, tf.int64)
     indices = tf.data.Dataset.range(len(files))
     return indices.flat_map(lambda file: read(file, zero)).map(lambda record: record.serialized)

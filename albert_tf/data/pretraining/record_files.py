@@ -1,8 +1,4 @@
-"""TFRecord files: reading them, checking them, and leaving out bad records.
-
-A record's end is given by its length alone. So a record with bad content can be left out, but nothing
-after a damaged place can be read.
-"""
+"""TFRecord files: counting their records, and naming a bad one."""
 
 import contextlib
 import dataclasses
@@ -29,7 +25,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 # What is in front of each record: its length, and a checksum of the length.
 _HEADER = struct.Struct("<QI")
 _CHECKSUM_BYTES = 4
-_DAMAGED = "damaged or cut short"
 _MEGABYTE = 1e6
 # Number of records that are checked together.
 _GROUP = 256
@@ -48,80 +43,62 @@ class RecordFile:
     path: str
     size: int
     modified: int
-    count: int  # of records, good or bad, before the file's end or damage
-    # What is wrong with each bad record, by its number from 1. Such records are left out.
-    faults: Mapping[int, str] = dataclasses.field(default_factory=dict)
-    damage: str | None = None  # what is wrong after these records; None if the file ends there
-
-    @property
-    def good_count(self) -> int:
-        """Number of records that are not left out."""
-        return self.count - len(self.faults)
-
-    def describe_bad(self) -> Iterator[str]:
-        """Yields a line for each bad record, and for the damage."""
-        for number, fault in self.faults.items():
-            yield f"{self.path}, record {number}: {fault}"
-        if self.damage:
-            yield (
-                f"{self.path}, record {self.count + 1}: {self.damage}; this record and all after it"
-            )
+    count: int  # of records
 
 
-def scan_files(
-    paths: Sequence[str], spec: RecordSpec, description: str, checks: bool = False
-) -> list[RecordFile]:
+def scan_files(paths: Sequence[str], spec: RecordSpec, description: str) -> list[RecordFile]:
     """Reads files to their ends and counts their records; `description` is for progress lines.
 
-    With `checks` it looks for records that do not match `spec`, to leave them out, and for damage.
-    Otherwise damage is an error, and so is a first record that does not match, which usually shows all
+    Damage is an error, and so is a first record that does not match `spec`, which usually shows all
     mistakes in the flags.
     """
     found = [find_file(path) for path in paths]
-    if not checks:
-        for path in paths:
-            for record in itertools.islice(_payloads(path, spec), 1):
-                if fault := spec.find_fault(record):
-                    raise InputError(f"{path}, record 1: {fault}")
+    for path in paths:
+        for record in itertools.islice(_payloads(path, spec), 1):
+            if fault := spec.find_fault(record):
+                raise InputError(f"{path}, record 1: {fault}")
     total = sum(file.size for file in found) / _MEGABYTE
     scanned = []
     with Progress(description, "MB", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
         for file in found:
-            scanned.append(_scan(file, spec, checks))
-            if not checks:
-                _refuse_bad(scanned[-1])
+            scanned.append(_scan(file, spec))
             progress.update(file.size / _MEGABYTE)
     return scanned
 
 
-def _scan(file: InputFile, spec: RecordSpec, checks: bool) -> RecordFile:
+def _scan(file: InputFile, spec: RecordSpec, checks: bool = False) -> RecordFile:
+    """Counts a file's records; refuses damage and, with `checks`, records that are not `spec`'s."""
     count, damage = 0, None
     try:
         for _ in _payloads(file.path, spec):
             count += 1
     except _DamagedError as error:
-        damage = error.damage
+        damage = error
     records = read_file(file.path).take(count)
-    done, faults = 0, {}
+    done = 0
     # The group with a wrong checksum is lost; then the records before it are read one by one.
     for size in (_GROUP, 1):
         try:
             for group in records.skip(done).batch(size).as_numpy_iterator():
-                if checks:
-                    faults |= spec.find_faults(group.tolist(), done + 1)
+                faults = spec.find_faults(group.tolist(), done + 1) if checks else {}
+                for number, fault in faults.items():
+                    raise InputError(f"{file.path}, record {number}: {fault}")
                 done += len(group)
             break
         except tf.errors.DataLossError:
-            damage = _DAMAGED
-    return RecordFile(*file, done, faults, damage)
+            damage = _DamagedError(file.path, done)
+    if damage:
+        raise damage
+    if not done:
+        raise InputError(f"{file.path}: holds no records")
+    return RecordFile(*file, done)
 
 
 class _DamagedError(InputError):
     """The rest of a file, after some records, cannot be read."""
 
-    def __init__(self, path: str, count: int, damage: str):
+    def __init__(self, path: str, count: int, damage: str = "damaged or cut short"):
         super().__init__(f"{path}, record {count + 1}: {damage}; expected a complete TFRecord file")
-        self.damage = damage
 
 
 def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
@@ -147,16 +124,7 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
                 yield rest[:length]
                 count += 1
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise _DamagedError(path, count, _DAMAGED) from error
-
-
-def _refuse_bad(file: RecordFile) -> None:
-    for number, fault in file.faults.items():
-        raise InputError(f"{file.path}, record {number}: {fault}")
-    if file.damage:
-        raise _DamagedError(file.path, file.count, file.damage)
-    if not file.count:
-        raise InputError(f"{file.path}: holds no records")
+            raise _DamagedError(path, count) from error
 
 
 @contextlib.contextmanager
@@ -171,7 +139,7 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
     # TensorFlow's message contains the record, which need not be text.
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
         for path in paths:
-            _refuse_bad(_scan(find_file(path), spec, checks=True))
+            _scan(find_file(path), spec, checks=True)
         raise
 
 
@@ -186,13 +154,12 @@ def read_file(path: str) -> tf.data.Dataset:
     return tf.data.TFRecordDataset(path, TFRECORD_TYPES[find_compression(path)])
 
 
-def read_sizes(path: str, spec: RecordSpec, limit: int | None = 1) -> dict[str, int]:
-    """Returns the number of values of each feature in the first record of a sequence, by name.
+def read_sizes(path: str, spec: RecordSpec) -> dict[str, int]:
+    """Returns the number of values of each feature in the first record, by name.
 
-    It looks at the first `limit` records, or at all. If none of these is the record of a sequence, the
-    result is empty.
+    If it is not the record of a sequence, the result is empty.
     """
-    for record in itertools.islice(_payloads(path, spec), limit):
+    for record in itertools.islice(_payloads(path, spec), 1):
         with contextlib.suppress(message.DecodeError):
             fields = tf.train.Example.FromString(record).features.feature
             if "input_ids" in fields:
@@ -229,10 +196,7 @@ def load_scanned(
         values = files.read_json(path)
         if name not in values:
             return None
-        scanned = [
-            RecordFile(**{**file, "faults": {int(n): text for n, text in file["faults"].items()}})
-            for file in values[name]["files"]
-        ]
+        scanned = [RecordFile(**file) for file in values[name]["files"]]
         inputs = [InputFile(file.path, file.size, file.modified) for file in scanned]
         if inputs == now and values[name]["checked"] == checked:
             return scanned
