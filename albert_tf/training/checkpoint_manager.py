@@ -49,22 +49,12 @@ def remove_temporary_files(directory: str) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of a folder, of variables by path.
+    """The newest `max_to_keep` checkpoints of a folder, of variables by path."""
 
-    It keeps the newest `max_to_keep` and, unless it is None, one per `keep_every_n_hours`.
-    """
-
-    def __init__(
-        self,
-        directory: str,
-        variables: Variables,
-        max_to_keep: int,
-        keep_every_n_hours: float | None = None,
-    ):
+    def __init__(self, directory: str, variables: Variables, max_to_keep: int):
         self._directory = directory
         self._variables = variables
         self._max_to_keep = max_to_keep
-        self._keep_every_n_hours = keep_every_n_hours
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._writing: concurrent.futures.Future[None] | None = None
 
@@ -85,7 +75,6 @@ class Checkpoints:
             tf.train.Checkpoint(**{VARIABLES: self._copies}),
             self._directory,
             self._max_to_keep,
-            keep_checkpoint_every_n_hours=self._keep_every_n_hours,
             checkpoint_name=CHECKPOINT_NAME,
         )
 

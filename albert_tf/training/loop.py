@@ -49,9 +49,6 @@ class LoopOptions:
         "Number of updates between two evaluations and checkpoints.", 1000, least=1
     )
     keep_checkpoint_max: int = option("Number of most recent checkpoints to keep.", 5, least=1)
-    keep_checkpoint_every_n_hours: float | None = option(
-        "Additionally keep one checkpoint per this many hours. Default: none.", None, least=0
-    )
     max_bad_steps: int = option(
         "Number of consecutive steps that may be skipped because their loss or gradient is not "
         "finite. One more ends the run.",
@@ -138,12 +135,7 @@ def train(
         plan,
         batches_from,
         evaluate,
-        Checkpoints(
-            options.output_dir,
-            trainer.state,
-            options.keep_checkpoint_max,
-            options.keep_checkpoint_every_n_hours,
-        ),
+        Checkpoints(options.output_dir, trainer.state, options.keep_checkpoint_max),
         Reports(options.output_dir, progress, trainer.is_chief, callback),
         BadSteps(options.max_bad_steps, options.output_dir, name_records),
         Preemption(trainer.is_alone),

@@ -1,5 +1,4 @@
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -70,15 +69,6 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, pretrainer, caps
         path.write_bytes(b"")
     with pytest.raises(InputError, match="ckpt-1: the checkpoint is damaged"):
         again.restore_latest()
-
-
-def test_one_checkpoint_per_hours_is_kept(tmp_path, pretrainer):
-    # A millisecond is less than any two checkpoints are apart.
-    checkpoints = checkpoints_of(pretrainer, tmp_path, keep_every_n_hours=1e-3 / 3600)
-    for step in (3, 5, 8):
-        checkpoints.save(step)
-        time.sleep(0.01)
-    assert len(names_in(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("limit", [10_000, 80_000])
