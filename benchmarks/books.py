@@ -55,7 +55,6 @@ def make_records(
         given = pretraining_data.PretrainingDataOptions(
             input_file=tuple(of_part),
             input_format="text",
-            encoding_errors="replace",
             output_file=str(folder / f"{part}-{name}.tfrecord"),
             spm_model_file=vocabulary,
             train_vocab=not os.path.exists(vocabulary),

@@ -108,8 +108,12 @@ def _main(options: PretrainingDataBenchmarkOptions) -> None:
             given = (options.original_dir, text[: _ORIGINAL_BYTES // int(copies)], flags)
             work[original.NAME] = functools.partial(_run_original, *given)
         for masks, workers in itertools.product(options.masks, options.workers):
-            given = [f"--input_file={options.text}", "--encoding_errors=replace"]
-            given += [f"--masking={masks}", f"--num_workers={workers}", *flags]
+            given = [
+                f"--input_file={options.text}",
+                f"--masking={masks}",
+                f"--num_workers={workers}",
+                *flags,
+            ]
             work[f"{masks}, {workers} workers"] = functools.partial(_run, start_up, given)
         rows, times = original.compare(work, options.rounds)
         title = f"length {length}, {copies} copies"

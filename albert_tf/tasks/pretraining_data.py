@@ -286,7 +286,6 @@ def _describe(
         "counts": stats.to_json_dict(),
         "vocab_size": tokenizer.vocab_size,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
-        "replaced_lines": made.replaced_lines,
         **stats.means(),
         "input_files": [
             {"path": file.path, "bytes": file.size, "sha256": made.sha256[file.path]}

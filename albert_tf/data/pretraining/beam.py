@@ -55,7 +55,7 @@ _MAX_REASON_LENGTH = 300
 # The key of the counts, among the numbers of the shards.
 _COUNTS = -1
 
-# What workers leave in the folder: hashes of the input files and their number of replaced lines; the
+# What workers leave in the folder: hashes of the input files; the
 # total of the counts, which comes last; and an error for the user, as each runner wraps exceptions in its
 # own way. The log has the error of the runner.
 _FILES = _READING, _TOTAL, _ERROR, _LOG = (
@@ -105,7 +105,7 @@ def make_pretraining_data(
             f"num_shards={len(shards)}: expected fewer for {stats.instances} instances, as one would be "
             "empty"
         )
-    return MadeData(stats, **files.read_json(reading))
+    return MadeData(stats, files.read_json(reading))
 
 
 def _keep_error(
@@ -189,7 +189,6 @@ class _MeasuredFile(NamedTuple):
     number: int
     characters: np.ndarray
     sha256: str
-    replaced_lines: int
 
 
 def _measure(paths: Sequence[str], config: PretrainingDataConfig, number: int) -> Iterator[Element]:
@@ -197,7 +196,7 @@ def _measure(paths: Sequence[str], config: PretrainingDataConfig, number: int) -
     for path in paths[number : number + 1]:
         reader = config.read([path])
         characters = np.fromiter(map(count_characters, reader.documents()), np.int64)
-        yield 0, _MeasuredFile(number, characters, reader.sha256[path], reader.replaced_lines)
+        yield 0, _MeasuredFile(number, characters, reader.sha256[path])
 
 
 class _PlannedFile(NamedTuple):
@@ -226,11 +225,8 @@ def _plan(
             planned[number].chunks.append((chunk, size))
     if not any(file.chunks for file in planned):
         raise no_text(paths, config.corpus)
-    content = {
-        "sha256": {paths[file.number]: file.sha256 for file in measured},
-        "replaced_lines": sum(file.replaced_lines for file in measured),
-    }
-    _write_once(reading, files.write_json, content)
+    hashes = {paths[file.number]: file.sha256 for file in measured}
+    _write_once(reading, files.write_json, hashes)
     yield from enumerate(planned)
 
 

@@ -34,11 +34,6 @@ class CorpusConfig:
         "in its field 'text'.",
         "lines",
     )
-    encoding_errors: Literal["strict", "replace"] = option(
-        "What to do with bytes that are not UTF-8. strict: stop. replace: read them as U+FFFD and count "
-        "the lines.",
-        "strict",
-    )
     language: str = option(
         "Language of the prose as an ISO 639 code, used to split it into sentences.", "en"
     )
@@ -70,7 +65,6 @@ class CorpusReader:
     def __init__(self, paths: Sequence[str], config: CorpusConfig, min_documents: int = 1):
         self.sha256: dict[str, str] = {}  # of each file that was read, by path, in hexadecimal
         self.bytes_read = 0  # before decompression
-        self.replaced_lines = 0  # with bytes that are not UTF-8
         self._paths = paths
         self._config = config
         self._min_documents = min_documents
@@ -97,7 +91,7 @@ class CorpusReader:
         """Yields the documents of all files, each as in a `Chunk`."""
         make_documents = _FORMATS[self._config.input_format]
         for path in self._paths:
-            lines = files.decode_lines(self._content(path), path, self._decode)
+            lines = files.decode_lines(self._content(path), path, files.decode_strictly)
             yield from make_documents(lines, path)
 
     def _content(self, path: str) -> Iterator[bytes]:
@@ -111,15 +105,6 @@ class CorpusReader:
 
         yield from decompress(parts(), path)
         self.sha256[path] = hasher.hexdigest()
-
-    def _decode(self, line: bytes, place: str) -> str:
-        try:
-            return files.decode_strictly(line, place)
-        except InputError:
-            if self._config.encoding_errors == "strict":
-                raise
-            self.replaced_lines += 1
-            return line.decode("utf-8", "replace")
 
 
 def count_characters(document: Sequence[str]) -> int:

@@ -133,7 +133,6 @@ class MadeData(NamedTuple):
 
     stats: PretrainingDataStats
     sha256: Mapping[str, str]
-    replaced_lines: int
 
 
 class Instance(NamedTuple):

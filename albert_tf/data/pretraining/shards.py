@@ -115,7 +115,7 @@ def make_pretraining_data(
     with Progress("writing", "instances", total) as progress:
         for records in run_tasks(write_shard, tasks, workers):
             progress.update(records)
-    return MadeData(runs.stats, reader.sha256, reader.replaced_lines)
+    return MadeData(runs.stats, reader.sha256)
 
 
 def _make_run(

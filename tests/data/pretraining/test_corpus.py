@@ -86,13 +86,10 @@ def test_json_lines_without_text_are_named(tmp_path, line, what):
         read([path], input_format="jsonl")
 
 
-def test_bytes_that_are_not_utf8_are_named_or_replaced_and_counted(tmp_path):
+def test_bytes_that_are_not_utf8_are_named(tmp_path):
     path = write(tmp_path / "text", b"a\n\nb\xe9\xe9\nc\xe9\n")
     with pytest.raises(InputError, match=r"text, line 3: byte 2 is 0xe9"):
         read([path])
-    reader = CorpusReader([path], CorpusConfig(encoding_errors="replace"))
-    assert [chunk.documents for chunk in reader.chunks()] == [[["a"], ["b\ufffd\ufffd", "c\ufffd"]]]
-    assert reader.replaced_lines == 2
 
 
 def compressed(suffix, content):
