@@ -46,7 +46,7 @@ def test_small_en_loads_from_python():
 
 def test_small_en_starts_every_command(tmp_path):
     options = classification.ClassificationOptions(
-        task_name="tsv",
+        task_name="classification",
         train_file="train.tsv",
         init_checkpoint="small_en",
         do_train=True,

@@ -37,28 +37,30 @@ __all__ = [
 ]
 
 
-def recognise(table: Table, label_type: str) -> Kind:
-    """Returns the kind that a training set and the type of its labels define, without its labels.
+def recognise(table: Table, kind: str) -> Kind:
+    """Returns the kind that a training set defines, without its labels; `kind` is one of `OWN_KINDS`.
 
-    With columns `choice_a`, `choice_b`, ... it is multiple choice; with columns `label_<name>`, or lists
-    in the column of labels, each row may have several labels. `label_type` is `string`, `float` or `set`.
+    With `classification` the columns decide: with `choice_a`, `choice_b`, ... it is multiple choice; with
+    `label_<name>`, or lists in the column of labels, each row may have several labels.
     """
     choices, names = choice_columns(table), label_names(table)
-    if choices and label_type != "string":
+    if choices and kind in (Regression.name, MultiLabel.name):
         raise InputError(
             f"{table.name}: has the column '{choices[0]}'; the label of multiple choice is a letter, "
-            f"not a {'score' if label_type == 'float' else label_type}"
+            f"not a {'score' if kind == Regression.name else 'set'}"
         )
-    if names and label_type == "float":
+    if kind == MultipleChoice.name and not choices:
+        raise InputError(f"{table.name}: has no columns choice_a, choice_b, ...")
+    if names and kind == Regression.name:
         raise InputError(
             f"{table.name}: has the column 'label_{names[0]}' and no column 'label'; a score cannot be "
             "a set of labels"
         )
-    if label_type == "float":
+    if kind == Regression.name:
         return Regression()
     if choices:
         return MultipleChoice(labels=tuple(string.ascii_uppercase[: len(choices)]))
-    if names or label_type == "set":
+    if names or kind == MultiLabel.name:
         return MultiLabel(labels=names)
     label = table.columns.index(find_columns(table).label)
     has_lists = any(isinstance(row[label], list | tuple) for row in table.rows)

@@ -19,7 +19,6 @@ from albert_tf.checkpoints.tensor_files import (
 )
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion import WeightType, load_model
-from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
@@ -178,13 +177,13 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | N
         return TokenClassification(task_name=TokenClassification.name, labels=report.labels)
     if report.problem_type == "multi_label_classification":
         labels = report.labels or generic_labels(model.num_classes)
-        return MultiLabel(task_name=OWN_TASK.name, labels=labels, pairs=True)
+        return MultiLabel(task_name=MultiLabel.name, labels=labels, pairs=True)
     theirs = report.format_name == "hugging_face"
     # To `transformers`, a single output without a problem type is a regression.
     if theirs and (report.problem_type == "regression" or model.num_classes == 1):
-        return Regression(task_name=OWN_TASK.name, pairs=True)
+        return Regression(task_name=Regression.name, pairs=True)
     if report.labels:
-        return Classification(task_name=OWN_TASK.name, labels=report.labels, pairs=True)
+        return Classification(task_name=Classification.name, labels=report.labels, pairs=True)
     return None
 
 

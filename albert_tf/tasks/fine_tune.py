@@ -8,9 +8,8 @@ from typing import Any
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.squad_questions import lacks_answers
-from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import InputError, name_place
-from albert_tf.kinds import OWN_KINDS, Classification, MultiLabel, QuestionAnswering, Regression
+from albert_tf.kinds import Classification, QuestionAnswering
 from albert_tf.kinds.registry import find_kind
 from albert_tf.tasks.fine_tuning import classification
 from albert_tf.tasks.fine_tuning.data import RunData, read_data
@@ -20,11 +19,9 @@ from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.training.loop import Callback
 
-# The type of the labels in the user's own data.
-_LABEL_TYPES = {Regression.name: "float", MultiLabel.name: "set"}
 # Flags that other arguments stand for, or that ask for something else than a model.
 _NO_ARGUMENTS = (
-    *("do_train", "do_eval", "do_predict", "task_name", "label_type", "data_dir", "data_source"),
+    *("do_train", "do_eval", "do_predict", "task_name", "data_dir", "data_source"),
     *("train_file", "dev_file", "test_file", "predict_file", "predict_format", "init_checkpoint"),
     *("exported_model", "output_dir"),
 )
@@ -70,11 +67,7 @@ def fine_tune(
     is_squad = kind == QuestionAnswering.name
     options_class, task = QuestionAnsweringOptions, {}
     if not is_squad:
-        options_class = classification.options_class()
-        task = {
-            "task_name": OWN_TASK.name if kind in OWN_KINDS else kind,
-            "label_type": _LABEL_TYPES.get(kind, "string"),
-        }
+        options_class, task = classification.options_class(), {"task_name": kind}
     _check_names(flags, options_class)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}

@@ -16,7 +16,6 @@ from albert_tf.checkpoints.loading import find_config, load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.tags import TagTable
-from albert_tf.data.fine_tuning.task_table import OWN_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
 from albert_tf.kinds import Classification, Embedding, TokenClassification
@@ -177,9 +176,9 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     if kind is None:
         labels = generic_labels(model.num_classes)
         if isinstance(model, AlbertClassifier):
-            kind = Classification(task_name=OWN_TASK.name, labels=labels, pairs=True)
+            kind = Classification(task_name=Classification.name, labels=labels, pairs=True)
         else:
-            kind = TokenClassification(task_name=OWN_TASK.name, labels=labels)
+            kind = TokenClassification(task_name=TokenClassification.name, labels=labels)
     of_length = {"max_seq_length": length}
     if isinstance(kind, TokenClassification):
         TagTable.from_tags(kind.labels)

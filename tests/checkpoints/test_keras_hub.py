@@ -56,7 +56,11 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
     assert again.tokenizer.vocabulary == loaded.tokenizer.vocabulary
 
     options = ClassificationOptions(
-        task_name="tsv", train_file="t", do_train=True, init_checkpoint=path, output_dir="out"
+        task_name="classification",
+        train_file="t",
+        do_train=True,
+        init_checkpoint=path,
+        output_dir="out",
     )
     found = find_init_model(options)
     assert found.spm_model_file == str(assets / "vocabulary.spm")

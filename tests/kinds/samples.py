@@ -113,7 +113,7 @@ SAMPLES = {
         rows=score_rows,
         result=lambda result: list(result.score),
         answer=lambda fields: float(fields[0]),
-        options={"label_type": "float"},
+        options={"task_name": "regression"},
     ),
     "multi_label": Sample(
         0.85,
@@ -124,7 +124,7 @@ SAMPLES = {
             tuple(filter(None, fields[0].split("|"))),
             np.array(fields[1:], float),
         ),
-        options={"label_type": "set"},
+        options={"task_name": "multi_label"},
     ),
     "multiple_choice": Sample(
         0.8,

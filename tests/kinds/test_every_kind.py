@@ -267,7 +267,9 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
         run(ClassificationOptions(pooling="cls", **place))
     other = trained("regression")[0]
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
-    with pytest.raises(InputError, match=r"holds a model of another task: task_name tsv, but this"):
+    with pytest.raises(
+        InputError, match=r"a model of another task: task_name regression, but this"
+    ):
         run(dataclasses.replace(options, **of_other))
     message = "--train_batch_size=16: expected two pairs or more for each micro"
     with pytest.raises(InputError, match=message):

@@ -31,7 +31,7 @@ def test_labels_are_those_of_the_training_set():
     train = rows(
         ("text_a", "source", "label"), ("A pear.", "us", "no"), ("Fig?", "you", " yes "), "xyz"
     )[:2]
-    kind = recognise(Table.read(train), "string")
+    kind = recognise(Table.read(train), "classification")
     assert kind == Classification()
     examples = kind.read(train, "train")
     assert examples[1] == Example("train-1", "Fig?", None, "yes")
@@ -143,7 +143,7 @@ def test_other_data_than_the_model_is_trained_on():
 
 
 def test_scores():
-    kind = recognise(Table.read(rows(("label", "text"), ("1", "x"))), "float")
+    kind = recognise(Table.read(rows(("label", "text"), ("1", "x"))), "regression")
     assert kind == Regression()
     scores = rows(("label", "text"), (-1.5, "a"), ("2e3", "b"))
     labels = [example.label for example in kind.read(scores, "dev")]
@@ -159,7 +159,7 @@ def test_scores():
 
 def test_sets_of_labels():
     train = rows(("label", "text"), ("b| a ", "first"), ("c", "second"))
-    kind = recognise(Table.read(train), "set")
+    kind = recognise(Table.read(train), "multi_label")
     assert kind == MultiLabel()
     examples = kind.read(train, "train")
     assert [example.label for example in examples] == ["b|a", "c"]
@@ -170,7 +170,7 @@ def test_sets_of_labels():
     columns = rows(("label_c", "label_a", "text", "label_b"), (1, 0, "x", 1), ("0", "0", "y", "0"))
     assert [example.label for example in kind.read(columns, "dev")] == ["b|c", ""]
     lists = rows(("text", "labels"), ("x", ["c", "b"]), ("y", []))
-    assert recognise(Table.read(lists), "string") == MultiLabel()
+    assert recognise(Table.read(lists), "classification") == MultiLabel()
     assert [example.label for example in kind.read(lists, "dev")] == ["c|b", ""]
     assert kind.read(rows(("text",), ("x",)), "test")[0].label is None
     for label, message in [
@@ -185,8 +185,8 @@ def test_sets_of_labels():
 
 def test_columns_of_labels():
     data = rows(("text_a", "label_z", "label_a"), ("first", "0", "1"))
-    for label_type in ("string", "set"):
-        assert recognise(Table.read(data), label_type) == MultiLabel(labels=("z", "a"))
+    for kind in ("classification", "multi_label"):
+        assert recognise(Table.read(data), kind) == MultiLabel(labels=("z", "a"))
     with pytest.raises(InputError, match=r"^dev\[0\]: label_z is '2'; expected 0 or 1"):
         MultiLabel(labels=("z",)).read(rows(("text", "label_z"), ("x", "2")), "dev")
     with pytest.raises(
@@ -198,12 +198,12 @@ def test_columns_of_labels():
         with pytest.raises(
             InputError, match=r"has the column 'label_.*'; expected names of labels"
         ):
-            recognise(table, "string")
+            recognise(table, "classification")
     with pytest.raises(InputError, match="has the column 'label_z' and no column 'label'; a score"):
-        recognise(Table.read(data), "float")
+        recognise(Table.read(data), "regression")
     # Beside a column of all labels they are columns like any other.
     data = rows(("text_a", "label_source", "label"), ("first", "us", "yes"))
-    assert recognise(Table.read(data), "string") == Classification()
+    assert recognise(Table.read(data), "classification") == Classification()
 
 
 CHOICES = ("label", "article", "question", "choice_a", "choice_b", "choice_c")
@@ -211,13 +211,15 @@ CHOICES = ("label", "article", "question", "choice_a", "choice_b", "choice_c")
 
 def test_multiple_choice():
     data = rows(CHOICES, ("C", "A story.", "Who?", "Ann", "Bob", "Cleo"))
-    kind = recognise(Table.read(data), "string")
+    kind = recognise(Table.read(data), "classification")
     assert kind == MultipleChoice(labels=("A", "B", "C"))
     assert kind.read(data, "train") == [
         Example("train-0", "A story.", "Who?", "C", ("Ann", "Bob", "Cleo"))
     ]
     with pytest.raises(InputError, match=r"has the column 'choice_a'; .* is a letter, not a score"):
-        recognise(Table.read(data), "float")
+        recognise(Table.read(data), "regression")
+    with pytest.raises(InputError, match=r"has no columns choice_a, choice_b, \.\.\.$"):
+        recognise(Table.read(rows(("label", "text"), ("A", "x"))), "multiple_choice")
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def make_options(data, output_dir, **changes):
     """Returns the options of a short training on what `write_data` wrote."""
     values = {
         **training_of(data, output_dir),
-        "task_name": "tsv",
+        "task_name": "classification",
         "train_file": str(data / "train.tsv"),
         "dev_file": str(data / "dev.tsv"),
         "test_file": str(data / "test.tsv"),

@@ -104,24 +104,32 @@ def test_default_lengths():
     [
         ("mnli", {"pooling": "cls"}, "cls: classification has no such option; it is one of emb"),
         ("race", {"doc_stride": 9}, "9: multiple_choice has no such .* token_classification"),
-        ("tsv", {"head": "simple"}, "simple: .*multi_label has no such option; it is one of quest"),
+        (
+            "classification",
+            {"head": "simple"},
+            "simple: .*multi_label has no such option; it is",
+        ),
     ],
 )
 def test_flags_of_other_kinds_are_refused(task_name, given, message):
-    source = {"train_file": "train.tsv", "data_dir": None} if task_name == "tsv" else {}
+    source = {"train_file": "train.tsv", "data_dir": None} if task_name == "classification" else {}
     options = make(task_name=task_name, **source, **given)
     with pytest.raises(InputError, match=f"--{next(iter(given))}={message}"):
-        options.check_kinds(OWN_KINDS if task_name == "tsv" else [options.task.kind])
+        options.check_kinds(OWN_KINDS if task_name == "classification" else [options.task.kind])
 
 
 def test_a_training_file_alone_asks_for_everything():
     given = {"train_file": "x.csv", "init_checkpoint": "small_en", "output_dir": "out"}
     options = ClassificationOptions(**given)
-    assert (options.task_name, options.do_train, options.do_eval) == ("tsv", True, True)
+    assert (options.task_name, options.do_train, options.do_eval) == ("classification", True, True)
     assert options.export_dir == "out/exported"
     assert ClassificationOptions(**given, predict_file="-").do_train
     # What is asked for is all that is done.
     options = ClassificationOptions(**given, do_train=True)
-    assert (options.task_name, options.do_eval, options.export_dir) == ("tsv", False, None)
+    assert (options.task_name, options.do_eval, options.export_dir) == (
+        "classification",
+        False,
+        None,
+    )
     options = ClassificationOptions(**given, dev_fraction=0.0)
     assert (options.do_train, options.do_eval) == (True, False)

@@ -124,7 +124,7 @@ def test_resumed_run_warns_of_other_batches(options, capsys):
 
 
 def test_folder_of_a_classifier_is_refused(options, tmp_path):
-    (tmp_path / "run" / "run_options.json").write_text('{"optimizer": "lamb", "task_name": "tsv"}')
+    (tmp_path / "run" / "run_options.json").write_text('{"optimizer": "lamb", "task_name": "cola"}')
     with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):
         run(options)
 

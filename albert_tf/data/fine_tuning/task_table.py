@@ -184,8 +184,8 @@ RACE_TASK = Task(
     submissions={"": "race_answers.json"},
 )
 SQUAD_TASK = Task(name="squad", metrics=(), kind="question_answering")
-# Of the user's own data, which decide the rest.
-OWN_TASK = Task(name="tsv", metrics=("accuracy",))
+# Of the user's own data, whose columns decide the rest.
+OWN_TASK = Task(name="classification", metrics=("accuracy",))
 
 TASKS: Mapping[str, Task] = {
     task.name: task for task in (*GLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)
@@ -196,7 +196,7 @@ def find_task(name: str, others: Iterable[str] = ()) -> Task:
     """Returns the task with a name, in any case; `others` are names that a message adds."""
     task = TASKS.get(name.lower())
     if task is None:
-        names = (*TASKS, *others)
+        names = dict.fromkeys((*TASKS, *others))
         nearest = difflib.get_close_matches(name.lower(), names)
         hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
         raise InputError(f"task_name: unknown task '{name}'; {hint}There are {', '.join(names)}")

@@ -44,15 +44,16 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         None,
     )
     task_name: str | None = option(
-        f"Task: {', '.join((*TASKS, *KINDS))}. Without --do_train it defaults to the model's task.",
+        f"Task: {', '.join(dict.fromkeys((*TASKS, *KINDS)))}. Without --do_train it defaults to the "
+        "model's task, and for a --train_file to classification.",
         None,
     )
     data_dir: str | None = option(
         "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
     )
     train_file: str | None = option(
-        "File to train on, for --task_name=tsv or a kind: CSV, TSV or Parquet with names of columns, "
-        "JSON lines, a folder of datasets, or CoNLL.",
+        "File to train on, for a --task_name without files of its own: CSV, TSV or Parquet with names of "
+        "columns, JSON lines, a folder of datasets, or CoNLL.",
         None,
     )
     dev_file: str | None = option(
@@ -64,11 +65,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         0.1,
         least=0,
         most=0.9,
-    )
-    label_type: Literal["string", "float", "set"] = option(
-        "Type of the labels: class names, scores, or sets of names with | between them "
-        "(--task_name=tsv).",
-        "string",
     )
     race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
     best_metric: str | None = option(
@@ -166,8 +162,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
             raise InputError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
         if self.race_level != "all" and task.name != RACE_TASK.name:
             raise InputError(f"--race_level={self.race_level}: expected --task_name=race")
-        if self.label_type != "string" and task.name != OWN_TASK.name:
-            raise InputError(f"--label_type={self.label_type}: expected --task_name=tsv")
         for flag in dataclasses.fields(ColumnNames):
             if task.sets and getattr(self, flag.name):
                 raise InputError(f"--{flag.name}: {name} has columns of its own")

@@ -140,8 +140,8 @@ def _read_own(
         options.check_kinds(OWN_KINDS)
     sources = {split: _own_source(options, split, given) for split in options.splits}
     train = sources.get("train")
-    is_new = options.do_train and row == OWN_TASK
-    kind = _start_kind(options, row, recognise(train, options.label_type) if is_new else None)
+    is_new = options.do_train and row.kind in OWN_KINDS
+    kind = _start_kind(options, row, recognise(train, row.kind) if is_new else None)
     examples = {}
     for split, source in sources.items():
         if options.data_source == "tfds":

@@ -128,7 +128,9 @@ def test_names_in_any_case_and_unknown_ones():
         ("MPRC", "did you mean mrpc"),
         ("xx", "There are"),
     ]:
-        message = rf"^task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, tsv"
+        message = (
+            rf"^task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, classification"
+        )
         with pytest.raises(InputError, match=message):
             find_task(name)
 
@@ -146,7 +148,7 @@ def test_every_row_of_the_table_is_complete(task):
 
 
 def test_main_metrics_are_the_originals():
-    names = ("sst-2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "race", "tsv")
+    names = ("sst-2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "race", "classification")
     expected = dict.fromkeys(names, "accuracy")
     expected |= {"cola": "matthews_corrcoef", "sts-b": "pearson"}
     assert {name: find_task(name).metrics[0] for name in expected} == expected
