@@ -14,6 +14,7 @@ from albert_tf.checkpoints.tensor_files import (
     CheckpointReader,
     TensorReader,
     find_checkpoint,
+    open_tensors,
     stored_by_path,
     variables_by_path,
 )
@@ -22,17 +23,17 @@ from albert_tf.errors import InputError
 # What Keras raises for damaged files.
 _KERAS_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
 
-# All that can be read, for messages.
-_FORMATS = (
-    "albert_tf; TensorFlow 1, brightmart's names; TensorFlow 1, the original's names; Hugging Face; "
-    "Hugging Face, AlbertModel; Hugging Face, BERT; Hugging Face, BertModel; KerasHub"
-)
 # What names begin with -> whose checkpoint it is.
 _OF_TENSORFLOW = {
     f"{VARIABLES}/": CheckpointReader,
     SHARED: BrightmartReader,
     "bert/": OriginalReader,
 }
+# All that can be read, for messages.
+_FORMATS = "; ".join(
+    reader.description
+    for reader in (*_OF_TENSORFLOW.values(), FolderReader, keras_hub.KerasHubReader)
+)
 
 
 def open_checkpoint(path: str) -> TensorReader:
@@ -45,13 +46,13 @@ def open_checkpoint(path: str) -> TensorReader:
 
 
 def _open_tensorflow(prefix: str) -> TensorReader:
-    names = CheckpointReader(prefix).shapes
+    tensors = open_tensors(prefix)
     for start, reader_class in _OF_TENSORFLOW.items():
-        if any(name.startswith(start) for name in names):
-            return reader_class(prefix)
+        if any(name.startswith(start) for name in tensors.shapes):
+            return reader_class(tensors)
     raise InputError(
-        f"{prefix}: holds '{min(names, default='nothing')}'; expected a checkpoint in one of these "
-        f"formats: {_FORMATS}"
+        f"{prefix}: holds '{min(tensors.shapes, default='nothing')}'; expected a checkpoint in one of "
+        f"these formats: {_FORMATS}"
     )
 
 

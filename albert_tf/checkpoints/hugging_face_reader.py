@@ -90,6 +90,7 @@ class FolderReader(TensorReader):
     """
 
     format_name = "hugging_face"
+    description = "Hugging Face"
 
     def __init__(self, directory: str):
         check_folder(directory)
@@ -106,7 +107,7 @@ class FolderReader(TensorReader):
         is_bare = not any(name.startswith(prefix) for name in shapes)
         of_heads = {"albert": "", "bert": ", BERT"}[model_type]
         model_class = f", {model_type.capitalize()}Model" if is_bare else of_heads
-        self.description = f"Hugging Face{model_class}"
+        self.description += model_class
         self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
         self.layout = layout_of(model_type, is_bare)
 

@@ -12,7 +12,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import keras
 import numpy as np
@@ -181,18 +181,32 @@ class TensorReader(abc.ABC):
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
 
 
-class CheckpointReader(TensorReader):
-    """Reads a checkpoint of TensorFlow, given the prefix of its files."""
+class Tensors(NamedTuple):
+    """An open checkpoint of TensorFlow."""
 
-    def __init__(self, prefix: str):
-        try:
-            self._reader = tf.train.load_checkpoint(prefix)
-            shapes = self._reader.get_variable_to_shape_map()
-        except tf.errors.NotFoundError as error:
-            raise UnreadableCheckpointError(f"{prefix}: there is no such checkpoint") from error
-        except _DAMAGES as error:
-            raise _damaged(prefix, error) from error
-        super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
+    prefix: str  # of the files
+    reader: Any  # TensorFlow's
+    shapes: Mapping[str, tuple[int, ...]]
+
+
+def open_tensors(prefix: str) -> Tensors:
+    """Opens a checkpoint of TensorFlow, given the prefix of its files."""
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        shapes = reader.get_variable_to_shape_map()
+    except tf.errors.NotFoundError as error:
+        raise UnreadableCheckpointError(f"{prefix}: there is no such checkpoint") from error
+    except _DAMAGES as error:
+        raise _damaged(prefix, error) from error
+    return Tensors(prefix, reader, {name: tuple(shape) for name, shape in shapes.items()})
+
+
+class CheckpointReader(TensorReader):
+    """Reads a checkpoint of TensorFlow."""
+
+    def __init__(self, tensors: Tensors):
+        self._reader = tensors.reader
+        super().__init__(tensors.prefix, tensors.shapes)
 
     def _get(self, name: str) -> np.ndarray:
         try:

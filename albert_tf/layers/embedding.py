@@ -63,7 +63,7 @@ class FactorizedEmbedding(primitives.BaseLayer):
 
     def _look_up(self, table, ids):
         if self.use_one_hot:
-            return ops.matmul(ops.one_hot(ids, table.shape[0], dtype=self.compute_dtype), table)
+            return primitives.take_by_product(table, ids)
         return ops.take(table, ids, axis=0)
 
     def compute_output_shape(self, input_ids_shape):

@@ -69,12 +69,17 @@ def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
 
 def take_positions(x: keras.KerasTensor, positions: keras.KerasTensor) -> keras.KerasTensor:
     """Returns the rows (B, M, width) of (B, S, width) at positions int (B, M), in [0, S)."""
-    _, length, width = ops.shape(x)
     if BACKEND == "jax":
         # The gradient of a gather is a scatter, which XLA makes of atomic additions on GPUs.
-        return ops.matmul(ops.one_hot(positions, length, dtype=x.dtype), x)
+        return take_by_product(x, positions)
+    _, length, width = ops.shape(x)
     rows = ops.take(as_rows(x), rows_of(positions, length), axis=0)  # (B * M, width)
     return ops.reshape(rows, (-1, ops.shape(positions)[1], width))
+
+
+def take_by_product(x: keras.KerasTensor, ids: keras.KerasTensor) -> keras.KerasTensor:
+    """Returns the rows of (..., n, width) at ids int (..., M), in [0, n), by one-hot vectors."""
+    return ops.matmul(ops.one_hot(ids, ops.shape(x)[-2], dtype=x.dtype), x)
 
 
 def rows_of(positions: keras.KerasTensor, length: int) -> keras.KerasTensor:

@@ -28,6 +28,7 @@ from albert_tf.checkpoints.tensor_files import (
     has_note,
     latest_checkpoint,
     list_checkpoints,
+    open_tensors,
     stored_by_path,
     tensors_of,
     variables_by_path,
@@ -123,7 +124,7 @@ class Checkpoints:
         damage = None
         for prefix in reversed(prefixes):
             try:
-                values = CheckpointReader(prefix).read_all(self._variables)
+                values = CheckpointReader(open_tensors(prefix)).read_all(self._variables)
             except UnreadableCheckpointError as error:
                 damage = error
                 print(f"warning: {error}; trying the previous one", file=sys.stderr)
