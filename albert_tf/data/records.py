@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import tensorflow as tf
@@ -16,10 +15,6 @@ from google.protobuf import message
 
 from albert_tf import files
 
-Compression = Literal["none", "gzip"]
-
-# TensorFlow's names.
-TFRECORD_TYPES = {"none": "", "gzip": "GZIP"}
 # A number takes at most ten bytes, and one more if it is not packed.
 _NUMBER_BYTES = 11
 # Room for the names, and for features that nobody reads.
@@ -169,11 +164,11 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
     )
 
 
-def write_records(path: str, records: Iterable[bytes], compression: Compression = "none") -> None:
+def write_records(path: str, records: Iterable[bytes]) -> None:
     """Writes records to a TFRecord file, which appears when it is complete."""
     with (
         files.write_atomically(path) as incomplete,
-        tf.io.TFRecordWriter(incomplete, TFRECORD_TYPES[compression]) as writer,
+        tf.io.TFRecordWriter(incomplete) as writer,
     ):
         for record in records:
             writer.write(record)

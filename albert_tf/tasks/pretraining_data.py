@@ -58,7 +58,6 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         least=1,
         most=99999,  # five digits in their names
     )
-    compression: Literal["none", "gzip"] = option("Compression of the output files.", "none")
     overwrite: bool = option("Replace existing output files.", False)
     num_workers: int | None = option(
         "Number of worker processes. The output does not depend on it. Default: one per core.",
@@ -252,7 +251,6 @@ def _make(
         tokenizer,
         options.config,
         [incomplete[path] for path in options.shards],
-        options.compression,
         folder,
     )
     if options.runner == "local":

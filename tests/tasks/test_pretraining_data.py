@@ -16,7 +16,6 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import CorpusReader
 from albert_tf.data.pretraining.instances import ChunkMaker, PretrainingDataStats
-from albert_tf.data.pretraining.record_files import read_file
 from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
@@ -103,13 +102,13 @@ def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
 
 
 def records_of(options):
-    return [record for path in options.shards for record in read_file(path).as_numpy_iterator()]
+    return list(tf.data.TFRecordDataset(options.shards).as_numpy_iterator())
 
 
 def test_the_same_options_make_the_same_records_in_any_number_of_files(options, tmp_path):
     run(options)
     again = dataclasses.replace(options, train_vocab=False, output_file=str(tmp_path / "c"))
-    for changes in ({}, {"num_shards": 7}, {"num_shards": 1, "compression": "gzip"}):
+    for changes in ({}, {"num_shards": 7}, {"num_shards": 1}):
         changed = dataclasses.replace(again, overwrite=True, **changes)
         run(changed)
         assert records_of(changed) == records_of(options)

@@ -38,7 +38,7 @@ from albert_tf.data.pretraining.instances import (
     PretrainingDataStats,
 )
 from albert_tf.data.pretraining.shards import RunWriter, read_sorted
-from albert_tf.data.records import Compression, write_records
+from albert_tf.data.records import write_records
 from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
 
@@ -75,7 +75,6 @@ def make_pretraining_data(
     tokenizer: Tokenizer,
     config: PretrainingDataConfig,
     shards: Sequence[str],
-    compression: Compression,
     folder: str,
     runner: str,
     runner_options: Sequence[str],
@@ -90,7 +89,7 @@ def make_pretraining_data(
         "Plan": functools.partial(_plan, paths, config, reading),
         "Read": functools.partial(_read, paths, config),
         "Make": functools.partial(_make, ChunkMaker(tokenizer, config), len(shards)),
-        "Write": functools.partial(_write, shards, compression),
+        "Write": functools.partial(_write, shards),
         "Finish": functools.partial(_finish, total),
     }
     first = range(max(len(paths), _LEAST_ELEMENTS))
@@ -258,7 +257,7 @@ def _make(make_records: ChunkMaker, num_shards: int, group: Group) -> Iterator[E
     yield _COUNTS, stats.to_json_dict()
 
 
-def _write(shards: Sequence[str], compression: Compression, group: Group) -> Iterator[Element]:
+def _write(shards: Sequence[str], group: Group) -> Iterator[Element]:
     """Writes a shard, or yields the total of the counts with the key 0."""
     number, values = group
     if number == _COUNTS:
@@ -273,7 +272,7 @@ def _write(shards: Sequence[str], compression: Compression, group: Group) -> Ite
             writer.add(key, record)
         writer.flush()
         records = read_sorted(writer.paths, writer.sizes, 0, int(writer.sizes[0].sum()))
-        _write_once(shards[number], write_records, records, compression)
+        _write_once(shards[number], write_records, records)
 
 
 def _finish(path: str, group: Group) -> Iterator[Element]:

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from albert_tf.data.batches import ordered
 from albert_tf.data.pretraining.masking import Masker
-from albert_tf.data.pretraining.record_files import RecordFile, find_compression
-from albert_tf.data.records import TFRECORD_TYPES, RecordSpec
+from albert_tf.data.pretraining.record_files import RecordFile
+from albert_tf.data.records import RecordSpec
 
 
 class Records(NamedTuple):
@@ -108,12 +108,11 @@ def _make_reader(
 ) -> Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]:
     """Returns a function that reads a file: its index, and number of records to skip, int64 ()."""
     paths = tf.constant([file.path for file in files], tf.string)
-    types = tf.constant([TFRECORD_TYPES[find_compression(file.path)] for file in files], tf.string)
     counts = tf.constant([file.count for file in files], tf.int64)
 
     def read(file: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         """Returns the records, each a `_Record`."""
-        records = tf.data.TFRecordDataset(paths[file], types[file])
+        records = tf.data.TFRecordDataset(paths[file])
         numbered = records.skip(skipped).take(counts[file] - skipped).enumerate(skipped + 1)
         return numbered.map(lambda number, serialized: _Record(file, number, serialized))
 

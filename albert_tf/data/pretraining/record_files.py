@@ -2,13 +2,11 @@
 
 import contextlib
 import dataclasses
-import gzip
 import itertools
 import os
 import re
 import struct
 import sys
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
@@ -16,12 +14,11 @@ from google.protobuf import message
 
 from albert_tf import files
 from albert_tf.data.pretraining.input_files import InputFile, find_file
-from albert_tf.data.records import TFRECORD_TYPES, Compression, RecordSpec
+from albert_tf.data.records import RecordSpec
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 
 _SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
-_GZIP_MAGIC = b"\x1f\x8b"
 # What is in front of each record: its length, and a checksum of the length.
 _HEADER = struct.Struct("<QI")
 _CHECKSUM_BYTES = 4
@@ -74,7 +71,7 @@ def _scan(file: InputFile, spec: RecordSpec, checks: bool = False) -> RecordFile
             count += 1
     except _DamagedError as error:
         damage = error
-    records = read_file(file.path).take(count)
+    records = tf.data.TFRecordDataset(file.path).take(count)
     done = 0
     # The group with a wrong checksum is lost; then the records before it are read one by one.
     for size in (_GROUP, 1):
@@ -109,22 +106,18 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
     """
     count = 0
     with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
-        stream = gzip.GzipFile(fileobj=file) if find_compression(path) == "gzip" else file
-        try:
-            while header := stream.read(_HEADER.size):
-                if len(header) < _HEADER.size:
-                    raise EOFError
-                length, _ = _HEADER.unpack(header)
-                if length > spec.max_bytes:
-                    too_large = f"{length} bytes, at most {spec.max_bytes} expected"
-                    raise _DamagedError(path, count, f"damaged or too large: {too_large}")
-                rest = stream.read(length + _CHECKSUM_BYTES)
-                if len(rest) < length + _CHECKSUM_BYTES:
-                    raise EOFError
-                yield rest[:length]
-                count += 1
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise _DamagedError(path, count) from error
+        while header := file.read(_HEADER.size):
+            if len(header) < _HEADER.size:
+                raise _DamagedError(path, count)
+            length, _ = _HEADER.unpack(header)
+            if length > spec.max_bytes:
+                too_large = f"{length} bytes, at most {spec.max_bytes} expected"
+                raise _DamagedError(path, count, f"damaged or too large: {too_large}")
+            rest = file.read(length + _CHECKSUM_BYTES)
+            if len(rest) < length + _CHECKSUM_BYTES:
+                raise _DamagedError(path, count)
+            yield rest[:length]
+            count += 1
 
 
 @contextlib.contextmanager
@@ -141,17 +134,6 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
         for path in paths:
             _scan(find_file(path), spec, checks=True)
         raise
-
-
-def find_compression(path: str) -> Compression:
-    """Returns the compression of a file, by its first bytes."""
-    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
-        return "gzip" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else "none"
-
-
-def read_file(path: str) -> tf.data.Dataset:
-    """Returns the serialized records of a file of any compression, string ()."""
-    return tf.data.TFRecordDataset(path, TFRECORD_TYPES[find_compression(path)])
 
 
 def read_sizes(path: str, spec: RecordSpec) -> dict[str, int]:

@@ -36,7 +36,7 @@ from albert_tf.data.pretraining.instances import (
     PretrainingDataConfig,
     PretrainingDataStats,
 )
-from albert_tf.data.records import Compression, write_records
+from albert_tf.data.records import write_records
 from albert_tf.data.workers import run_tasks
 from albert_tf.progress import Progress
 from albert_tf.tokenization import Tokenizer
@@ -81,7 +81,6 @@ def make_pretraining_data(
     tokenizer: Tokenizer,
     config: PretrainingDataConfig,
     shards: Sequence[str],
-    compression: Compression,
     folder: str,
     num_workers: int,
 ) -> MadeData:
@@ -110,7 +109,7 @@ def make_pretraining_data(
     total = runs.stats.instances
     ranks = [number * total // len(shards) for number in range(len(shards) + 1)]
     tasks = zip(shards, itertools.pairwise(ranks), strict=True)
-    write_shard = functools.partial(_write_shard, runs.paths, runs.sizes, compression)
+    write_shard = functools.partial(_write_shard, runs.paths, runs.sizes)
     workers = min(num_workers, 1 + int(runs.sizes[1].sum()) // _RECORD_BYTES_PER_WORKER)
     with Progress("writing", "instances", total) as progress:
         for records in run_tasks(write_shard, tasks, workers):
@@ -154,13 +153,12 @@ def _make_run(
 def _write_shard(
     runs: Sequence[str],
     sizes: np.ndarray,
-    compression: Compression,
     shard: tuple[str, tuple[int, int]],
 ) -> int:
     """Writes a file with the records of some ranks, if it is missing, and returns their number."""
     path, (first, last) = shard
     if not tf.io.gfile.exists(path):
-        write_records(path, read_sorted(runs, sizes, first, last), compression)
+        write_records(path, read_sorted(runs, sizes, first, last))
     return last - first
 
 

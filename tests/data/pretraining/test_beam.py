@@ -20,7 +20,6 @@ from albert_tf.data.pretraining.input_files import find_files
 from albert_tf.data.pretraining.instances import PretrainingDataConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.data.records import TFRECORD_TYPES
 from albert_tf.errors import InputError, StoppedError
 from tests.data.pretraining.corpora import make_tokenizer, write_corpus
 
@@ -51,9 +50,7 @@ def large_corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"), 450, 400)
 
 
-def make(
-    module, corpus, tokenizer, folder, *how, objective="sop", num_shards=1, compression="none"
-):
+def make(module, corpus, tokenizer, folder, *how, objective="sop", num_shards=1):
     """Returns what was made, and the records of all shards in order."""
     (folder / "work").mkdir(parents=True)
     paths = [str(folder / f"{number}.tfrecord") for number in range(num_shards)]
@@ -62,9 +59,9 @@ def make(
         CorpusConfig(), segments, MaskingConfig(5), seed=3, dupe_factor=2
     )
     made = module.make_pretraining_data(
-        corpus, tokenizer, config, paths, compression, str(folder / "work"), *how
+        corpus, tokenizer, config, paths, str(folder / "work"), *how
     )
-    records = tf.data.TFRecordDataset(paths, TFRECORD_TYPES[compression]).as_numpy_iterator()
+    records = tf.data.TFRecordDataset(paths).as_numpy_iterator()
     return made, list(records)
 
 
@@ -82,9 +79,7 @@ def run_in_any_order(stages, first, runner, runner_options, folder):
             inputs[index] = key, iter(values)
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"objective": "nsp", "num_shards": 3, "compression": "gzip"}]
-)
+@pytest.mark.parametrize("settings", [{}, {"objective": "nsp", "num_shards": 3}])
 def test_the_order_of_an_engine_does_not_matter(corpus, tokenizer, tmp_path, monkeypatch, settings):
     monkeypatch.setattr(beam, "_run", run_in_any_order)
     local = make(shards, corpus, tokenizer, tmp_path / "local", 1, **settings)

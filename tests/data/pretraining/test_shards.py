@@ -47,7 +47,7 @@ def make(corpus, tokenizer, folder, objective="sop", num_workers=1):
     (folder / "runs").mkdir(exist_ok=True, parents=True)
     paths = [str(folder / f"shard{number}") for number in range(3)]
     shards.make_pretraining_data(
-        corpus, tokenizer, config, paths, "none", str(folder / "runs"), num_workers
+        corpus, tokenizer, config, paths, str(folder / "runs"), num_workers
     )
     return [pathlib.Path(path).read_bytes() for path in paths]
 
