@@ -47,11 +47,12 @@ def open_checkpoint(path: str) -> TensorReader:
 
 def _open_tensorflow(prefix: str) -> TensorReader:
     tensors = open_tensors(prefix)
+    names = tensors.get_variable_to_shape_map()
     for start, reader_class in _OF_TENSORFLOW.items():
-        if any(name.startswith(start) for name in tensors.shapes):
-            return reader_class(tensors)
+        if any(name.startswith(start) for name in names):
+            return reader_class(prefix, tensors)
     raise InputError(
-        f"{prefix}: holds '{min(tensors.shapes, default='nothing')}'; expected a checkpoint in one of "
+        f"{prefix}: holds '{min(names, default='nothing')}'; expected a checkpoint in one of "
         f"these formats: {_FORMATS}"
     )
 

@@ -12,7 +12,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -181,36 +181,27 @@ class TensorReader(abc.ABC):
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
 
 
-class Tensors(NamedTuple):
-    """An open checkpoint of TensorFlow."""
-
-    prefix: str  # of the files
-    reader: Any  # TensorFlow's
-    shapes: Mapping[str, tuple[int, ...]]
-
-
-def open_tensors(prefix: str) -> Tensors:
-    """Opens a checkpoint of TensorFlow, given the prefix of its files."""
+def open_tensors(prefix: str) -> Any:
+    """Opens a checkpoint with TensorFlow's reader, given the prefix of its files."""
     try:
-        reader = tf.train.load_checkpoint(prefix)
-        shapes = reader.get_variable_to_shape_map()
+        return tf.train.load_checkpoint(prefix)
     except tf.errors.NotFoundError as error:
         raise UnreadableCheckpointError(f"{prefix}: there is no such checkpoint") from error
     except _DAMAGES as error:
         raise _damaged(prefix, error) from error
-    return Tensors(prefix, reader, {name: tuple(shape) for name, shape in shapes.items()})
 
 
 class CheckpointReader(TensorReader):
-    """Reads a checkpoint of TensorFlow."""
+    """Reads a checkpoint of TensorFlow, given what `open_tensors` returns."""
 
-    def __init__(self, tensors: Tensors):
-        self._reader = tensors.reader
-        super().__init__(tensors.prefix, tensors.shapes)
+    def __init__(self, prefix: str, tensors: Any):
+        self._tensors = tensors
+        shapes = tensors.get_variable_to_shape_map()
+        super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
 
     def _get(self, name: str) -> np.ndarray:
         try:
-            return self._reader.get_tensor(name)
+            return self._tensors.get_tensor(name)
         except _DAMAGES as error:
             raise _damaged(self.prefix, error) from error
 

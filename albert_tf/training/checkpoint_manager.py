@@ -124,7 +124,8 @@ class Checkpoints:
         damage = None
         for prefix in reversed(prefixes):
             try:
-                values = CheckpointReader(open_tensors(prefix)).read_all(self._variables)
+                reader = CheckpointReader(prefix, open_tensors(prefix))
+                values = reader.read_all(self._variables)
             except UnreadableCheckpointError as error:
                 damage = error
                 print(f"warning: {error}; trying the previous one", file=sys.stderr)
