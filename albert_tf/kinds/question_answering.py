@@ -227,6 +227,11 @@ class QuestionAnswering(Kind):
     def _texts(self, predictions: RankedAnswers) -> list[str]:
         return list(predictions.predictions(self._limit).values())
 
+    @property
+    def reported(self) -> tuple[str, ...]:
+        exact = "exact" if self.version_2_with_negative else "exact_match"
+        return tuple(dict.fromkeys((*self.metrics, "f1", exact)))
+
     def measure(self, examples, predictions: RankedAnswers) -> dict[str, float]:
         """Returns the metrics of SQuAD, of version 2.0 if questions may have no answer."""
         return evaluate_answers(gold_answers(examples), predictions, self._threshold)
