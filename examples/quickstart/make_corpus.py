@@ -64,7 +64,7 @@ CONFUSED = (("a", "an"), ("is", "are"), ("was", "were"), ("has", "have"), ("does
 CONFUSED += (("this", "these"),)
 REPLACEMENTS = {first: second for pair in CONFUSED for first, second in (pair, pair[::-1])}
 ROW_WORDS = range(8, 31)
-MAX_ROWS = {"train": 6000, "dev": 1000, "test": 4000}
+MAX_ROWS = {"train": 6000, "dev": 1000, "test": 2000}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,6 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import albert_tf
+from albert_tf.processor import has_bfloat16
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -106,7 +107,8 @@ def make_steps(out: pathlib.Path) -> list[Step]:
         "do_predict": True,
         "train_batch_size": 32,
         "learning_rate": 1e-4,
-        "save_checkpoints_steps": 100,
+        "save_checkpoints_steps": 200,
+        "mixed_precision": "mixed_bfloat16" if has_bfloat16() else "float32",
     }
     shipped = pathlib.Path(albert_tf.__file__).parent / "pretrained" / "small_en"
     return [
