@@ -135,7 +135,7 @@ def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterC
     model = sentencepiece_model_pb2.ModelProto.FromString(serialized_model)
     replacements = {
         old: new
-        for old, new in _read_replacements(serialized_model).items()
+        for old, new in _read_replacements(model.normalizer_spec.precompiled_charsmap).items()
         if _occurs(old, lower_case)
     }
     pieces = [piece.piece for piece in model.pieces]
@@ -163,15 +163,18 @@ def _occurs(text: str, lower_case: bool) -> bool:
 
 
 @functools.cache
-def _read_replacements(serialized_model: bytes) -> Mapping[str, str]:
+def _read_replacements(charsmap: bytes) -> Mapping[str, str]:
     """Returns SentencePiece's table of replacements, old text -> new text; the longest match wins.
 
     Old text that NFKD changes, most of the table, is left out.
     """
-    model = sentencepiece_model_pb2.ModelProto.FromString(serialized_model)
-    if not model.normalizer_spec.precompiled_charsmap:
+    if not charsmap:
         return {}
-    table = sentencepiece.SentencePieceNormalizer(model_proto=serialized_model).decompile()
+    # SentencePiece 0.2.2 takes the table in a model only, which has to know an unknown piece.
+    model = sentencepiece_model_pb2.ModelProto()
+    model.normalizer_spec.precompiled_charsmap = charsmap
+    model.pieces.add(piece="<unk>", type=model.SentencePiece.UNKNOWN)
+    table = sentencepiece.SentencePieceNormalizer(model_proto=model).decompile()
     return {old: new for old, new in table if unicodedata.is_normalized("NFKD", old)}
 
 
