@@ -11,7 +11,8 @@ A model that has seen 128 positions learns the others in minutes, and stays the 
 only their rows of the table are trained, with records of 512 tokens:
 
     python pretrain.py model512 'train512-*.tfrecord' longer.keras --trained_positions=128 \
-        --max_seq_length=512 --max_predictions_per_seq=103 --train_batch_size=8 --num_train_steps=600
+        --max_seq_length=512 --max_predictions_per_seq=103 --train_batch_size=8 \
+        --num_train_steps=600 --warmup_steps=20
 """
 
 import argparse
@@ -79,10 +80,10 @@ albert_tf.load_checkpoint(model, arguments.model).check_complete()
 
 
 def continue_path(rows, dimensions=13):
-    """Returns rows that follow others, as a rotation in the few dimensions that positions move in.
+    """Yields rows that follow others, by a rotation in the few dimensions that positions move in.
 
     `rows` are of shape (n, E). The rotation is the one that best maps each row to the next (orthogonal
-    Procrustes); it goes on from the last one. Yields rows of shape (E,) without end.
+    Procrustes). The first new row follows row n - 1. Rows are of shape (E,), without end.
     """
     center = rows.mean(axis=0)
     axes = np.linalg.svd(rows - center, full_matrices=False)[2][:dimensions]
