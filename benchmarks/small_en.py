@@ -149,8 +149,8 @@ def table(options: SmallEnOptions, lines: Sequence[Line]) -> str:
 
 def _key(program: str, folder: str, task: str) -> Line:
     """Returns what the lines of a candidate share; a checksum tells snapshots of the weights apart."""
-    key = {"program": program, "task": task, **dataclasses.asdict(TASKS[task])}
-    key["mixed_precision"] = _PRECISION
+    hyperparameters = {**dataclasses.asdict(TASKS[task]), "mixed_precision": _PRECISION}
+    key = {"program": program, "task": task, **hyperparameters}
     if program == _PRETRAINED:
         with open(os.path.join(folder, "model.safetensors"), "rb") as file:
             key["weights"] = hashlib.file_digest(file, "sha256").hexdigest()[:8]

@@ -55,9 +55,9 @@ _MAX_REASON_LENGTH = 300
 # The key of the counts, among the numbers of the shards.
 _COUNTS = -1
 
-# What workers leave in the folder: hashes of the input files; the
-# total of the counts, which comes last; and an error for the user, as each runner wraps exceptions in its
-# own way. The log has the error of the runner.
+# What workers leave in the folder: hashes of the input files; the total of the counts, which comes last;
+# and an error for the user, as each runner wraps exceptions in its own way. The log has the error of the
+# runner.
 _FILES = _READING, _TOTAL, _ERROR, _LOG = (
     "reading.json",
     "counts.json",
