@@ -16,7 +16,6 @@ from albert_tf.tokenization.characters import classify_characters
 from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from tests.helpers import shared_path, write_wordpiece
-from tests.parity.tokenization import read_lines
 from tests.tokenization.conftest import train_model
 
 TEXTS = [
@@ -137,19 +136,8 @@ def test_every_character_that_normalisation_changes(pair):
 # Known and unknown, dropped before SentencePiece and by it, parts of others, and one that becomes 18.
 UNITS = [
     *("a", "the ", "9,", "x", "Σ", "ΑΣ", "\u0301", "e\u0301", "İ", " ", "\u2003\t", "¨", "▁"),
-    *(
-        "\x00",
-        "🙂",
-        "か",
-        "か\u3099",
-        "한",
-        "\u1112\u1161",
-        "\u0bc6",
-        "\u0bc6\u0bbe",
-        "漢",
-        "ﷺ",
-        "⑽",
-    ),
+    *("\x00", "🙂", "か", "か\u3099", "한", "\u1112\u1161", "\u0bc6", "\u0bc6\u0bbe"),
+    *("漢", "ﷺ", "⑽"),
     *("\u00ad", "\u200b", "\u200d", "\ufeff", "\ufffd", "\x01", "\U000e0100"),
 ]
 LONG_TEXTS = st.lists(
@@ -223,11 +211,6 @@ def test_only_the_needed_words_are_looked_at(small_tokenizer, unit):
 def official(request, official_model_file):
     tokenizer = AlbertTokenizer(official_model_file, lower_case=request.param)
     return tokenizer, in_graph(tokenizer)
-
-
-def test_the_same_for_the_golden_lines(official):
-    lines = read_lines()
-    assert assert_same(official, [line["text"] for line in lines]) == 0
 
 
 REAL_TEXTS = [

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,8 +6,8 @@ from hypothesis import strategies as st
 
 from albert_tf.data.batches import make_batch, training_batches
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples, encode_pairs
-from albert_tf.data.fine_tuning.packing import join_choice, pack_inputs, pair_lengths
-from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.data.fine_tuning.packing import pack_inputs
+from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 
 
@@ -41,15 +39,6 @@ def test_layout_of_single_texts_and_pairs():
         array.dtype
         for array in (features.input_ids, features.lengths, features.labels["label_ids"])
     } == {np.dtype(np.int32)}
-
-
-@pytest.mark.parametrize("second", [None, ""])
-def test_single_text_keeps_its_front(second):
-    features = encode_examples([Example("0", number_text(50), second)], [], NumberTokenizer(), 7)
-    assert features.input_ids.tolist() == [2, 10, 11, 12, 13, 14, 3]
-    assert features.first_lengths.tolist() == [7]
-    assert not features.labels
-    assert set(make_batch(features, np.array([0]))) == {"input_ids", "input_mask", "segment_ids"}
 
 
 TEXTS = st.lists(st.integers(5, 99), max_size=14)
@@ -87,24 +76,6 @@ def test_many_examples_keep_their_order(monkeypatch):
     assert blocks.input_ids[1::3].tolist() == list(range(10, 21))
 
 
-def test_pair_lengths_are_those_of_dropping_one_token_at_a_time():
-    for length_a, length_b, budget in itertools.product(range(14), range(14), range(14)):
-        kept_a, kept_b = length_a, length_b
-        while kept_a + kept_b > budget:
-            if kept_a > kept_b:
-                kept_a -= 1
-            else:
-                kept_b -= 1
-        assert pair_lengths(length_a, length_b, budget) == (kept_a, kept_b)
-
-
-def test_scores_as_labels():
-    examples = [Example("0", "11", None, "3.800"), Example("1", "12", None, "-2e1")]
-    features = encode_examples(examples, Scores(), NumberTokenizer(), 9)
-    assert features.labels["label_ids"].dtype == np.float32
-    np.testing.assert_array_equal(features.labels["label_ids"], np.float32([3.8, -20]))
-
-
 def test_layout_of_choices():
     examples = [
         Example("short", "11 12", "21", "B", ("31", "32 33", "34")),
@@ -130,11 +101,6 @@ def test_layout_of_choices():
     ]
     assert batch["segment_ids"][1, 1].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 0]
     assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]
-
-
-def test_choice_fills_every_blank_or_follows():
-    assert join_choice("Who _ and _ ?", "x") == "Who x and x ?"
-    assert join_choice("Who?", "x") == "Who? x"
 
 
 def test_both_texts_of_a_pair_are_rows_of_a_batch():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from albert_tf.data.batches import evaluation_batches
-from albert_tf.data.fine_tuning.packing import cut_passage, find_max_context
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import (
     UNKNOWN_POSITION,
@@ -30,9 +29,6 @@ def spell(*words):
     return [word_id(word) for word in words]
 
 
-# The original's
-
-
 def test_all_departures_from_the_original():
     """What the comparison leaves out: first pieces, and a passage that the original gives up on."""
     golden_set = GOLDEN_SETS["quirks_eval_features"]
@@ -52,38 +48,6 @@ def test_all_departures_from_the_original():
             context = examples[window.example_index].context
             different.add((context[start : last + 1], context[slice(*ours)]))
     assert different == {("  Leading", "Leading"), ("中", "")}
-
-
-# Cutting
-
-
-@pytest.mark.parametrize(
-    ("length", "size", "stride", "expected"),
-    [
-        (0, 4, 3, []),
-        (1, 4, 3, [(0, 1)]),
-        (4, 4, 3, [(0, 4)]),
-        (5, 4, 3, [(0, 4), (3, 5)]),
-        (7, 4, 3, [(0, 4), (3, 7)]),
-        (8, 4, 3, [(0, 4), (3, 7), (6, 8)]),
-        (9, 4, 100, [(0, 4), (4, 8), (8, 9)]),
-    ],
-)
-def test_windows_of_a_passage(length, size, stride, expected):
-    starts, ends = cut_passage(length, size, stride)
-    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
-    assert find_max_context(starts, ends).shape == (length,)
-
-
-@pytest.mark.parametrize("length", [1, 6, 23, 24, 25, 111])
-def test_each_token_has_one_window_with_maximum_context(length):
-    starts, ends = cut_passage(length, size=24, stride=7)
-    best = find_max_context(starts, ends)
-    tokens = np.arange(length)
-    assert ((starts[best] <= tokens) & (tokens < ends[best])).all()
-    least = np.minimum(tokens - starts[:, None], ends[:, None] - 1 - tokens)
-    # A longer window may take a token from one that shows less than 0.24 tokens more.
-    assert (least[best, tokens] == least.max(axis=0)).all()
 
 
 def test_layout_and_offsets_of_windows():
@@ -134,9 +98,6 @@ def test_labels_of_questions_without_an_answer():
     assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
 
 
-# Arrays
-
-
 SMALL = WindowConfig(max_seq_length=13, doc_stride=4, max_query_length=3)
 
 
@@ -149,9 +110,6 @@ def test_arrays_of_windows():
     assert make("x", context=" \n ") == []
     empty = encode_windows(make_examples(4), WordTokenizer(), SMALL)
     assert len(empty) == len(empty.input_ids) == len(empty.labels["is_impossible"]) == 0
-
-
-# Batches
 
 
 def test_prediction_batches_match_their_passages():
