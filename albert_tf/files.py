@@ -6,6 +6,7 @@ ends in `.incomplete` and renamed when complete, so that no other name is ever h
 """
 
 import contextlib
+import glob
 import hashlib
 import io
 import json
@@ -63,6 +64,11 @@ def expand_globs(patterns: Sequence[str]) -> list[str]:
             raise InputError(f"no file matches '{pattern}'")
         found.update(dict.fromkeys(matches))
     return list(found)
+
+
+def matches(folder: str, pattern: str) -> list[str]:
+    """Returns the paths in a folder that match a pattern, sorted. `[` in the folder's name is itself."""
+    return sorted(tf.io.gfile.glob(os.path.join(glob.escape(folder), pattern)))
 
 
 def read_bytes(path: str) -> bytes:

@@ -65,7 +65,9 @@ def find_model(name: str) -> str:
             raise InputError(f"'{name}': expected {_HUB}owner/name or {_HUB}owner/name@revision")
         return _find_on_hub(**found.groupdict())
     is_shipped = name in shipped_names()
-    if any(tf.io.gfile.exists(path) for path in (name, f"{name}.index")):
+    with files.explain_unreadable(name):
+        exists = any(tf.io.gfile.exists(path) for path in (name, f"{name}.index"))
+    if exists:
         if is_shipped:
             print(
                 f"'{name}' is a folder here; the model that comes with albert_tf is not used",
@@ -120,15 +122,16 @@ def _find_on_hub(repo: str, revision: str | None) -> str:
         ) from error
     except errors.LocalEntryNotFoundError as error:
         reason = _one_line(error.__cause__ or error)
+        of_revision = f" --revision {revision}" if revision else ""
         raise InputError(
             f"{name}: not completely in the cache, and the Hub cannot be reached ({reason}); where there "
-            f"is a network, `hf download {repo} --local-dir {repo.split('/')[1]}` makes a folder to name "
-            "instead"
+            f"is a network, `hf download {repo}{of_revision} --local-dir {repo.split('/')[1]}` makes a "
+            "folder to name instead"
         ) from error
     except (errors.HFValidationError, errors.HTTPError, OSError) as error:
         reason = _one_line(error)
         raise InputError(f"{name}: the download failed ({reason}); repeat it to resume") from error
-    if not any(tf.io.gfile.glob(os.path.join(folder, pattern)) for pattern in _HUB_WEIGHTS):
+    if not any(files.matches(folder, pattern) for pattern in _HUB_WEIGHTS):
         raise InputError(
             f"{name}: holds neither model.safetensors nor KerasHub's model.weights.h5; pickles such as "
             "pytorch_model.bin are not downloaded, as they can run any code"
@@ -177,6 +180,6 @@ def folder_of(path: str) -> str:
     """
     folder = path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path)
     is_best = os.path.basename(folder) == BEST_DIR
-    if is_best and not tf.io.gfile.glob(os.path.join(folder, "*config.json")):
+    if is_best and not files.matches(folder, "*config.json"):
         return os.path.dirname(folder)
     return folder

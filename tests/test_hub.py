@@ -280,10 +280,11 @@ def test_without_a_network_what_is_cached_works(
     # Half a download is none.
     weights = os.path.join(found["me/other"], "model.safetensors")
     os.rename(weights, tmp_path / "weights")
-    for other in ("other", "never"):
+    for other, revision in (("other", ""), ("never", ""), ("never", "v1")):
+        option = f" --revision {revision}" if revision else ""
         message = (
-            rf"^hf://me/{other}: not completely in the cache, and the Hub cannot be reached .*; where "
-            rf"there is a network, `hf download me/{other} --local-dir {other}`"
+            rf"^hf://me/{other}\S*: not completely in the cache, and the Hub cannot be reached .*; where "
+            rf"there is a network, `hf download me/{other}{option} --local-dir {other}`"
         )
-        assert re.search(message, find(f"hf://me/{other}"))
+        assert re.search(message, find(f"hf://me/{other}" + f"@{revision}" * bool(revision)))
     os.rename(tmp_path / "weights", weights)

@@ -81,6 +81,11 @@ def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_file_system_that_cannot_be_read_is_named():
+    with pytest.raises(InputError, match=r"^s3://bucket/model: cannot be read: File system scheme"):
+        find_model("s3://bucket/model")
+
+
 @pytest.mark.parametrize(
     "load", [albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset]
 )

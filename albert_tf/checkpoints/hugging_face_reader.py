@@ -62,7 +62,7 @@ def is_folder(path: str) -> bool:
     config_file = os.path.join(path, CONFIG_FILE)
     return (
         tf.io.gfile.exists(config_file)
-        and not tf.io.gfile.glob(os.path.join(path, "*.index"))  # of TensorFlow's checkpoints
+        and not files.matches(path, "*.index")  # of TensorFlow's checkpoints
         and is_hugging_face(files.read_json(config_file))
     )
 

@@ -246,7 +246,7 @@ def list_checkpoints(directory: str) -> list[str]:
     if note is not None:
         # A note of TensorFlow 1 may name the newest only.
         return list(dict.fromkeys([*note.all_model_checkpoint_paths, note.model_checkpoint_path]))
-    indices = tf.io.gfile.glob(os.path.join(directory, f"{CHECKPOINT_NAME}-*{INDEX}"))
+    indices = files.matches(directory, f"{CHECKPOINT_NAME}-*{INDEX}")
     prefixes = [path.removesuffix(INDEX) for path in indices]
     return sorted(filter(_STEP.search, prefixes), key=lambda prefix: int(_STEP.search(prefix)[1]))
 
@@ -289,7 +289,7 @@ def find_checkpoint(path: str) -> str:
     for folder in (os.path.join(path, BEST_DIR), path):
         if prefix := latest_checkpoint(folder):
             return prefix
-    indices = sorted(tf.io.gfile.glob(os.path.join(path, f"*{INDEX}")))
+    indices = files.matches(path, f"*{INDEX}")
     if not indices:
         raise InputError(f"{path}: the folder holds no checkpoint")
     if len(indices) > 1:

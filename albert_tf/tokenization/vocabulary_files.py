@@ -50,7 +50,7 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
     """Returns the SentencePiece model or the WordPiece vocabulary of a model's folder, if it has one."""
     for is_wordpiece, names in enumerate((SENTENCEPIECE_NAMES, WORDPIECE_NAMES)):
         for name in names:
-            found = tf.io.gfile.glob(os.path.join(folder, name))
+            found = files.matches(folder, name)
             if len(found) == 1:
                 _check_sum(found[0], _read_object(os.path.join(folder, OPTIONS_FILE)))
                 return (None, found[0]) if is_wordpiece else (found[0], None)

@@ -45,7 +45,7 @@ _TEMPORARY = ("checkpoint.tmp*", f"{CHECKPOINT_NAME}-*_temp")
 def remove_temporary_files(directory: str) -> None:
     """Removes the files that a killed process was writing to a folder of checkpoints."""
     for pattern in _TEMPORARY:
-        for path in tf.io.gfile.glob(f"{directory}/{pattern}"):
+        for path in files.matches(directory, pattern):
             files.remove(path)
 
 
@@ -164,6 +164,6 @@ class BestCheckpoint:
         files.make_directory(self._directory)
         files.write_json(path, {"step": step, **metrics})
         Checkpoints(self._directory, variables_by_path(model.weights), max_to_keep=1).save(step)
-        for other in tf.io.gfile.glob(f"{self._directory}/*{_METRICS}"):
+        for other in files.matches(self._directory, f"*{_METRICS}"):
             if os.path.basename(other) != os.path.basename(path):
                 tf.io.gfile.remove(other)

@@ -50,7 +50,7 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
             if line.strip():
                 yield f"{together}, line {number}", files.parse_json(line, together, number)
         return
-    names = tf.io.gfile.glob(os.path.join(folder, "*.txt"))
+    names = files.matches(folder, "*.txt")
     if not names:
         raise InputError(
             f"data_dir={data_dir}: no file '{together}' and none like '{folder}/1.txt'; expected "
