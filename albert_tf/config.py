@@ -128,8 +128,10 @@ class AlbertConfig:
         """Makes a config from the content of an `albert_config.json`.
 
         Raises:
-            InputError: a key is unknown or missing, or a value is not allowed.
+            InputError: it is no dictionary, a key is unknown or missing, or a value is not allowed.
         """
+        if not isinstance(values, Mapping):
+            raise InputError(f"expected a JSON object, received a {type(values).__name__}")
         known = {field.name: field for field in dataclasses.fields(cls)}
         for key, value in values.items():
             if key not in known:
@@ -151,8 +153,6 @@ class AlbertConfig:
             InputError: the file cannot be read or does not describe a model; names file and key.
         """
         values = files.read_json(path)
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: expected a JSON object, received a {type(values).__name__}")
         with name_place(path):
             return cls.from_dict(values)
 

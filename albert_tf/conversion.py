@@ -58,40 +58,21 @@ class _Architecture(NamedTuple):
         model: class of our model.
         hub_task: the Hub's name for what it does.
         has_pooler: whether theirs always has a pooler.
-        sentence_head: of a pretrainer, whether it has one.
+        options: arguments that our model always has, which are its attributes, too.
     """
 
     model: type[BaseModel]
     hub_task: str
     has_pooler: bool = False
-    sentence_head: bool | None = None
-
-    def make(self, encoder: AlbertEncoder, config: HuggingFaceConfig) -> keras.Model:
-        """Makes our model for the content of a `config.json`."""
-        if self.model is AlbertEncoder:
-            return encoder
-        options: dict[str, Any] = {}
-        if self.model is AlbertPretrainer:
-            options["sentence_head"] = self.sentence_head
-        if self.model.HEAD_BIAS is not None:
-            options["num_classes"] = len(config.labels)
-        if issubclass(self.model, _WITH_DROPOUT):
-            options["dropout"] = config.classifier_dropout
-        return self.model(encoder, **options)
-
-    def matches(self, model: keras.Model) -> bool:
-        """Returns whether a model of ours is written as this class."""
-        if not isinstance(model, self.model):
-            return False
-        return self.sentence_head is None or self.sentence_head == model.sentence_head
+    options: Mapping[str, Any] = {}
 
 
 _WITH_DROPOUT = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
 # By the names of the classes after `Albert` and `Bert`.
 _ARCHITECTURES = {
     "Model": _Architecture(AlbertEncoder, "feature-extraction"),
-    "ForPreTraining": _Architecture(AlbertPretrainer, "fill-mask", True, sentence_head=True),
-    "ForMaskedLM": _Architecture(AlbertPretrainer, "fill-mask", sentence_head=False),
+    "ForPreTraining": _Architecture(AlbertPretrainer, "fill-mask", True, {"sentence_head": True}),
+    "ForMaskedLM": _Architecture(AlbertPretrainer, "fill-mask", False, {"sentence_head": False}),
     "ForSequenceClassification": _Architecture(AlbertClassifier, "text-classification", True),
     "ForTokenClassification": _Architecture(AlbertTokenClassifier, "token-classification"),
     "ForMultipleChoice": _Architecture(AlbertMultipleChoice, "multiple-choice", True),
@@ -139,18 +120,26 @@ def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> kera
             f"{os.path.join(reader.prefix, CONFIG_FILE)}: architecture {name!r} is not one of "
             f"{', '.join(architectures)}"
         )
-    architecture = architectures[name]
-    with_pooler = architecture.has_pooler or reader.holds("albert_encoder/pooler/dense/bias")
+    model_class, _, has_pooler, options = architectures[name]
+    with_pooler = has_pooler or reader.holds("albert_encoder/pooler/dense/bias")
     encoder = AlbertEncoder(config, with_pooler)
-    return architecture.make(encoder, reader.config)
+    if model_class is AlbertEncoder:
+        return encoder
+    options = dict(options)
+    if model_class.HEAD_BIAS is not None:
+        options["num_classes"] = len(reader.config.labels)
+    if issubclass(model_class, _WITH_DROPOUT):
+        options["dropout"] = reader.config.classifier_dropout
+    return model_class(encoder, **options)
 
 
-def architecture_of(model: keras.Model) -> str:
-    """Returns the class of `transformers` as which a model is written."""
-    end = next((end for end, one in _ARCHITECTURES.items() if one.matches(model)), None)
-    if end is None:
-        raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
-    return _class_name(model_type_of(getattr(model, "encoder", model).config), end)
+def architecture_of(model: BaseModel) -> str:
+    """Returns the class of `transformers` as which a model is written; raises an `InputError` if none."""
+    for end, (model_class, _, _, options) in _ARCHITECTURES.items():
+        is_same = all(getattr(model, name, None) == value for name, value in options.items())
+        if isinstance(model, model_class) and is_same:
+            return _class_name(model_type_of(model.config), end)
+    raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
 
 
 def _class_name(model_type: ModelType, end: str) -> str:
@@ -181,12 +170,12 @@ def save_hugging_face(
         dtype: type in which the weights are stored.
 
     Raises:
-        InputError: they have no such model.
+        InputError: they have no such model, or the number of labels is not the number of classes.
         StoppedError: the file system refuses.
-        ValueError: the number of labels is not the number of classes.
     """
-    if labels and len(labels) != model.num_classes:
-        raise ValueError(f"received {len(labels)} labels for {model.num_classes} classes")
+    num_classes = getattr(model, "num_classes", 0)
+    if labels and len(labels) != num_classes:
+        raise InputError(f"labels: received {len(labels)} for {num_classes} classes")
     config = _config_of(model, labels, problem_type).to_dict()
     encoder = getattr(model, "encoder", model)
     model_type = model_type_of(encoder.config)
@@ -237,7 +226,7 @@ Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel
 def _config_of(
     model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
 ) -> HuggingFaceConfig:
-    config = HuggingFaceConfig(getattr(model, "encoder", model).config, architecture_of(model))
+    config = HuggingFaceConfig(model.config, architecture_of(model))
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         labels = tuple(labels) or generic_labels(model.num_classes)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
@@ -246,14 +235,19 @@ def _config_of(
     return config
 
 
+def config_in_tf1(model: BaseModel) -> AlbertConfig:
+    """Returns the config under which the original has a model; raises an `InputError` if it has none."""
+    if isinstance(model, AlbertEmbedder | AlbertTokenClassifier):
+        raise InputError(f"{type(model).__name__}: the original has no model with such heads")
+    return config_in_original(model.config)
+
+
 def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:
     """Writes a model's weights as a TensorFlow 1 checkpoint of the original.
 
     Like the published ones it has a `global_step` of 0 and no slots of an optimizer. The names of the two
     files begin with `prefix`. An `InputError` says that the original has no such model.
     """
-    if isinstance(model, AlbertEmbedder | AlbertTokenClassifier):
-        raise InputError(f"{type(model).__name__}: the original has no model with such heads")
-    config_in_original(getattr(model, "encoder", model).config)
+    config_in_tf1(model)
     tensors = tensors_of(variables_by_path(model.weights), stored_as_original)
     write_checkpoint(prefix, {"global_step": np.zeros((), np.int64), **tensors})

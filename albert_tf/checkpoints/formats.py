@@ -1,11 +1,10 @@
 """Opens checkpoints of all formats."""
 
-import zipfile
-
 import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
 from albert_tf.checkpoints.names import SHARED, BrightmartReader, OriginalReader
@@ -19,9 +18,6 @@ from albert_tf.checkpoints.tensor_files import (
     variables_by_path,
 )
 from albert_tf.errors import InputError
-
-# What Keras raises for damaged files.
-_KERAS_DAMAGES = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
 
 # What names begin with -> whose checkpoint it is.
 _OF_TENSORFLOW = {
@@ -74,9 +70,10 @@ class KerasReader(TensorReader):
             )
         try:
             model = keras.models.load_model(path, compile=False)
-        except _KERAS_DAMAGES as error:
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"{path}: cannot be read as a model of Keras: {reason}") from error
+        except keras_hub.DAMAGES as error:
+            raise InputError(
+                f"{path}: cannot be read as a model of Keras: {files.reason(error)}"
+            ) from error
         self._variables = {
             stored_by_path(variable_path).names[0]: variable
             for variable_path, variable in variables_by_path(model.weights).items()

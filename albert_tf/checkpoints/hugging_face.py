@@ -99,6 +99,11 @@ class HuggingFaceConfig:
     problem_type: ProblemType | None = None
 
     @property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels; none if they are no names but `LABEL_0` and so on."""
+        return () if self.labels == generic_labels(len(self.labels)) else self.labels
+
+    @property
     def model_type(self) -> ModelType:
         """Which of their models this is."""
         return model_type_of(self.encoder)

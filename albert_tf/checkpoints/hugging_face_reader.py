@@ -84,10 +84,7 @@ def check_folder(directory: str) -> None:
 
 
 class FolderReader(TensorReader):
-    """Reads a Hugging Face folder.
-
-    `sha256` are the sums of its files with tensors, by name: safetensors have no checksum inside.
-    """
+    """Reads a Hugging Face folder."""
 
     format_name = "hugging_face"
     description = "Hugging Face"
@@ -95,6 +92,7 @@ class FolderReader(TensorReader):
     def __init__(self, directory: str):
         check_folder(directory)
         self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
+        self.labels, self.problem_type = self.config.label_names, self.config.problem_type
         self.sha256: dict[str, str] = {}
         self._tensors = self._read_tensors(directory)
         self._drop_copies(directory)

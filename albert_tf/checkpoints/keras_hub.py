@@ -14,6 +14,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -121,8 +122,11 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
     return AlbertConfig(**{ours: config[theirs] for ours, theirs in _CONFIG_KEYS.items()})
 
 
-# What the libraries raise for damaged files.
-_DAMAGES = (OSError, KeyError, RuntimeError, ValueError, EOFError, zipfile.BadZipFile)
+# What Keras, h5py and zipfile raise for damaged files.
+DAMAGES = (
+    *(EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def open_keras_hub(path: str) -> "KerasHubReader | None":
@@ -131,16 +135,18 @@ def open_keras_hub(path: str) -> "KerasHubReader | None":
     Returns None if the path is not KerasHub's, or an archive that is too damaged to tell.
     """
     if is_preset(path):
-        return _open_preset(path)
+        config_file, *weights = (
+            os.path.join(path, name) for name in (CONFIG_FILE, _WEIGHTS_FILE, _HEAD_FILE)
+        )
+        contents = {each: files.read_bytes(each) for each in weights if tf.io.gfile.exists(each)}
+        return KerasHubReader(path, files.read_json(config_file), config_file, contents)
     if not (path.endswith((KERAS_MODEL, KERAS_WEIGHTS)) and tf.io.gfile.exists(path)):
         return None
     if path.endswith(KERAS_MODEL):
         return _open_archive(path)
     content = files.read_bytes(path)
     with name_place(path), _open_h5(content) as file:
-        layers = file.get("layers", {})
-        inner = (layer.get("layers", {}) for layer in layers.values())
-        if not any(_BLOCK in group for group in (layers, *inner)):
+        if not file.visit(lambda name: name.endswith(f"layers/{_BLOCK}") or None):
             return None
     return KerasHubReader(path, None, path, {path: content})
 
@@ -155,7 +161,7 @@ def _open_archive(path: str) -> "KerasHubReader | None":
                     return None
                 content = archive.read(_WEIGHTS_FILE)
         # TensorFlow's error for a place before the start, where zipfile looks in a short file.
-        except (*_DAMAGES, tf.errors.InvalidArgumentError):
+        except (*DAMAGES, tf.errors.InvalidArgumentError):
             return None
     return KerasHubReader(path, values, path, {path: content})
 
@@ -164,15 +170,6 @@ def is_preset(folder: str) -> bool:
     """Returns whether a folder is a preset of KerasHub with weights."""
     paths = [os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE)]
     return all(map(tf.io.gfile.exists, paths)) and is_keras_hub(files.read_json(paths[0]))
-
-
-def _open_preset(folder: str) -> "KerasHubReader":
-    config_file, weights, head = (
-        os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE, _HEAD_FILE)
-    )
-    paths = [weights, head] if tf.io.gfile.exists(head) else [weights]
-    contents = {path: files.read_bytes(path) for path in paths}
-    return KerasHubReader(folder, files.read_json(config_file), config_file, contents)
 
 
 class KerasHubReader(TensorReader):
@@ -241,9 +238,8 @@ def _open_h5(content: bytes) -> Iterator[h5py.File]:
             yield file
     except InputError:
         raise
-    except _DAMAGES as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"the file is damaged: {reason}") from error
+    except DAMAGES as error:
+        raise InputError(f"the file is damaged: {files.reason(error)}") from error
 
 
 def _read_weights(content: bytes, path: str) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -15,10 +14,9 @@ from albert_tf.checkpoints.hugging_face import (
     CONFIG_FILE,
     HuggingFaceConfig,
     ProblemType,
-    generic_labels,
     is_hugging_face,
 )
-from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
+from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.tensor_files import (
     FormatName,
     Stored,
@@ -101,12 +99,12 @@ def read_config(path: str) -> AlbertConfig:
         InputError: the file cannot be read or does not describe a model that we have.
     """
     values = files.read_json(path)
-    if is_hugging_face(values):
-        return HuggingFaceConfig.from_json_file(path).encoder
-    if keras_hub.is_keras_hub(values):
-        with name_place(path):
+    with name_place(path):
+        if is_hugging_face(values):
+            return HuggingFaceConfig.from_dict(values).encoder
+        if keras_hub.is_keras_hub(values):
             return keras_hub.config_from_dict(values)
-    return AlbertConfig.from_json_file(path)
+        return AlbertConfig.from_dict(values)
 
 
 def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
@@ -145,11 +143,7 @@ def stored_labels(path: str) -> tuple[str, ...]:
     """
     if not is_folder(path):
         return ()
-    return _labels_in(HuggingFaceConfig.from_json_file(os.path.join(path, CONFIG_FILE)))
-
-
-def _labels_in(config: HuggingFaceConfig) -> tuple[str, ...]:
-    return () if config.labels == generic_labels(len(config.labels)) else config.labels
+    return HuggingFaceConfig.from_json_file(os.path.join(path, CONFIG_FILE)).label_names
 
 
 def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
@@ -181,34 +175,27 @@ def load_reader(
     variables = variables_by_path(model.weights)
     wanted = {path: variable for path, variable in variables.items() if path not in missing}
     values = reader.read_all(wanted)
-    report = _report(reader, {path: reader.layout(path) for path in wanted}, missing)
-    for name in report.unexpected:
+    read = {path: reader.layout(path) for path in wanted}
+    taken = {name for stored in read.values() for name in stored.names}
+    unexpected, optimizer = [], []
+    for name in sorted(reader.shapes.keys() - taken):
+        (optimizer if reader.is_no_weight(name) else unexpected).append(plain_name(name))
+    for name in unexpected:
         is_encoder = name.startswith((*reader.encoder_prefixes, f"{encoder.name}/"))
         if is_encoder and (encoder.with_pooler or "pooler" not in name):
             raise InputError(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
             )
     assign(wanted, values)
-    return report
-
-
-def _report(reader: TensorReader, read: dict[str, Stored], missing: Sequence[str]) -> LoadReport:
-    taken = {name for stored in read.values() for name in stored.names}
-    rest = sorted(name for name in reader.shapes if name not in taken)
-    details: dict[str, Any] = {}
-    if isinstance(reader, FolderReader):
-        details = {
-            "labels": _labels_in(reader.config),
-            "problem_type": reader.config.problem_type,
-            "sha256": reader.sha256,
-        }
     return LoadReport(
         prefix=reader.prefix,
         format_name=reader.format_name,
         format=reader.description,
         read=tuple(read.items()),
         missing=tuple(missing),
-        unexpected=tuple(plain_name(name) for name in rest if not reader.is_no_weight(name)),
-        optimizer=tuple(plain_name(name) for name in rest if reader.is_no_weight(name)),
-        **details,
+        unexpected=tuple(unexpected),
+        optimizer=tuple(optimizer),
+        labels=reader.labels,
+        problem_type=reader.problem_type,
+        sha256=reader.sha256,
     )

@@ -11,6 +11,7 @@ import difflib
 import functools
 import os
 import re
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -77,7 +78,7 @@ def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Va
                 "`model.save` merges LoRA, and `load_checkpoint` reads its .keras file into a new model"
             )
     if len(by_path) != len(variables):
-        raise ValueError("two variables have the same path; give the layers different names")
+        raise InputError("two variables have the same path; give the layers different names")
     return by_path
 
 
@@ -103,6 +104,7 @@ class TensorReader(abc.ABC):
         format_name: the format's name; several formats are Hugging Face's.
         description: the format's name in messages.
         encoder_prefixes: prefixes of the names of the encoder's weights.
+        labels, problem_type, sha256: see `albert_tf.checkpoints.loading.LoadReport`.
         prefix: what the files' names begin with, or their folder.
         shapes: shapes of the tensors by name.
     """
@@ -110,6 +112,9 @@ class TensorReader(abc.ABC):
     format_name: FormatName = "albert_tf"
     description = "albert_tf"
     encoder_prefixes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    problem_type: str | None = None
+    sha256: Mapping[str, str] = types.MappingProxyType({})
 
     def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
         self.prefix = prefix
@@ -157,8 +162,7 @@ class TensorReader(abc.ABC):
             # Computed in float64 and rounded once.
             product = functools.reduce(np.matmul, (tensor.astype(np.float64) for tensor in tensors))
             tensors = [product.astype(tensors[0].dtype)]
-        tensor = tensors[0].T if stored.transposed else tensors[0]
-        return tensor.reshape(self.shape(stored))
+        return tensors[0].T if stored.transposed else tensors[0]
 
     def read_all(self, variables: Variables) -> dict[str, np.ndarray]:
         """Returns the values of variables, both by path."""
@@ -207,8 +211,7 @@ class CheckpointReader(TensorReader):
 
 
 def _damaged(prefix: str, error: Exception) -> UnreadableCheckpointError:
-    reason = str(error).strip().splitlines()[0]
-    return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {reason}")
+    return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {files.reason(error)}")
 
 
 # What TensorFlow's reader raises for damaged files.

@@ -66,7 +66,7 @@ def write_reusable(
     names = ["encoder"]
     if tokenizer is not None and version_folders.can_write_text(export_dir, "preprocessor"):
         names.append("preprocessor")
-    config = getattr(model, "encoder", model).config
+    config = model.config
     contents = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
     attributes = ["config_file"]
     if tokenizer is not None:

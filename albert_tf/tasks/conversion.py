@@ -106,11 +106,9 @@ def run(options: ConversionOptions) -> LoadReport:
             f"--from={options.from_}: {report.prefix} has the format {report.format_name} "
             f"({report.format})"
         )
-    config = getattr(model, "encoder", model).config
+    config = model.config
     head = head_of(model, report, options.init_checkpoint)
-    companions = Companions(
-        target.config_there(config), found.tokenizer, head, options.output_dtype
-    )
+    companions = Companions(target.config_of(model), found.tokenizer, head, options.output_dtype)
     if output:
         target.check(output, companions)
     part = target.part_of(model)
@@ -181,6 +179,10 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | N
     theirs = report.format_name == "hugging_face"
     # To `transformers`, a single output without a problem type is a regression.
     if theirs and (report.problem_type == "regression" or model.num_classes == 1):
+        if model.num_classes > 1:
+            raise InputError(
+                f"{checkpoint}: predicts {model.num_classes} scores; only one can be read"
+            )
         return Regression(task_name=Regression.name, pairs=True)
     if report.labels:
         return Classification(task_name=Classification.name, labels=report.labels, pairs=True)
@@ -229,7 +231,7 @@ def _random_inputs(model: keras.Model) -> dict[str, np.ndarray]:
 
     Models with fewer than 16 positions get shorter rows.
     """
-    config = getattr(model, "encoder", model).config
+    config = model.config
     rng = np.random.default_rng(0)
     length = min(16, config.max_position_embeddings)
     shape = (2, 3, length) if isinstance(model, AlbertMultipleChoice) else (2, length)

@@ -5,6 +5,7 @@ They are written under names that end in `.incomplete`, read back and checked, a
 
 import contextlib
 import dataclasses
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 
@@ -17,11 +18,13 @@ from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.checkpoints.hugging_face import ProblemType, model_type_of
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
-from albert_tf.checkpoints.names import config_in_original, stored_as_original
+from albert_tf.checkpoints.names import stored_as_original
 from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import (
     WeightType,
+    architecture_of,
+    config_in_tf1,
     load_model,
     save_hugging_face,
     save_tf1_checkpoint,
@@ -30,6 +33,7 @@ from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.kinds import Kind
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models.base_model import BaseModel
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,
@@ -63,8 +67,8 @@ class Companions:
 class CheckpointTarget:
     """A format whose checkpoints are files with one prefix, next to config and vocabulary."""
 
-    # Maps our config to the one that is written next to the checkpoint.
-    config_there: Callable[[AlbertConfig], AlbertConfig]
+    # Returns the config that is written next to a model's checkpoint; refuses models without a place.
+    config_of: Callable[[BaseModel], AlbertConfig]
     # How the format stores the variables of a config's model.
     layout: Callable[[AlbertConfig], Layout]
     save: Callable[[keras.Model, str], None]  # writes a model's weights
@@ -118,9 +122,10 @@ class HuggingFaceTarget:
 
     part_of = CheckpointTarget.part_of
 
-    def config_there(self, config: AlbertConfig) -> AlbertConfig:
-        """Returns the config that accompanies the checkpoint."""
-        return hugging_face.config_there(config, model_type_of(config))
+    def config_of(self, model: BaseModel) -> AlbertConfig:
+        """Returns the config that accompanies a model; refuses models that they do not have."""
+        architecture_of(model)
+        return hugging_face.config_there(model.config, model_type_of(model.config))
 
     def layout(self, config: AlbertConfig) -> Layout:
         """Returns how the format stores the variables of a config's model."""
@@ -168,7 +173,7 @@ def _tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
 class SavedModelTarget:
     """Reusable SavedModels in version folders with config and vocabulary."""
 
-    config_there = staticmethod(lambda config: config)
+    config_of = operator.attrgetter("config")
     layout = staticmethod(lambda config: stored_by_path)
 
     def part_of(self, model: keras.Model) -> AlbertEncoder | AlbertPretrainer:
@@ -222,11 +227,9 @@ class LoadedEncoder:
 
 
 TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
-    "tf1": CheckpointTarget(
-        config_in_original, lambda config: stored_as_original, save_tf1_checkpoint
-    ),
+    "tf1": CheckpointTarget(config_in_tf1, lambda config: stored_as_original, save_tf1_checkpoint),
     "albert_tf": CheckpointTarget(
-        lambda config: config, lambda config: stored_by_path, save_checkpoint
+        operator.attrgetter("config"), lambda config: stored_by_path, save_checkpoint
     ),
     "hugging_face": HuggingFaceTarget(),
     "saved_model": SavedModelTarget(),
