@@ -30,7 +30,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         beta_1: decay of the first moment.
         beta_2: decay of the second moment.
         epsilon: outside the root.
-        exclude: regular expressions; a variable whose path matches one has no weight decay.
+        exclude: regular expressions, or one; a variable in whose path one is found has no weight decay.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
-        exclude: Sequence[str] = ("layer_norm", "bias"),
+        exclude: str | Sequence[str] = ("layer_norm", "bias"),
         name: str = "adam_weight_decay",
         **kwargs,
     ):
@@ -51,7 +51,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
-        self.exclude = tuple(exclude)
+        self.exclude = _patterns(exclude)
 
     def build(self, variables):
         """Makes both moments of each variable."""
@@ -86,12 +86,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         Args:
             var_list: variables to exclude.
-            var_names: regular expressions, searched for in the variables' paths.
+            var_names: regular expressions, or one, searched for in the variables' paths.
         """
         if self.built:
             raise ValueError("exclude_from_weight_decay: expected before the optimizer is built")
         exact = [f"^{re.escape(variable.path)}$" for variable in var_list or ()]
-        self.exclude = (*self.exclude, *exact, *(var_names or ()))
+        self.exclude = (*self.exclude, *exact, *_patterns(var_names or ()))
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates one variable and its moments."""
@@ -125,6 +125,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             "exclude": list(self.exclude),
         }
+
+
+def _patterns(given: str | Sequence[str]) -> tuple[str, ...]:
+    # The characters of a string would exclude nearly everything.
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -75,6 +75,8 @@ def test_files_that_hold_no_object_are_refused(tmp_path, content):
     path.write_text(content, encoding="latin-1")
     with pytest.raises(InputError, match=str(path)):
         AlbertConfig.from_json_file(str(path))
+    with pytest.raises(InputError, match="expected a JSON object, received a str"):
+        AlbertConfig.from_dict(content)
 
 
 @pytest.mark.parametrize("name", ["base_en", "large_en", "zh_google", "tiny_brightmart"])

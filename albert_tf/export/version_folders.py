@@ -56,7 +56,7 @@ def latest_version(directory: str) -> int:
     if not tf.io.gfile.isdir(directory):
         return 0
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
-    return max((int(name) for name in names if name.isdigit()), default=0)
+    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def assets_folder(saved_model_dir: str) -> str:

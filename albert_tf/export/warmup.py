@@ -26,7 +26,7 @@ _MAX_REQUESTS = 1000
 _MAX_REASON_LENGTH = 300
 
 _SAMPLE_BATCH_SIZES = (1, 8)
-_SAMPLE_LENGTH = 8  # no model has fewer positions
+_SAMPLE_LENGTH = 5  # the least `max_seq_length`; models have as many positions or more
 _SAMPLE_CHOICES = 2
 _SAMPLE_TEXT = (
     "The server loads a model, answers a few requests like this one, and opens its doors."

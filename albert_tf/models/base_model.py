@@ -170,6 +170,7 @@ class BaseModel(keras.Model, abc.ABC):
         # Not in `call`, where Keras would add a description of all arguments to the message.
         with name_place(type(self).__name__):
             check_inputs(inputs, self.INPUTS, self.config.max_position_embeddings)
+        inputs = {name: value for name, value in inputs.items() if value is not None}
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):

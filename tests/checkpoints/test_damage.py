@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import pathlib
+import zipfile
 
+import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -93,6 +95,22 @@ def test_truncated_files_and_other_content(intact, encoder, file, path, message)
         (intact / file).write_bytes(content)
 
 
+def test_a_compressed_archive_with_damaged_bytes(intact, encoder):
+    path = intact / "deflated.keras"
+    with (
+        zipfile.ZipFile(intact / "model.keras") as stored,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as deflated,
+    ):
+        for name in stored.namelist():
+            deflated.writestr(name, stored.read(name))
+        places = [info.header_offset + 30 + len(info.filename) for info in deflated.infolist()]
+    content = bytearray(path.read_bytes())
+    for place in places:
+        content[place : place + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    assert_refused(encoder, path, r"deflated\.keras: cannot be read as a model of Keras: Error -3")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -104,6 +122,7 @@ def test_truncated_files_and_other_content(intact, encoder, file, path, message)
         ("alone", _DAMAGED),
         ("other", "expected .* formats: albert_tf; TensorFlow 1.*; Hugging Face; "),
         ("of_keras.weights.h5", r"does not say which model .* model\.save\('model\.keras'"),
+        ("table.h5", "does not say which model its weights belong to"),
         ("hugging_face/model.safetensors", "model.safetensors: expected the folder that holds"),
     ],
 )
@@ -114,6 +133,9 @@ def test_places_without_a_checkpoint(intact, encoder, name, message):
         (intact / "alone.index").write_bytes((intact / "ours.index").read_bytes())
     elif name == "other":
         tf.train.Checkpoint(step=tf.Variable(1)).write(str(intact / name))
+    elif name == "table.h5":
+        with h5py.File(intact / name, "w") as file:
+            file["layers/numbers"] = np.zeros(3)
     elif name.startswith("of_keras"):
         encoder.save_weights(intact / name)
     assert_refused(encoder, intact / name, message)

@@ -55,6 +55,13 @@ def test_groups_of_other_layers_are_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_labels_of_other_classes_are_refused(tmp_path):
+    encoder = AlbertEncoder(tiny_config())
+    for model, count in ((encoder, 0), (AlbertClassifier(encoder, 2), 2)):
+        with pytest.raises(InputError, match=f"^labels: received 1 for {count} classes$"):
+            save_hugging_face(model, str(tmp_path / "theirs"), labels=["a"])
+
+
 def test_vocabulary_goes_along_and_folder_is_complete_or_absent(tmp_path):
     encoder = AlbertEncoder(tiny_config())
     save_hugging_face(encoder, str(tmp_path / "out"), more_files={"spiece.model": b"pieces"})

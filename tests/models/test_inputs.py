@@ -83,6 +83,14 @@ def test_training_needs_the_answers_starts():
         make_model("conditional_span_labeler")(random_inputs(), training=True)
 
 
+@pytest.mark.parametrize("name", ["classifier", "multiple_choice"])
+def test_an_input_that_is_none_is_absent(name):
+    model, inputs = make_model(name), make_inputs(name)
+    del inputs["input_mask"]
+    outputs = model({**inputs, "input_mask": None, "token_positions": None})
+    np.testing.assert_array_equal(outputs, model(inputs))
+
+
 def test_a_batch_is_passed_whole_with_its_labels():
     model, inputs = make_model("classifier"), make_inputs("classifier")
     outputs = model({**inputs, "label_ids": np.zeros(4, np.int32)})

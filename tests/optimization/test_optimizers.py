@@ -143,13 +143,16 @@ def test_a_sparse_gradient_counts_as_the_dense_one(optimizer_class, compiled, op
 @pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
 def test_variables_are_excluded_from_decay_as_keras_does_it(optimizer_class):
     variables = [keras.Variable(np.ones(3), name=name) for name in ("table", "kernel", "scale")]
-    optimizer = optimizer_class(0.1, exclude=["scale"])
+    optimizer = optimizer_class(0.1, exclude="scale")
     optimizer.exclude_from_weight_decay(var_list=variables[:1])
     optimizer.apply([np.zeros(3, np.float32)] * 3, variables)
     assert [float(variable.numpy()[0]) < 1 for variable in variables] == [False, True, False]
     assert optimizer_class.from_config(optimizer.get_config()).exclude == ("scale", "^table$")
     with pytest.raises(ValueError, match="before the optimizer is built"):
         optimizer.exclude_from_weight_decay(var_names=["kernel"])
+    optimizer = optimizer_class(0.1, exclude=["scale"])
+    optimizer.exclude_from_weight_decay(var_names="kernel")
+    assert optimizer.exclude == ("scale", "kernel")
 
 
 def test_decay_of_keras_is_refused():

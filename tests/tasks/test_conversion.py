@@ -14,9 +14,11 @@ from albert_tf.conversion import load_model, save_hugging_face
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertConditionalSpanLabeler,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
+    AlbertTokenClassifier,
 )
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
@@ -137,6 +139,19 @@ def test_dry_run_shows_the_names_and_writes_nothing(tmp_path, capsys):
     convert_ours(tmp_path, dry_run=True, output=None)
     assert sorted(tmp_path.iterdir()) == before
     assert capsys.readouterr().out.count("cls/predictions/output_bias") == 2
+
+
+@pytest.mark.parametrize(
+    ("to", "make"),
+    [
+        ("tf1", lambda encoder: AlbertTokenClassifier(encoder, 3)),
+        ("hugging_face", AlbertConditionalSpanLabeler),
+    ],
+)
+def test_dry_run_refuses_what_would_not_be_written(tmp_path, to, make):
+    source = save_ours(tmp_path, make(AlbertEncoder(tiny_config())))
+    with pytest.raises(InputError, match="has no model with such"):
+        convert(source, to, None, dry_run=True)
 
 
 @pytest.mark.usefixtures("model")

@@ -64,6 +64,9 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
     encoder = loaded.model.encoder
     regression = albert_tf.AlbertClassifier(encoder, num_classes=1)
     assert isinstance(load(regression, problem_type="regression").kind, Regression)
+    scores = albert_tf.AlbertClassifier(encoder, num_classes=3)
+    with pytest.raises(InputError, match="predicts 3 scores; only one can be read"):
+        load(scores, problem_type="regression")
     assert load(albert_tf.AlbertClassifier(encoder, num_classes=2)).labels == ("LABEL_0", "LABEL_1")
     width = encoder.config.hidden_size
     assert load(encoder).predict(["a rose", "the cat"]).shape == (2, width)
