@@ -185,8 +185,15 @@ class TensorReader(abc.ABC):
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
 
 
+def refuse_brackets(path: str) -> None:
+    """Raises an `InputError` for the path of a checkpoint that TensorFlow would not find there."""
+    if "[" in path:
+        raise InputError(f"{path}: TensorFlow takes '[' for a pattern; expected a path without it")
+
+
 def open_tensors(prefix: str) -> Any:
     """Opens a checkpoint with TensorFlow's reader, given the prefix of its files."""
+    refuse_brackets(prefix)
     try:
         return tf.train.load_checkpoint(prefix)
     except tf.errors.NotFoundError as error:
@@ -308,6 +315,7 @@ def checkpoint_paths(prefix: str) -> tuple[str, str]:
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes tensors by name; the checkpoint's index, which makes it complete, appears last."""
+    refuse_brackets(prefix)
     names = sorted(tensors)
     with files.write_together(checkpoint_paths(prefix)) as folder:
         tf.raw_ops.SaveV2(

@@ -29,6 +29,7 @@ from albert_tf.checkpoints.tensor_files import (
     latest_checkpoint,
     list_checkpoints,
     open_tensors,
+    refuse_brackets,
     stored_by_path,
     tensors_of,
     variables_by_path,
@@ -53,6 +54,7 @@ class Checkpoints:
     """The newest `max_to_keep` checkpoints of a folder, of variables by path."""
 
     def __init__(self, directory: str, variables: Variables, max_to_keep: int):
+        refuse_brackets(directory)
         self._directory = directory
         self._variables = variables
         self._max_to_keep = max_to_keep

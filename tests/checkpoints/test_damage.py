@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import zipfile
 
 import h5py
@@ -13,10 +14,11 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.checkpoints.tensor_files import variables_by_path
+from albert_tf.checkpoints.tensor_files import find_checkpoint, variables_by_path
 from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.tokenization.vocabulary_files import find_vocabulary
 from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
 from tests.checkpoints.layouts import (
     KERAS_HUB_CONFIG,
@@ -139,6 +141,22 @@ def test_places_without_a_checkpoint(intact, encoder, name, message):
     elif name.startswith("of_keras"):
         encoder.save_weights(intact / name)
     assert_refused(encoder, intact / name, message)
+
+
+def test_brackets_in_a_path(tmp_path, intact, encoder):
+    folder = shutil.copytree(intact, tmp_path / "copy [1]")
+    message = r"TensorFlow takes '\[' for a pattern; expected a path without it$"
+    for path in (folder / "ours", folder / "theirs.index"):
+        assert_refused(encoder, path, message)
+    with pytest.raises(InputError, match=message):
+        Checkpoints(str(folder), {}, 1)
+    (folder / "theirs.index").unlink()
+    assert find_checkpoint(str(folder)) == str(folder / "ours")
+    # Only TensorFlow's.
+    encoder = AlbertEncoder(config_of("AlbertModel"))
+    (folder / "hugging_face" / "vocab.txt").write_text("[PAD]")
+    assert load_checkpoint(encoder, str(folder / "hugging_face")).missing == ()
+    assert find_vocabulary(str(folder / "hugging_face"))[1] is not None
 
 
 def write(folder, layout, change=None):

@@ -136,17 +136,16 @@ def test_a_trained_folder_means_its_best_checkpoint(tmp_path, pretrainer):
 
 
 def test_names_of_a_checkpoint(tmp_path, pretrainer):
-    folder = tmp_path / "published [1]"
-    prefix = str(folder / "model.ckpt-best")
+    prefix = str(tmp_path / "model.ckpt-best")
     save_checkpoint(pretrainer, prefix)
     # A file of it, and its folder, in which no file names the only checkpoint.
-    for path in (*(prefix + end for end in (".index", ".data-00000-of-00001", ".meta")), folder):
+    for path in (*(prefix + end for end in (".index", ".data-00000-of-00001", ".meta")), tmp_path):
         assert load_checkpoint(pretrainer.encoder, str(path)).prefix == prefix
-    save_checkpoint(pretrainer, str(folder / "model.ckpt-other"))
+    save_checkpoint(pretrainer, str(tmp_path / "model.ckpt-other"))
     with pytest.raises(
         InputError, match=r"several checkpoints \(model.ckpt-best, model.ckpt-other"
     ):
-        load_checkpoint(pretrainer.encoder, str(folder))
+        load_checkpoint(pretrainer.encoder, str(tmp_path))
 
 
 @pytest.mark.slow
