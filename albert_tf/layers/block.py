@@ -50,19 +50,15 @@ class SelfAttention(primitives.BaseLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(config, **kwargs)
+        width = config.hidden_size
         self.query, self.key, self.value, self.output_dense = (
-            self._dense(name, config.hidden_size) for name in ("query", "key", "value", "output")
+            self._dense(name, width, width) for name in ("query", "key", "value", "output")
         )
-        self.layer_norm = self._layer_norm()
+        self.layer_norm = self._layer_norm(width)
         self.probability_dropout = self._dropout(
             "probability_dropout", config.attention_probs_dropout_prob
         )
         self.output_dropout = self._dropout("output_dropout", config.hidden_dropout_prob)
-
-    def build(self, input_shape):
-        """Makes the variables; `input_shape` is (B, S, H)."""
-        for layer in (self.query, self.key, self.value, self.output_dense, self.layer_norm):
-            layer.build(input_shape)
 
     def call(
         self, hidden_states, attention_bias, unpadding=None, output_positions=None, training=None
@@ -118,16 +114,12 @@ class FeedForward(primitives.BaseLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.intermediate = self._dense("intermediate", config.intermediate_size)
-        self.output_dense = self._dense("output", config.hidden_size)
-        self.layer_norm = self._layer_norm()
+        self.intermediate = self._dense(
+            "intermediate", config.hidden_size, config.intermediate_size
+        )
+        self.output_dense = self._dense("output", config.intermediate_size, config.hidden_size)
+        self.layer_norm = self._layer_norm(config.hidden_size)
         self.output_dropout = self._dropout("output_dropout", config.hidden_dropout_prob)
-
-    def build(self, input_shape):
-        """Makes the variables; `input_shape` is (B, S, H)."""
-        self.intermediate.build(input_shape)
-        self.output_dense.build((*input_shape[:-1], self.config.intermediate_size))
-        self.layer_norm.build(input_shape)
 
     def call(self, hidden_states, training=None):
         """Transforms each position of float (..., H) independently."""

@@ -20,13 +20,13 @@ class FactorizedEmbedding(primitives.BaseLayer):
     def __init__(self, config: AlbertConfig, use_one_hot: bool = False, **kwargs):
         super().__init__(config, **kwargs)
         self.use_one_hot = use_one_hot
-        self.layer_norm = self._layer_norm()
+        self.layer_norm = self._layer_norm(config.embedding_size)
         self.output_dropout = self._dropout("output_dropout", config.hidden_dropout_prob)
         self.projection = None
         if config.embedding_size != config.hidden_size:
-            self.projection = self._dense("projection", config.hidden_size)
+            self.projection = self._dense("projection", config.embedding_size, config.hidden_size)
 
-    def build(self, input_ids_shape):
+    def build(self, input_shape):
         """Makes the three tables (V, E), (positions, E), (segments, E) and the layers' variables."""
         config = self.config
         self.word_embeddings = self._add_table("word_embeddings", config.vocab_size)
@@ -34,10 +34,7 @@ class FactorizedEmbedding(primitives.BaseLayer):
             "position_embeddings", config.max_position_embeddings
         )
         self.segment_embeddings = self._add_table("segment_embeddings", config.type_vocab_size)
-        shape = (None, None, config.embedding_size)
-        self.layer_norm.build(shape)
-        if self.projection is not None:
-            self.projection.build(shape)
+        super().build(input_shape)
 
     def _add_table(self, name: str, rows: int):
         shape = (rows, self.config.embedding_size)
@@ -66,7 +63,7 @@ class FactorizedEmbedding(primitives.BaseLayer):
             return primitives.take_by_product(table, ids)
         return ops.take(table, ids, axis=0)
 
-    def compute_output_shape(self, input_ids_shape):
+    def compute_output_shape(self, input_shape):
         """Returns the shapes of both outputs, (B, S, E) and (B, S, H)."""
         sizes = self.config.embedding_size, self.config.hidden_size
-        return tuple((*input_ids_shape, size) for size in sizes)
+        return tuple((*input_shape, size) for size in sizes)

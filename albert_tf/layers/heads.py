@@ -15,19 +15,15 @@ class Pooler(primitives.BaseLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.dense = self._dense("dense", config.hidden_size)
-
-    def build(self, sequence_output_shape):
-        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
-        self.dense.build(sequence_output_shape)
+        self.dense = self._dense("dense", config.hidden_size, config.hidden_size)
 
     def call(self, sequence_output):
         """Maps `sequence_output` (B, S, H) to (B, H)."""
         return ops.tanh(self.dense(sequence_output[:, 0]))
 
-    def compute_output_shape(self, sequence_output_shape):
-        """Returns (B, H)."""
-        return sequence_output_shape[0], self.config.hidden_size
+    def compute_output_shape(self, input_shape):
+        """Returns (B, H), given (B, S, H)."""
+        return input_shape[0], self.config.hidden_size
 
 
 class ClassificationHead(primitives.BaseLayer):
@@ -37,20 +33,16 @@ class ClassificationHead(primitives.BaseLayer):
         super().__init__(config, **kwargs)
         self.num_classes = num_classes
         self.input_dropout = self._dropout("input_dropout", dropout)
-        self.dense = self._dense("dense", num_classes)
-
-    def build(self, hidden_states_shape):
-        """Creates the variables; `hidden_states_shape` is (..., H)."""
-        self.dense.build(hidden_states_shape)
+        self.dense = self._dense("dense", config.hidden_size, num_classes)
 
     def call(self, hidden_states, training=None):
         """Maps `hidden_states` (..., H) to float32 logits (..., num_classes)."""
         dropped = self.input_dropout(hidden_states, training=training)
         return ops.cast(self.dense(dropped), "float32")
 
-    def compute_output_shape(self, hidden_states_shape):
-        """Returns (..., num_classes)."""
-        return *hidden_states_shape[:-1], self.num_classes
+    def compute_output_shape(self, input_shape):
+        """Returns (..., num_classes), given (..., H)."""
+        return *input_shape[:-1], self.num_classes
 
 
 class MaskedLMHead(primitives.BaseLayer):
@@ -61,14 +53,13 @@ class MaskedLMHead(primitives.BaseLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.transform = self._dense("transform", config.embedding_size)
-        self.layer_norm = self._layer_norm()
+        self.transform = self._dense("transform", config.hidden_size, config.embedding_size)
+        self.layer_norm = self._layer_norm(config.embedding_size)
         self._activate = primitives.activation(config.hidden_act)
 
-    def build(self, hidden_states_shape):
-        """Creates the variables; `hidden_states_shape` is (B, M, H)."""
-        self.transform.build(hidden_states_shape)
-        self.layer_norm.build((*hidden_states_shape[:-1], self.config.embedding_size))
+    def build(self, input_shape):
+        """Creates the variables; `input_shape` is (B, M, H)."""
+        super().build(input_shape)
         self.output_bias = self.add_weight(
             shape=(self.config.vocab_size,), initializer="zeros", name="output_bias"
         )
@@ -86,9 +77,9 @@ class MaskedLMHead(primitives.BaseLayer):
         logits = ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
         return ops.reshape(logits, (-1, count, self.config.vocab_size))  # (B, M, V)
 
-    def compute_output_shape(self, hidden_states_shape):
-        """Returns (B, M, V)."""
-        return *hidden_states_shape[:2], self.config.vocab_size
+    def compute_output_shape(self, input_shape):
+        """Returns (B, M, V), given (B, M, H)."""
+        return *input_shape[:2], self.config.vocab_size
 
 
 def embed(sequence_output, input_mask, pooling: Pooling):

@@ -22,7 +22,8 @@ class BaseLayer(keras.layers.Layer):
     """A part of a model of a config, which makes layers of its own.
 
     These have its precision, and each a seed of its own. `seed` None draws them from the operating
-    system. Models save their config and not their layers.
+    system. They are made with the width of their input, so that they can be built before the first call.
+    Models save their config and not their layers.
     """
 
     def __init__(self, config: AlbertConfig, seed: int | None = None, **kwargs):
@@ -31,6 +32,13 @@ class BaseLayer(keras.layers.Layer):
         # A Keras initializer with a fixed seed returns the same values at each call, so each kernel and
         # each dropout needs its own.
         self._seeds = random.Random(seed)
+        self._input_widths: dict[str, int] = {}
+
+    def build(self, input_shape):
+        """Creates the variables of the layers within; `input_shape` is for summaries only."""
+        for layer in self._flatten_layers(include_self=False, recursive=False):
+            if layer.name in self._input_widths:
+                layer.build((None, self._input_widths[layer.name]))
 
     # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
@@ -41,7 +49,10 @@ class BaseLayer(keras.layers.Layer):
             stddev=self.config.initializer_range, seed=self._seeds.getrandbits(31)
         )
 
-    def _dense(self, name: str, units: int, use_bias: bool = True) -> keras.layers.Dense:
+    def _dense(
+        self, name: str, input_width: int, units: int, use_bias: bool = True
+    ) -> keras.layers.Dense:
+        self._input_widths[name] = input_width
         return keras.layers.Dense(
             units,
             use_bias=use_bias,
@@ -55,7 +66,8 @@ class BaseLayer(keras.layers.Layer):
             rate, seed=self._seeds.getrandbits(31), name=name, dtype=self.dtype_policy
         )
 
-    def _layer_norm(self) -> "LayerNorm":
+    def _layer_norm(self, input_width: int) -> "LayerNorm":
+        self._input_widths["layer_norm"] = input_width
         return LayerNorm(name="layer_norm", dtype=self.dtype_policy)
 
 

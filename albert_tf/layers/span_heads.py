@@ -14,20 +14,16 @@ class SpanHead(primitives.BaseLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.dense = self._dense("dense", 2)
-
-    def build(self, sequence_output_shape):
-        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
-        self.dense.build(sequence_output_shape)
+        self.dense = self._dense("dense", config.hidden_size, 2)
 
     def call(self, sequence_output):
         """Maps `sequence_output` (B, S, H) to float32 logits of starts and of ends, (B, S) each."""
         logits = ops.cast(self.dense(sequence_output), "float32")  # (B, S, 2)
         return logits[..., 0], logits[..., 1]
 
-    def compute_output_shape(self, sequence_output_shape):
-        """Returns (B, S) twice."""
-        return sequence_output_shape[:2], sequence_output_shape[:2]
+    def compute_output_shape(self, input_shape):
+        """Returns (B, S) twice, given (B, S, H)."""
+        return input_shape[:2], input_shape[:2]
 
 
 # What the original gives a position that cannot be part of an answer.
@@ -63,24 +59,14 @@ class ConditionalSpanHead(primitives.BaseLayer):
         super().__init__(config, **kwargs)
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
-        self.start_logits = self._dense("start_logits", 1)
-        self.end_hidden = self._dense("end_hidden", config.hidden_size)
-        self.end_layer_norm = self._layer_norm()
-        self.end_logits = self._dense("end_logits", 1)
-        self.answer_hidden = self._dense("answer_hidden", config.hidden_size)
+        width = config.hidden_size
+        self.start_logits = self._dense("start_logits", width, 1)
+        self.end_hidden = self._dense("end_hidden", 2 * width, width)
+        self.end_layer_norm = self._layer_norm(width)
+        self.end_logits = self._dense("end_logits", width, 1)
+        self.answer_hidden = self._dense("answer_hidden", 2 * width, width)
         self.answer_dropout = self._dropout("answer_dropout", dropout)
-        self.answer_logits = self._dense("answer_logits", 1, use_bias=False)
-
-    def build(self, sequence_output_shape):
-        """Creates the variables; `sequence_output_shape` is (B, S, H)."""
-        hidden = (None, None, self.config.hidden_size)
-        two_hidden = (None, None, 2 * self.config.hidden_size)
-        self.start_logits.build(hidden)
-        self.end_hidden.build(two_hidden)
-        self.end_layer_norm.build(hidden)
-        self.end_logits.build(hidden)
-        self.answer_hidden.build(two_hidden)
-        self.answer_logits.build(hidden)
+        self.answer_logits = self._dense("answer_logits", width, 1, use_bias=False)
 
     def call(self, sequence_output, p_mask, start_positions=None, training=None):
         """Scores a batch.
@@ -149,9 +135,9 @@ class ConditionalSpanHead(primitives.BaseLayer):
         logits = self.answer_logits(self.answer_dropout(hidden, training=training))
         return ops.cast(logits[:, 0], "float32")
 
-    def compute_output_shape(self, sequence_output_shape):
-        """Returns the shapes of the outputs."""
-        batch_size, length, _ = sequence_output_shape
+    def compute_output_shape(self, input_shape):
+        """Returns the shapes of the outputs, given (B, S, H)."""
+        batch_size, length, _ = input_shape
         starts = batch_size, self.start_n_top
         ends = batch_size, self.start_n_top * self.end_n_top
         return {

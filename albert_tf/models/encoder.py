@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Self
 
 import keras
@@ -166,8 +166,8 @@ class AlbertEncoder(BaseModel):
         unpadding: Unpadding | None,
         output_positions: keras.KerasTensor | None,
         training: bool | None,
-    ) -> Iterator[Callable]:
-        """Yields each layer as a function of hidden states and attention bias (B, 1, 1, S)."""
+    ) -> list[Callable]:
+        """Returns the layers as functions of hidden states and attention bias (B, 1, 1, S)."""
         options = {"unpadding": unpadding, "training": training}
         if training and self.remat:
             blocks = [functools.partial(rematerialize, block, **options) for block in self.blocks]
@@ -176,11 +176,10 @@ class AlbertEncoder(BaseModel):
         if not training:
             # Converters to other runtimes inline all calls; graphs without padding need TensorFlow.
             blocks = once_in_graph(blocks, inline=unpadding is None)
-        *applications, last = (blocks[index] for index in self.block_order)
+        layers = [blocks[index] for index in self.block_order]
         if output_positions is not None:
-            last = functools.partial(last, output_positions=output_positions)
-        yield from applications
-        yield last
+            layers[-1] = functools.partial(layers[-1], output_positions=output_positions)
+        return layers
 
     def _embed(self, inputs: Mapping[str, keras.KerasTensor], training: bool | None):
         """Returns what the blocks start from.
