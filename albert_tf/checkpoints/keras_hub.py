@@ -243,8 +243,19 @@ def _open_h5(content: bytes) -> Iterator[h5py.File]:
 
 
 def _read_weights(content: bytes, path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of a file; `layers` and `vars`, which say nothing, are left out of names."""
+    tensors = {}
+
+    def visit(place: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset):
+            name = "/".join(part for part in place.split("/") if part not in ("layers", "vars"))
+            value = np.asarray(item)
+            if not _is_no_weight(name):
+                value = _join_heads(_as_float32(value, item.attrs, name), name)
+            tensors[name] = value
+
     with name_place(path), _open_h5(content) as file:
-        tensors = _read_tensors(file)
+        file.visititems(visit)
     if any(name.startswith(f"{_BLOCK}/") for name in tensors):
         tensors = {
             name if _is_no_weight(name) else _BACKBONE + name: tensor
@@ -254,22 +265,6 @@ def _read_weights(content: bytes, path: str) -> dict[str, np.ndarray]:
     # Their BERT has no projection after the embeddings, and so one dense layer less.
     if is_encoder and f"{_BACKBONE}dense_1/0" not in tensors:
         raise InputError(f"{path}: holds another model of KerasHub than {_BACKBONE_CLASS}")
-    return tensors
-
-
-def _read_tensors(file: h5py.File) -> dict[str, np.ndarray]:
-    """Returns the tensors of a file; `layers` and `vars`, which say nothing, are left out of names."""
-    tensors = {}
-
-    def visit(path: str, item: h5py.Group | h5py.Dataset) -> None:
-        if isinstance(item, h5py.Dataset):
-            name = "/".join(part for part in path.split("/") if part not in ("layers", "vars"))
-            value = np.asarray(item)
-            if not _is_no_weight(name):
-                value = _join_heads(_as_float32(value, item.attrs, name), name)
-            tensors[name] = value
-
-    file.visititems(visit)
     return tensors
 
 

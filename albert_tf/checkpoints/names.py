@@ -87,6 +87,7 @@ def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
 
 SHARED = "bert/encoder/layer_shared/"
 
+# The original has no head as in the last line; its name serves the report of missing keys.
 _AROUND_THE_BLOCKS = r"""
 embedding/word_embeddings             bert/embeddings/word_embeddings
 embedding/position_embeddings         bert/embeddings/position_embeddings
@@ -109,9 +110,8 @@ conditional_span_head/layer_norm      end_logits/LayerNorm
 conditional_span_head/end_logits      end_logits/dense_1
 conditional_span_head/answer_hidden   answer_class/dense_0
 conditional_span_head/answer_logits   answer_class/dense_1
+(token_head/.+)                       \1
 """
-# The original has no such head; its name serves the report of missing keys.
-_OTHER_HEAD = r"(token_head/.+)  \1"
 _ORIGINAL = r"""
 attention/(query|key|value)           {block}attention_1/self/\3
 attention/output                      {block}attention_1/output/dense
@@ -134,7 +134,7 @@ _ENDS = {end: (f"/{end}", False) for end in ("kernel", "bias", "gamma", "beta")}
 
 
 stored_as_original, stored_as_brightmart = (
-    make_layout(read_rows("\n".join((table, _AROUND_THE_BLOCKS, _OTHER_HEAD))), _ENDS, whose)
+    make_layout(read_rows(table + _AROUND_THE_BLOCKS), _ENDS, whose)
     for table, whose in ((_ORIGINAL, "the original's"), (_BRIGHTMART, "brightmart's"))
 )
 

@@ -67,19 +67,18 @@ def write_reusable(
     if tokenizer is not None and version_folders.can_write_text(export_dir, "preprocessor"):
         names.append("preprocessor")
     config = model.config
-    contents = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
-    attributes = ["config_file"]
+    # Attribute -> name and content of the file; those of vocabularies are TensorFlow's Model Garden's.
+    contents = {"config_file": (CONFIG_FILE, files.to_json(config.to_dict()).encode())}
     if tokenizer is not None:
-        contents[os.path.basename(tokenizer.vocabulary_file)] = tokenizer.vocabulary
-        # As in TensorFlow's Model Garden.
-        is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
-        attributes.append("sp_model_file" if is_sentencepiece else "vocab_file")
+        attribute = "sp_model_file" if isinstance(tokenizer, AlbertTokenizer) else "vocab_file"
+        name = os.path.basename(tokenizer.vocabulary_file)
+        contents[attribute] = name, tokenizer.vocabulary
     with (
         tempfile.TemporaryDirectory() as folder,
         version_folders.write_next_version(export_dir, names) as (paths, incomplete),
     ):
         assets = {}
-        for attribute, (name, content) in zip(attributes, contents.items(), strict=True):
+        for attribute, (name, content) in contents.items():
             assets[attribute] = os.path.join(folder, name)
             files.write_bytes(assets[attribute], content)
         encoder = ReusableEncoder(model, assets)
