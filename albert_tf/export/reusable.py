@@ -110,8 +110,9 @@ class _Reusable(tf.Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs, training=False):
-        """Maps a dictionary of ids to one of outputs; `training` activates dropout."""
-        return self._call(inputs, training)
+        """Maps a dictionary of ids to one of outputs in float32; `training` activates dropout."""
+        outputs = self._call(inputs, training)
+        return keras.tree.map_structure(lambda output: tf.cast(output, tf.float32), outputs)
 
 
 class ReusableEncoder(_Reusable):

@@ -143,15 +143,6 @@ class EncoderLayer(keras.layers.Layer):
         self.attention = attention
         self.feed_forward = feed_forward
 
-    @property
-    def dropouts(self) -> list[keras.layers.Dropout]:
-        """The dropout layers of both halves."""
-        return [
-            self.attention.probability_dropout,
-            self.attention.output_dropout,
-            self.feed_forward.output_dropout,
-        ]
-
     def build(self, input_shape):
         """Creates the variables of halves that are not built yet; `input_shape` is (B, S, H)."""
         for half in (self.attention, self.feed_forward):

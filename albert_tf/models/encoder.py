@@ -238,7 +238,8 @@ def rematerialize(
     The seeds of the dropout layers are drawn here, once. Otherwise the recomputation would drop other
     units.
     """
-    generators = [layer.seed_generator for layer in block.dropouts if layer.rate > 0]
+    dropouts = (x for x in block._flatten_layers() if isinstance(x, keras.layers.Dropout))
+    generators = [layer.seed_generator for layer in dropouts if layer.rate > 0]
     values = [(generator.state, generator.next()) for generator in generators]
     if BACKEND == "jax":
         # The scope of a training step in JAX holds the weights. The scope below would hide them.

@@ -13,6 +13,7 @@ from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.export import export_reusable
+from albert_tf.export.reusable import ReusableEncoder
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import WordPieceTokenizer
 from tests.export.kinds import TEXTS, WORDS
@@ -84,6 +85,13 @@ def test_outputs_are_the_models(paths, encoder, pretrainer):
     logits = pretrainer({**inputs, "masked_lm_positions": POSITIONS})["masked_lm_logits"]
     assert_close(outputs["mlm_logits"], logits)
     assert_close(outputs["pooled_output"], expected["pooled_output"])
+
+
+def test_outputs_of_a_model_in_mixed_precision_are_float32():
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), dtype="mixed_bfloat16")
+    module = ReusableEncoder(encoder, {})
+    outputs = module.serve.get_concrete_function().structured_outputs
+    assert {output.dtype for output in outputs.values()} == {tf.float32}
 
 
 def test_dropout_in_training_alone(encoder):
