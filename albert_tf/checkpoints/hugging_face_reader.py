@@ -197,8 +197,6 @@ def _read_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
         stored = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
         raise InputError(f"{path}: the file is damaged: {error}") from error
-    if not stored:
-        raise InputError(f"{path}: holds no tensor")
     tensors = {}
     for name, tensor in stored:
         if _is_no_weight(name):

@@ -117,6 +117,8 @@ class TensorReader(abc.ABC):
     sha256: Mapping[str, str] = types.MappingProxyType({})
 
     def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
+        if not shapes:
+            raise InputError(f"{prefix}: holds no tensor")
         self.prefix = prefix
         self.shapes = shapes
 

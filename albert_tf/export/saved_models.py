@@ -17,7 +17,7 @@ from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.checks import check_ids, check_rows
-from albert_tf.export.version_folders import assets_folder
+from albert_tf.export.version_folders import assets_folder, check_saved_model
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import (
@@ -188,8 +188,7 @@ class ExportedModel:
     def __init__(
         self, saved_model_dir: str, read_outputs: Callable[[Mapping[str, tf.Tensor]], Any]
     ):
-        if not tf.saved_model.contains_saved_model(saved_model_dir):
-            raise InputError(f"{saved_model_dir}: holds no SavedModel; expected a version's folder")
+        check_saved_model(saved_model_dir)
         self._config_file = os.path.join(assets_folder(saved_model_dir), CONFIG_FILE)
         _import_operators(saved_model_dir)
         try:

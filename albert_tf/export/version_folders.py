@@ -59,6 +59,12 @@ def latest_version(directory: str) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
+def check_saved_model(folder: str) -> None:
+    """Raises an `InputError` if a folder holds no SavedModel."""
+    if not tf.saved_model.contains_saved_model(folder):
+        raise InputError(f"{folder}: holds no SavedModel; expected a version's folder")
+
+
 def assets_folder(saved_model_dir: str) -> str:
     """Returns the folder of a version's assets."""
     return os.path.join(saved_model_dir, "assets")

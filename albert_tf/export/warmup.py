@@ -17,6 +17,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models import input_specs
+from albert_tf.export.version_folders import check_saved_model
 
 WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 BATCHING_FILE = "batching_params.pbtxt"
@@ -92,8 +93,8 @@ def write_warmup_requests(
         The written file.
 
     Raises:
-        InputError: `tensorflow-serving-api` is not installed, there are no requests or too many, or the
-            model does not answer one.
+        InputError: `tensorflow-serving-api` is not installed, there are no requests or too many, the
+            model does not answer one, or the folder holds no model.
         StoppedError: the file system refuses.
     """
     if not is_available():
@@ -105,6 +106,7 @@ def write_warmup_requests(
         raise InputError(
             f"received {len(requests)} warm-up requests; expected 1 to {_MAX_REQUESTS}"
         )
+    check_saved_model(saved_model_dir)
     logs = [_prediction_log(signature, dict(request)) for request in requests]
     path = os.path.join(saved_model_dir, WARMUP_FILE)
     with files.explain_refusal(path):

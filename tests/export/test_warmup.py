@@ -1,4 +1,5 @@
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -48,11 +49,12 @@ def test_an_export_holds_requests_that_it_answers(exported, loaded, name):
                 np.testing.assert_allclose(outputs[key], expected, rtol=0, atol=1e-5)
 
 
-def test_own_requests_make_the_round_trip(tmp_path, loaded):
+def test_own_requests_make_the_round_trip(tmp_path, exported, loaded):
     signature = loaded["ids"].signatures["serving_default"]
     inputs = random_inputs(vocab_size=50)
     lists = {name: value.tolist() for name, value in inputs.items()}
-    path = warmup.write_warmup_requests(str(tmp_path), signature, [inputs, lists])
+    folder = shutil.copytree(exported["ids"], tmp_path / "1")
+    path = warmup.write_warmup_requests(str(folder), signature, [inputs, lists])
     for log in read(path):
         received = predict_pb2.PredictRequest.FromString(log.request.SerializeToString())
         for name, value in arrays(received.inputs).items():
@@ -65,12 +67,14 @@ def test_own_requests_make_the_round_trip(tmp_path, loaded):
         )
 
 
-def test_refuses_requests_that_the_model_does_not_answer(tmp_path, loaded):
+def test_refuses_requests_that_the_model_does_not_answer(tmp_path, exported, loaded):
     signature = loaded["ids"].signatures["serving_default"]
 
-    def refused(requests, message):
+    before = pathlib.Path(exported["ids"], warmup.WARMUP_FILE).read_bytes()
+
+    def refused(requests, message, folder=exported["ids"]):
         with pytest.raises(InputError, match=message):
-            warmup.write_warmup_requests(str(tmp_path), signature, requests)
+            warmup.write_warmup_requests(str(folder), signature, requests)
 
     inputs = random_inputs(vocab_size=50)
     refused([], "received 0 warm-up requests; expected 1 to 1000")
@@ -78,7 +82,9 @@ def test_refuses_requests_that_the_model_does_not_answer(tmp_path, loaded):
     unknown = {**inputs, "input_ids": np.full_like(inputs["input_ids"], 50)}
     refused([inputs, unknown], "does not answer a warm-up request: .*from 0 to 49")
     refused([{**inputs, "input_ids": [["cat"]]}], "does not answer a warm-up request")
+    refused([inputs], "holds no SavedModel; expected a version's folder", tmp_path)
     assert list(tmp_path.iterdir()) == []
+    assert pathlib.Path(exported["ids"], warmup.WARMUP_FILE).read_bytes() == before
 
 
 def test_without_the_package_the_command_is_named(tmp_path, loaded, monkeypatch):
