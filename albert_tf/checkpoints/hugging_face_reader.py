@@ -116,6 +116,15 @@ class FolderReader(TensorReader):
         """Returns False: the folders hold nothing else."""
         return False
 
+    def holds(self, path: str) -> bool:
+        """Returns whether all tensors of a variable are present.
+
+        Heads that classify texts and tokens have the same names; the architecture tells them apart.
+        """
+        architecture = self.config.architecture or ""
+        other = "/head/" if architecture.endswith("ForTokenClassification") else "/token_head/"
+        return not (architecture and other in path) and super().holds(path)
+
     def may_lack(self, path: str) -> bool:
         """Returns whether a variable belongs to the pooler, which some of their models lack."""
         return "/pooler/" in path

@@ -16,7 +16,12 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.checkpoints.tensor_files import Stored, variables_by_path
 from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertPretrainer,
+    AlbertTokenClassifier,
+)
 from albert_tf.optimization import Lamb
 from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
 from tests.checkpoints.layouts import (
@@ -100,6 +105,19 @@ def test_poolers_may_be_left_and_missing(tmp_path, pretrainer):
         classifier.encoder.embedding.word_embeddings, expected.embedding.word_embeddings
     )
     assert {name.split(".")[0] for name in report.unexpected} == {"predictions"}
+
+
+@pytest.mark.parametrize("stored", ["SequenceClassification", "TokenClassification"])
+def test_a_classifier_of_texts_is_none_of_tokens(tmp_path, stored):
+    architecture = f"AlbertFor{stored}"
+    folder = write_folder(tmp_path / "theirs", architecture)
+    model = model_of(architecture)
+    assert load_checkpoint(model, folder).missing == ()
+    other = AlbertTokenClassifier if isinstance(model, AlbertClassifier) else AlbertClassifier
+    encoder = AlbertEncoder(config_of(architecture))
+    report = load_checkpoint(other(encoder, num_classes=3), folder)
+    assert [path for path in report.missing if "/dense/kernel" in path and "head/" in path]
+    assert report.unexpected == ("classifier.bias", "classifier.weight")
 
 
 def test_report_counts_what_was_read_and_left(tmp_path, pretrainer):
