@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf._version import __version__
-from albert_tf.checkpoints.formats import open_checkpoint
 from albert_tf.checkpoints.hugging_face import (
     CONFIG_FILE,
     PROJECTION,
@@ -24,7 +23,7 @@ from albert_tf.checkpoints.hugging_face import (
     model_type_of,
 )
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
-from albert_tf.checkpoints.loading import LoadReport, load_reader
+from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint
 from albert_tf.checkpoints.names import config_in_original, stored_as_original
 from albert_tf.checkpoints.tensor_files import (
     TensorReader,
