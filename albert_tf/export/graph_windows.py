@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.packing import WINDOW_LENGTH_WEIGHT, TextWindowConfig
+from albert_tf.data.fine_tuning.packing import WINDOW_LENGTH_WEIGHT
 from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 
@@ -25,7 +25,8 @@ def cut_windows(
     passage: TokensWithOffsets,
     cls_id: int,
     sep_id: int,
-    config: TextWindowConfig,
+    max_seq_length: int,
+    doc_stride: int,
     question_ids: tf.RaggedTensor | None = None,
 ) -> GraphWindows:
     """Cuts passages into windows `[CLS] part of the passage [SEP]`.
@@ -36,8 +37,8 @@ def cut_windows(
     lengths = passage.ids.row_lengths()
     # Number of tokens before the passage.
     heads = tf.ones_like(lengths) if question_ids is None else question_ids.row_lengths() + 2
-    sizes = config.max_seq_length - heads - 1
-    steps = tf.minimum(sizes, tf.constant(config.doc_stride, tf.int64))
+    sizes = max_seq_length - heads - 1
+    steps = tf.minimum(sizes, tf.constant(doc_stride, tf.int64))
     rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
     counts = 1 - tf.math.floordiv(-rest, steps)
     examples, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))  # (W,)

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.packing import check_max_seq_length
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     describe_faults,
@@ -19,7 +20,6 @@ from albert_tf.data.fine_tuning.squad_questions import (
 from albert_tf.data.fine_tuning.squad_windows import (
     PADDING_LOGIT,
     SquadWindows,
-    WindowConfig,
     count_answer_tokens,
     encode_windows,
 )
@@ -118,11 +118,11 @@ class QuestionAnswering(Kind):
                 raise InputError(
                     f"{name}={getattr(self, name)}: expected at most {self.max_seq_length}"
                 )
-        WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
-
-    @property
-    def _windows(self) -> WindowConfig:
-        return WindowConfig(self.max_seq_length, self.doc_stride, self.max_query_length)
+        check_max_seq_length(
+            self.max_seq_length,
+            self.max_query_length + 4,
+            f"[CLS] max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
+        )
 
     def read(self, source: Any, split: str) -> list[SquadExample]:
         """Reads what `read_questions` takes; see `usable_examples`."""
@@ -144,7 +144,8 @@ class QuestionAnswering(Kind):
 
     def encode(self, examples, tokenizer) -> SquadWindows:
         """Converts examples to windows of ids, with the places of the answers if they have any."""
-        return encode_windows(examples, tokenizer, self._windows)
+        lengths = self.max_seq_length, self.doc_stride, self.max_query_length
+        return encode_windows(examples, tokenizer, *lengths)
 
     def find_faults(
         self, path: str, split: str, examples: Sequence[SquadExample], features: SquadWindows
@@ -284,8 +285,8 @@ class QuestionAnswering(Kind):
         """Converts questions and contexts of any length to windows of ids."""
         passage = graph_tokenizer.tokenize_with_offsets(context)
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
-        special = tokenizer.cls_id, tokenizer.sep_id
-        windows = cut_windows(passage, *special, self._windows, question_ids)
+        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
+        windows = cut_windows(passage, *rule, question_ids)
         return windows.inputs, (context, windows, passage.ids.row_lengths())
 
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:

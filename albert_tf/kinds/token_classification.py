@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.packing import TextWindowConfig
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
@@ -75,10 +74,6 @@ class TokenClassification(Kind):
     def _table(self) -> TagTable:
         return TagTable.from_tags(self.labels)
 
-    @property
-    def _windows(self) -> TextWindowConfig:
-        return TextWindowConfig(self.max_seq_length, self.doc_stride)
-
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
         """Opens a table; a CoNLL file is none."""
@@ -101,7 +96,8 @@ class TokenClassification(Kind):
 
     def encode(self, examples, tokenizer) -> TaggingFeatures:
         """Converts examples to windows of ids, with the tags of their words if they have any."""
-        return encode_tagged(examples, self.labels, tokenizer, self._windows)
+        lengths = self.max_seq_length, self.doc_stride
+        return encode_tagged(examples, self.labels, tokenizer, *lengths)
 
     def find_faults(
         self, path: str, split: str, examples: Sequence[TaggedText], features: TaggingFeatures
@@ -214,7 +210,8 @@ class TokenClassification(Kind):
     def graph_encode(self, tokenizer, graph_tokenizer, text) -> tuple[dict[str, tf.Tensor], Any]:
         """Converts texts of any length to windows of ids."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
-        windows = cut_windows(tokens, tokenizer.cls_id, tokenizer.sep_id, self._windows)
+        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
+        windows = cut_windows(tokens, *rule)
         return windows.inputs, (text, tokens, windows.is_max_context, word_tables(tokenizer))
 
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:

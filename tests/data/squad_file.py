@@ -78,9 +78,9 @@ class Window(NamedTuple):
     is_impossible: int
 
 
-def make_windows(examples, tokenizer, config):
+def make_windows(examples, tokenizer, rule):
     """Returns the windows of examples one by one."""
-    features = encode_windows(examples, tokenizer, config)
+    features = encode_windows(examples, tokenizer, *rule)
     ends = np.cumsum(features.lengths)[:-1]
     columns = [features.example_indices.tolist(), features.first_lengths.tolist()]
     columns += [np.split(getattr(features, name), ends) for name in Window._fields[2:6]]

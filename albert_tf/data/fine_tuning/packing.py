@@ -5,7 +5,6 @@ apply the same ones. Question answering and token classification read texts of a
 windows, whose tokens have exact character offsets.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -170,14 +169,6 @@ def _join(parts: Sequence[_Part], cls_id: int, sep_id: int) -> dict[str, tf.Tens
 # (the original's `_check_is_max_context`). The first of equal windows counts. So the windows that score
 # consecutive tokens are in order.
 WINDOW_LENGTH_WEIGHT = 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class TextWindowConfig:
-    """How texts are cut into windows."""
-
-    max_seq_length: int = 384  # maximum number of tokens of a window, special tokens included
-    doc_stride: int = 128  # number of tokens between the starts of two neighbouring windows
 
 
 class Passage(NamedTuple):

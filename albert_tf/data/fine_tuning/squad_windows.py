@@ -14,13 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.packing import (
-    TextWindowConfig,
-    check_max_seq_length,
-    cut_passage,
-    encode_passage,
-    find_max_context,
-)
+from albert_tf.data.fine_tuning.packing import cut_passage, encode_passage, find_max_context
 from albert_tf.data.fine_tuning.squad_questions import SquadExample
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
@@ -37,20 +31,6 @@ NO_WINDOW_SCORE = 1e6
 
 # The original's score of the start, and of the end, where no span is valid.
 NO_SPAN_LOG_PROB = -1e6
-
-
-@dataclasses.dataclass(frozen=True)
-class WindowConfig(TextWindowConfig):
-    """How questions, of at most `max_query_length` tokens, and passages are cut into windows."""
-
-    max_query_length: int = 64
-
-    def __post_init__(self):
-        check_max_seq_length(
-            self.max_seq_length,
-            self.max_query_length + 4,
-            f"[CLS] max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,9 +75,17 @@ class SquadWindows(Features):
 
 
 def encode_windows(
-    examples: Sequence[SquadExample], tokenizer: Tokenizer, config: WindowConfig
+    examples: Sequence[SquadExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
 ) -> SquadWindows:
-    """Cuts examples into windows; a passage without tokens has none."""
+    """Cuts examples into windows; a passage without tokens has none.
+
+    A window has at most `max_seq_length` tokens, special tokens included, at least four more than the
+    `max_query_length` of a question; neighbouring windows start `doc_stride` tokens apart.
+    """
     names = ("input_ids", "token_starts", "token_ends", "token_is_max_context")
     along_tokens = {name: array.array("i") for name in names}
     rows = []
@@ -107,9 +95,9 @@ def encode_windows(
         for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
             if example.context != context:
                 context, passage = example.context, encode_passage(example.context, tokenizer)
-            head = [tokenizer.cls_id, *question[: config.max_query_length], tokenizer.sep_id]
-            size = config.max_seq_length - len(head) - 1
-            starts, ends = cut_passage(len(passage.ids), size, config.doc_stride)
+            head = [tokenizer.cls_id, *question[:max_query_length], tokenizer.sep_id]
+            size = max_seq_length - len(head) - 1
+            starts, ends = cut_passage(len(passage.ids), size, doc_stride)
             best = find_max_context(starts, ends)
             answer, span = example.found_answer, None
             if answer is not None and not example.is_impossible:

@@ -17,7 +17,6 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.packing import (
     Passage,
-    TextWindowConfig,
     cut_passage,
     encode_passage,
     find_max_context,
@@ -275,9 +274,14 @@ def encode_tagged(
     examples: Sequence[TaggedText],
     tags: Sequence[str],
     tokenizer: Tokenizer,
-    config: TextWindowConfig,
+    max_seq_length: int,
+    doc_stride: int,
 ) -> TaggingFeatures:
-    """Converts texts to ids. All of them have spans, or none. A text without tokens has no window."""
+    """Converts texts to ids. All of them have spans, or none. A text without tokens has no window.
+
+    A window has at most `max_seq_length` tokens, special tokens included; neighbouring windows start
+    `doc_stride` tokens apart.
+    """
     table, tables = TagTable.from_tags(tags), word_tables(tokenizer)
     special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
     ids, lengths, words, labels = [], [], [], []
@@ -287,9 +291,7 @@ def encode_tagged(
     ) as progress:
         for example in examples:
             passage = encode_passage(example.text_a, tokenizer)
-            starts, ends = cut_passage(
-                len(passage.ids), config.max_seq_length - 2, config.doc_stride
-            )
+            starts, ends = cut_passage(len(passage.ids), max_seq_length - 2, doc_stride)
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
                 ids += [special[:1], passage.ids[start:end], special[1:]]
             of_text = find_words(passage, example.text_a, tables)

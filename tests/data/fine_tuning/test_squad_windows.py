@@ -7,7 +7,6 @@ from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import (
     UNKNOWN_POSITION,
-    WindowConfig,
     encode_windows,
 )
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
@@ -16,7 +15,7 @@ from tests.parity.windows import GOLDEN_SETS, our_windows
 
 # 9 words; the rule leaves room for 4 of them next to a question of 2.
 PASSAGE = " The  first ship left\tin May , later ones followed "
-RULE = WindowConfig(max_seq_length=9, doc_stride=3, max_query_length=2)
+RULE = (9, 3, 2)  # max_seq_length, doc_stride, max_query_length
 
 
 def make(text, context=PASSAGE, question="which ship ?", rule=RULE, is_impossible=False):
@@ -67,7 +66,7 @@ def test_layout_and_offsets_of_windows():
 
 def test_a_long_question_keeps_its_front_and_an_empty_one_takes_no_room():
     question = "word " * 1000
-    (window,) = make("ship", question=question, rule=WindowConfig(384, 128, 64))
+    (window,) = make("ship", question=question, rule=(384, 128, 64))
     assert window.question_length == 66
     assert window.input_ids[1:65].tolist() == spell("word") * 64
     window, *_ = make("ship", question="")
@@ -86,7 +85,7 @@ def test_a_long_question_keeps_its_front_and_an_empty_one_takes_no_room():
     ],
 )
 def test_answer_spans_the_pieces_that_hold_it(text, found):
-    (window,) = make(text, rule=WindowConfig(64, 32, 8))
+    (window,) = make(text, rule=(64, 32, 8))
     span = window.token_starts[window.start_position], window.token_ends[window.end_position]
     assert PASSAGE[slice(*span)].strip() == found
 
@@ -98,23 +97,23 @@ def test_labels_of_questions_without_an_answer():
     assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
 
 
-SMALL = WindowConfig(max_seq_length=13, doc_stride=4, max_query_length=3)
+SMALL = (13, 4, 3)
 
 
 def test_arrays_of_windows():
-    windows = encode_windows(make_examples(57), WordTokenizer(), SMALL)
+    windows = encode_windows(make_examples(57), WordTokenizer(), *SMALL)
     assert windows.token_is_max_context.dtype == bool
     integers = [windows.input_ids, windows.token_starts, windows.token_ends]
     assert {array.dtype for array in (*integers, *windows.labels.values())} == {np.dtype(np.int32)}
     # Passages without tokens have no windows.
     assert make("x", context=" \n ") == []
-    empty = encode_windows(make_examples(4), WordTokenizer(), SMALL)
+    empty = encode_windows(make_examples(4), WordTokenizer(), *SMALL)
     assert len(empty) == len(empty.input_ids) == len(empty.labels["is_impossible"]) == 0
 
 
 def test_prediction_batches_match_their_passages():
     """A stand-in for a model's output, the first character of each token, comes back with its window."""
-    windows = encode_windows(make_examples(57), WordTokenizer(), SMALL)
+    windows = encode_windows(make_examples(57), WordTokenizer(), *SMALL)
     dataset, order = evaluation_batches(windows, 7)
     first, rows = 0, []
     for batch in dataset.as_numpy_iterator():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.packing import TextWindowConfig, encode_passage
+from albert_tf.data.fine_tuning.packing import encode_passage
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     collect_labels,
@@ -230,7 +230,7 @@ def test_words_of_other_scripts_and_unknown_characters(tokenizer):
 
 def test_labels_are_on_first_pieces(tokenizer):
     text = TaggedText("", "the cats play Łódź", spans=(Span(4, 13, "X"),))
-    features = encode_tagged([text], TAGS, tokenizer, TextWindowConfig(64, 32))
+    features = encode_tagged([text], TAGS, tokenizer, 64, 32)
     pieces = [tokenizer.pieces[id_] for id_ in features.input_ids]
     labels = features.token_labels["label_ids"]
     assert (pieces[0], pieces[-1], labels[0], labels[-1]) == ("[CLS]", "[SEP]", -1, -1)
@@ -245,8 +245,8 @@ def test_each_word_is_labelled_in_one_window(tokenizer, length, stride):
         TaggedText(str(number), " ".join(rng.choice(SENTENCES[0].split(), count)), spans=())
         for number, count in enumerate([1, 3, 40, 7])
     ]
-    features = encode_tagged(texts, TAGS, tokenizer, TextWindowConfig(length, stride))
-    whole = encode_tagged(texts, TAGS, tokenizer, TextWindowConfig(1000, 1000))
+    features = encode_tagged(texts, TAGS, tokenizer, length, stride)
+    whole = encode_tagged(texts, TAGS, tokenizer, 1000, 1000)
     assert features.lengths.max() <= length
     assert len(whole) == len(texts)
     for name in ("starts", "ends"):
@@ -264,7 +264,7 @@ def test_each_word_is_labelled_in_one_window(tokenizer, length, stride):
 
 def test_texts_without_tokens(tokenizer):
     texts = [TaggedText("", "\u200b"), TaggedText("", "cats"), TaggedText("", "\u200b")]
-    features = encode_tagged(texts, TAGS, tokenizer, TextWindowConfig(9, 3))
+    features = encode_tagged(texts, TAGS, tokenizer, 9, 3)
     assert features.word_texts.tolist() == [1]
-    empty = encode_tagged(texts[:1], TAGS, tokenizer, TextWindowConfig(9, 3))
+    empty = encode_tagged(texts[:1], TAGS, tokenizer, 9, 3)
     assert (len(empty), len(empty.words.tokens)) == (0, 0)
