@@ -7,7 +7,7 @@ import array
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def encode_examples(
         return pair_lengths(length_a, length_b, max_seq_length - special_tokens)
 
     pairs = ((example.text_a, example.text_b or "") for example in examples)
-    return _features(_encode_segments(pairs, tokenizer, cut), _named_labels(examples, labels))
+    return _encode(pairs, tokenizer, cut, _named_labels(examples, labels))
 
 
 def encode_choices(
@@ -140,9 +140,7 @@ def encode_choices(
         for example in examples
         for choice in example.choices
     )
-    features = _features(
-        _encode_segments(pairs, tokenizer, cut, keep_end_of_b=True), _named_labels(examples, labels)
-    )
+    features = _encode(pairs, tokenizer, cut, _named_labels(examples, labels), keep_end_of_b=True)
     return dataclasses.replace(features, num_choices=len(labels))
 
 
@@ -156,18 +154,20 @@ def encode_pairs(
     return PairFeatures(*texts, labels=_named_labels(examples, labels), num_choices=2)
 
 
-def _encode_segments(
+def _encode(
     pairs: Iterable[tuple[str, str]],
     tokenizer: Tokenizer,
     cut: Callable[[int, int], tuple[int, int]],
+    labels: Mapping[str, np.ndarray],
     keep_end_of_b: bool = False,
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Yields the ids of (segment 0, segment 1) of each pair, including the special ones.
+) -> Features:
+    """Converts pairs of texts to ids.
 
     `cut` maps the lengths of both texts to the lengths to keep: the front or, of the second text with
     `keep_end_of_b`, the end.
     """
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
+    arrays = input_ids, lengths, first_lengths = [array.array("i") for _ in range(3)]
     pairs = iter(pairs)
     while part := list(itertools.islice(pairs, _EXAMPLES_AT_ONCE)):
         texts_a, texts_b = zip(*part, strict=True)
@@ -175,17 +175,11 @@ def _encode_segments(
         for ids_a, ids_b in zip(*encoded, strict=True):
             length_a, length_b = cut(len(ids_a), len(ids_b))
             ids_b = ids_b[len(ids_b) - length_b :] if keep_end_of_b else ids_b[:length_b]
-            yield [cls_id, *ids_a[:length_a], sep_id], [*ids_b, sep_id] if ids_b else []
-
-
-def _features(
-    segments: Iterable[tuple[list[int], list[int]]], labels: Mapping[str, np.ndarray]
-) -> Features:
-    arrays = input_ids, lengths, first_lengths = [array.array("i") for _ in range(3)]
-    for first, second in segments:
-        input_ids.extend(first + second)
-        lengths.append(len(first) + len(second))
-        first_lengths.append(len(first))
+            first = [cls_id, *ids_a[:length_a], sep_id]
+            second = [*ids_b, sep_id] if ids_b else []
+            input_ids.extend(first + second)
+            lengths.append(len(first) + len(second))
+            first_lengths.append(len(first))
     return Features(*(np.array(values, np.int32) for values in arrays), labels)
 
 
