@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from albert_tf import files
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
@@ -71,7 +69,7 @@ class SquadExample:
 
 # In rows of tables, which `datasets` has for SQuAD. A member with "?" may be missing.
 _ROW = {"id?": str, "question": str, "context": str}
-_ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}}
+_ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}, "is_impossible?": bool}
 
 
 def read_questions(source: Any, name: str = "data", labelled: bool = True) -> list[SquadExample]:
@@ -89,11 +87,12 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
     places: dict[str, str] = {}
     for number, row in zip(table.numbers, table.rows, strict=True):
         record = dict(zip(table.columns, row, strict=True))
-        if isinstance(answers := record.get("answers"), Mapping):
-            # Pandas reads lists of Parquet files as arrays.
-            record["answers"] = {key: np.asarray(each).tolist() for key, each in answers.items()}
         place = table.place(number)
         _check_layout(record, layout, place)
+        if not labelled:
+            record["answers"] = None  # of any form
+        elif len(record["answers"]["text"]) != len(record["answers"]["answer_start"]):
+            raise InputError(f"{place}: expected as many of answers.text and answers.answer_start")
         examples.append(_example({"id": str(number), **record}))
         _note_id(places, examples[-1].id, place, place)
     return examples
@@ -151,7 +150,8 @@ def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
     expected = layout if isinstance(layout, type) else type(layout)
     if type(value) is not expected:  # in Python `True` is an `int`
         raise InputError(
-            f"{path}: not SQuAD: {place or 'the file'} is {_TYPE_NAMES[type(value)]}, "
+            f"{path}: not SQuAD: {place or 'the file'} is "
+            f"{_TYPE_NAMES.get(type(value), type(value).__name__)}, "
             f"expected {_TYPE_NAMES[expected]}"
         )
     if isinstance(layout, list):

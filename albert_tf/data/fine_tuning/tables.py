@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
@@ -204,16 +205,36 @@ def _read_memory(source: Any, name: str) -> Table:
         raise InputError(
             f"{name}: holds the parts {', '.join(map(str, source))}; expected one of them"
         )
-    if hasattr(source, "with_format"):  # a datasets.Dataset
+    if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
         return _of_arrow(name, source.with_format("arrow")[:], "")
-    if hasattr(source, "columns") and hasattr(source, "to_dict"):  # a pandas DataFrame
+    if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
     if isinstance(source, bytes) or not isinstance(source, Sequence):
         raise InputError(
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
-    return _of_mappings(name, source, range(len(source)), "")
+    try:
+        rows = [decode(row) for row in source]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: holds {error.object!r}, which is not UTF-8") from error
+    return _of_mappings(name, rows, range(len(rows)), "")
+
+
+def decode(value: Any) -> Any:
+    """Returns a record, or a part of it, with texts and lists in place of bytes and arrays.
+
+    TensorFlow Datasets has both, and pandas reads the lists of Parquet files as arrays.
+    """
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, Mapping):
+        return {name: decode(part) for name, part in value.items()}
+    if hasattr(value, "to_list"):  # ragged
+        return decode(value.to_list())
+    if isinstance(value, np.ndarray):
+        return decode(value.tolist())
+    return [decode(part) for part in value] if isinstance(value, list) else value
 
 
 def _read_folder(path: str) -> Table:

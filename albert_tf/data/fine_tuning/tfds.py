@@ -14,10 +14,9 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from albert_tf import files
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
+from albert_tf.data.fine_tuning.tables import decode
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import Example, check_label
 from albert_tf.errors import InputError
@@ -71,7 +70,7 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
 
     def records() -> Iterator[Mapping]:
         with _explain(builder):
-            yield from map(_decode, tfds.as_numpy(dataset))
+            yield from map(decode, tfds.as_numpy(dataset))
 
     return records(), info.features
 
@@ -109,19 +108,6 @@ def _explain(builder: str) -> Iterator[None]:
         else:
             reason = files.reason(error) or type(error).__name__
         raise InputError(f"'{builder}' can be neither read nor downloaded: {reason}") from error
-
-
-def _decode(value: Any) -> Any:
-    """Returns a record, or a part of it, with texts and lists in place of bytes and arrays."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if isinstance(value, Mapping):
-        return {name: _decode(part) for name, part in value.items()}
-    if hasattr(value, "to_list"):  # ragged
-        return _decode(value.to_list())
-    if isinstance(value, np.ndarray | list):
-        return [_decode(part) for part in value]
-    return value
 
 
 def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:

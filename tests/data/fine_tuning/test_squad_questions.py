@@ -127,6 +127,29 @@ def test_repeated_ids_of_rows_are_refused():
         read_questions([row, row | {"id": "two"}, row], labelled=False)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"answers": {"text": ["Ada"], "answer_start": []}},
+            "expected as many of answers.text and",
+        ),
+        ({"is_impossible": "false"}, "not SQuAD: is_impossible is a text, expected true or false"),
+        ({"id": np.int64(1)}, "not SQuAD: id is int64, expected a text"),
+    ],
+)
+def test_mistakes_in_rows_are_named(row, message):
+    answers = {"text": ["Ada"], "answer_start": [0]}
+    row = {"question": "who?", "context": CONTEXT, "answers": answers} | row
+    with pytest.raises(InputError, match=rf"^data\[0\]: {message}"):
+        read_questions([row])
+
+
+def test_answers_of_rows_to_predict_do_not_matter():
+    row = {"question": "who?", "context": CONTEXT, "answers": "Ada"}
+    assert read_questions([row], labelled=False) == [SquadExample("0", "who?", CONTEXT)]
+
+
 def test_questions_to_predict_need_no_answers(tmp_path):
     question = make_question("one")
     del question["answers"]

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -18,7 +19,7 @@ CSV = 'text,label\n"a, b",yes\n\n"says ""it""\nand more",no\n'
 class Frame:
     """What is used of a pandas DataFrame, which no test installs."""
 
-    columns = ("text", "label")
+    columns, iloc = ("text", "label"), None
 
     def to_dict(self, orient):
         assert orient == "records"
@@ -35,6 +36,16 @@ class Dataset:
     def __getitem__(self, rows):
         assert rows == slice(None)
         return arrow_table()
+
+    def __len__(self):
+        return len(ROWS)
+
+
+class Stream:
+    """A `datasets.IterableDataset`, as far as it looks like the other one."""
+
+    def with_format(self, type):
+        return self
 
 
 def arrow_table():
@@ -89,6 +100,12 @@ def test_all_sources_give_the_same_rows(tmp_path, source, last):
     assert table.place(table.numbers[-1]).endswith(last)
 
 
+def test_arrays_and_bytes_in_memory_are_lists_and_texts():
+    spans = np.array([{"labels": np.array(["no"], object)}, None], object)
+    (row,) = Table.read([{"text": b"caf\xc3\xa9", "spans": spans}]).rows
+    assert row == ["café", [{"labels": ["no"]}, None]]
+
+
 def test_texts_may_be_long(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(f"text,label\n{'a' * 200_000},no\n")
@@ -131,8 +148,10 @@ def test_mistakes_in_files_are_named(tmp_path, name, content, message):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
+        (Stream(), "train: received Stream; expected a path, a pandas DataFrame"),
         (3, "train: received int; expected a path, a pandas DataFrame, a datasets.Dataset or a"),
         ({"train": [], "test": []}, "train: holds the parts train, test; expected one of them"),
+        ([{"text": b"caf\xe9"}], r"train: holds b'caf\\xe9', which is not UTF-8"),
         ([], "train: holds no rows"),
         ([{"text": "a"}, "b"], r"train\[1\]: expected a mapping from columns to values"),
     ],
