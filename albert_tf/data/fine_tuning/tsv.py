@@ -119,18 +119,24 @@ def hold_out(
 ) -> tuple[list[Any], list[Any]]:
     """Splits a training set into one for training and a dev set, both in the order of the rows.
 
-    The dev set is a fraction of the rows, chosen by the seed, with `by_label` of those of each label.
+    The dev set is a fraction of the rows, chosen by the seed, with `by_label` of those of each label;
+    labels, or sets of labels, that are too rare for a row in it count together.
     """
     groups = collections.defaultdict(list)
     for row, example in enumerate(examples):
         groups[example.label if by_label else None].append(row)
     rng = np.random.default_rng(seed)
-    chosen = set()
+    chosen, rare = [], []
     for rows in groups.values():
-        chosen.update(rng.permutation(rows)[: int(len(rows) * fraction + 0.5)].tolist())
+        count = int(len(rows) * fraction + 0.5)
+        chosen += rng.permutation(rows)[:count].tolist()
+        if not count:
+            rare += rows
+    chosen += rng.permutation(rare)[: int(len(rare) * fraction + 0.5)].tolist()
     parts = [], []
+    dev = set(chosen)
     for row, example in enumerate(examples):
-        parts[row in chosen].append(example)
+        parts[row in dev].append(example)
     return parts
 
 

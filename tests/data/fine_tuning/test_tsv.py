@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.data.fine_tuning.tsv import Columns, Example, read_examples
+from albert_tf.data.fine_tuning.tsv import Columns, Example, hold_out, read_examples
 from albert_tf.errors import InputError
 
 NAMED = Columns(label="label", text_a="first")
@@ -79,6 +79,14 @@ def test_rows_become_examples(write, content, columns, examples):
 def test_errors_name_file_line_received_and_expected(write, content, columns, message):
     with pytest.raises(InputError, match=f"rows.tsv{message}"):
         read_examples(write(content), columns, "dev", labels=["x", "y"])
+
+
+@pytest.mark.parametrize(("rare", "count"), [(4, 10), (40, 14)])
+def test_rare_labels_are_held_out_together(rare, count):
+    labels = [*["often"] * 100, *(f"rare {number}" for number in range(rare))]
+    train, dev = hold_out([Example("", "", label=label) for label in labels], 0.1, 0, True)
+    assert (len(train), len(dev)) == (len(labels) - count, count)
+    assert sum(example.label == "often" for example in dev) == 10
 
 
 def test_long_lists_and_names_are_shortened_in_messages(write):
