@@ -113,6 +113,7 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
 
     def __post_init__(self):
         """Raises InputError if the flags alone show a mistake."""
+        super().__post_init__()
         check_ranges(self)
         check_range(self, "ngram", 1, self.max_seq_length)
         if not all(self.input_file or ("",)):

@@ -74,6 +74,11 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (PRETRAINING, {"masked_lm_prob": 1.5}, "masked_lm_prob=1.5: expected at most 1"),
         (PRETRAINING, {"decay_steps": 2, "num_train_steps": 1}, "decay_steps=2: expected at mo"),
         (PRETRAINING, {"tpu": "local"}, "expected --distribution_strategy=tpu and --tpu together"),
+        (
+            DATA,
+            {"language": "DE"},
+            "language=DE: expected an ISO 639 code in small letters, such as",
+        ),
         (DATA, {"input_file": ()}, "--input_file: expected at least one file; received none"),
         (DATA, {"output_file": "a,b"}, "--output_file=a,b: expected one file; --num_shards"),
         (DATA, {"output_file": "out/"}, "--output_file=out/: expected one file"),

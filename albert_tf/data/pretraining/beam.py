@@ -191,7 +191,7 @@ class _MeasuredFile(NamedTuple):
 
 
 def _measure(paths: Sequence[str], config: PretrainingDataConfig, number: int) -> Iterator[Element]:
-    """Yields a measured file, given its number, with the key 0. Files that don't exist yield nothing."""
+    """Yields a measured file, given its number, with the key 0; there may be fewer files than numbers."""
     for path in paths[number : number + 1]:
         reader = config.read([path])
         characters = np.fromiter(map(count_characters, reader.documents()), np.int64)

@@ -7,6 +7,7 @@ is longer than a chunk is split between two lines.
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
@@ -37,6 +38,13 @@ class CorpusConfig:
     language: str = option(
         "Language of the prose as an ISO 639 code, used to split it into sentences.", "en"
     )
+
+    def __post_init__(self):
+        # What is no code, or one in capitals, would be split as English.
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            raise InputError(
+                f"language={self.language}: expected an ISO 639 code in small letters, such as en"
+            )
 
     def split_sentences(self, document: Sequence[str]) -> list[str]:
         """Returns the sentences of a document of a `Chunk`."""

@@ -61,7 +61,8 @@ def _files_below(folder: str) -> list[str]:
             folders.clear()
             continue
         entered.add(real)
-        folders.sort()  # decides under which name a folder that has several is entered
+        # The order decides under which name a folder that has several is entered.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [os.path.join(parent, name) for name in names if not name.startswith(".")]
     return sorted(found)
 
