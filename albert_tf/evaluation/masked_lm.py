@@ -64,6 +64,9 @@ def score_sentences(
     _check_model(model, tokenizer)
     if isinstance(sentences, str):
         raise InputError("sentences: expected a list of strings; received a string")
+    if batch_size < 1:
+        raise InputError(f"batch_size={batch_size}: expected at least 1")
+    sentences = list(sentences)
     for number, sentence in enumerate(sentences):
         _check_text(f"sentences[{number}]", sentence)
     ids_of = [np.array(ids, np.int32) for ids in tokenizer.encode_batch(sentences)]

@@ -21,7 +21,7 @@ from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.classification import TextKind
-from albert_tf.kinds.kind import rows_of
+from albert_tf.kinds.kind import check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.layers.heads import Pooling
 from albert_tf.losses import ContrastiveLoss
@@ -97,6 +97,11 @@ class Embedding(TextKind):
     def make_examples(self, texts: Sequence[str]) -> list[Example]:
         """Makes examples of n single texts."""
         return [Example("", text) for (text,) in rows_of(texts=texts)]
+
+    def example_of_line(self, fields: Sequence[str]) -> Example | None:
+        for field in fields[1:]:
+            check_field(field, "text_b")
+        return super().example_of_line(fields)
 
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or both texts of pairs, to ids."""

@@ -12,6 +12,7 @@ from albert_tf.data.fine_tuning.columns import join_label_columns, label_names
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example
+from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
     choose_thresholds,
     compute_label_metrics,
@@ -74,8 +75,12 @@ class MultiLabel(TextKind):
         fitted = super().fit_labels(examples, path)
         if self.labels:
             return fitted
-        names = {name for example in examples for name in example.label.split(LABEL_SEPARATOR)}
-        return dataclasses.replace(fitted, labels=tuple(sorted(names - {""})))
+        names = {name for example in examples for name in example.label.split(LABEL_SEPARATOR)} - {
+            ""
+        }
+        if not names:
+            raise InputError(f"{path}: no row has a label; expected one label or more")
+        return dataclasses.replace(fitted, labels=tuple(sorted(names)))
 
     @property
     def _limits(self) -> tuple[float, ...]:

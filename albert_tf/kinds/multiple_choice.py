@@ -74,12 +74,12 @@ class MultipleChoice(Classification):
         article = as_texts("article", article)
         if question is None:
             question = [""] * len(article)
-        if len(article) == 1 and len(options) and isinstance(options[0], str):
+        options = list(options)
+        if len(article) == 1 and options and isinstance(options[0], str):
             options = [options]
         for number, of_question in enumerate(options):
-            if isinstance(of_question, str) or len(of_question) != len(self.labels):
+            if len(as_texts(f"options[{number}]", of_question)) != len(self.labels):
                 raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
-            as_texts(f"options[{number}]", of_question)
         rows = rows_of(article=article, question=question)
         if len(rows) != len(options):
             raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")

@@ -219,7 +219,7 @@ def _word_pattern() -> str:
 
 @functools.cache
 def _clean_characters(lower_case: bool) -> dict[int, list[int]]:
-    """Returns what each character that changes becomes, but for a capital sigma."""
+    """Returns what each character that changes becomes by itself."""
     return {
         ord(char): [ord(part) for part in cleaned]
         for char in characters_of_unicode()
@@ -238,7 +238,7 @@ def _clean(char: str, lower_case: bool) -> str:
 
 @functools.cache
 def _marks() -> tuple[np.ndarray, np.ndarray]:
-    """Returns the combining marks that are no accents, and their classes, int32 (m,) each."""
+    """Returns the combining marks that are no accents, int32 (m,), and their classes, int64 (m,)."""
     marks = [char for char in characters_of_unicode() if unicodedata.combining(char)]
     marks = [char for char in marks if not is_accent(char)]
     return (

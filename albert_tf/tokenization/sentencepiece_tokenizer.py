@@ -17,6 +17,7 @@ import sentencepiece
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
+from albert_tf.options import check_type
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, find_special_ids
 from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_NAMES, find_preset, read_unigram
 
@@ -54,7 +55,8 @@ class AlbertTokenizer:
         digit_comma_tails: the same id -> number of characters of the piece after each of these.
 
     Raises:
-        InputError: the file cannot be read, is no SentencePiece model or lacks a special piece.
+        InputError: the file cannot be read, is no SentencePiece model or lacks a special piece, or there
+            is no such rule.
     """
 
     file_name: ClassVar[str] = SENTENCEPIECE_NAMES[0]
@@ -65,6 +67,7 @@ class AlbertTokenizer:
         lower_case: bool = True,
         word_start_rule: WordStartRule = "original",
     ):
+        check_type("word_start_rule", word_start_rule, WordStartRule)
         self.vocabulary_file = model_file
         self.lower_case = lower_case
         self.vocabulary = read_unigram(model_file)

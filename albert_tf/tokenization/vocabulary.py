@@ -35,10 +35,9 @@ _PUBLISHED_SETTINGS = {
 _SILENT = 5  # above the level of every message of SentencePiece's C++ code
 
 _NO_TEXT = "the input holds no text to train a vocabulary from; expected at least one sentence"
-_NO_TEXT_PATTERN = r"all_chars_count\) > \(0\)"
+_NO_TEXT_PATTERN = r"all_chars_count\) > \(0\)|!sentences_\.empty"
 # Pattern of the trainer's message -> what is wrong with `vocab_size`, with the bound in the message.
 _SIZE_ERRORS = {
-    r"vocab_size\(\)\) > \(0\)()": "expected a positive number",
     r"Vocabulary size too high .* value <= (\d+)": (
         "the text is too small for so many pieces; it gives at most {bound}"
     ),
@@ -68,6 +67,8 @@ def train_vocabulary(
         max_sentences: maximum number of sentences to train on, held in memory. They are drawn with a
             fixed seed. The published vocabulary was trained on ten million.
     """
+    if vocab_size < len(SENTENCEPIECE):
+        raise InputError(f"vocab_size={vocab_size}: expected at least {len(SENTENCEPIECE)}")
     # SentencePiece's own sampling differs from run to run.
     sample = _draw(_normalized_parts(sentences, lower_case), max_sentences)
     if not sample:

@@ -60,6 +60,7 @@ def test_scores_are_those_of_one_masked_piece_at_a_time(model):
     assert scores[2] == 0
     assert len(set(scores)) == len(scores)
     assert albert_tf.score_sentences(model, Letters(), []).shape == (0,)
+    assert albert_tf.score_sentences(model, Letters(), (each for each in ["a"])).shape == (1,)
 
 
 @pytest.mark.parametrize(("seconds", "line"), [(0.0, "scoring: 2/2 pieces"), (1e6, "")])
@@ -95,6 +96,7 @@ def test_masks_are_filled_with_the_most_probable_pieces(model, text, ids):
         (lambda score, fill: score("ab"), "sentences: expected a list of strings; received a stri"),
         (lambda score, fill: score(["ab", None]), r"sentences\[1\]: expected a string; received N"),
         (lambda score, fill: score(["ab", "abcdefghijk"]), r"sentences\[1\]: 12 pieces; the mod"),
+        (lambda score, fill: score(["ab"], batch_size=0), "batch_size=0: expected at least 1"),
         (lambda score, fill: fill(["[MASK]"]), "text: expected a string; received list"),
         (lambda score, fill: fill("ab"), r"text: expected at least one \[MASK\]; received 'ab'"),
         (lambda score, fill: fill("[MASK]" * 12), "text: 12 pieces; the model takes at most 11"),
@@ -102,8 +104,8 @@ def test_masks_are_filled_with_the_most_probable_pieces(model, text, ids):
     ],
 )
 def test_wrong_arguments_are_named(model, call, message):
-    def score(sentences):
-        return albert_tf.score_sentences(model, Letters(), sentences)
+    def score(sentences, **more):
+        return albert_tf.score_sentences(model, Letters(), sentences, **more)
 
     def fill(text, **more):
         return albert_tf.fill_mask(model, Letters(), text, **more)

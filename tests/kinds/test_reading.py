@@ -199,6 +199,12 @@ def test_columns_of_labels():
             InputError, match=r"has the column 'label_.*'; expected names of labels"
         ):
             recognise(table, "classification")
+    with pytest.raises(
+        InputError, match=r"^rows.csv: no row has a label; expected one label or more"
+    ):
+        MultiLabel().fit_labels(
+            MultiLabel().read([{"text": "x", "label": []}], "train"), "rows.csv"
+        )
     with pytest.raises(InputError, match="has the column 'label_z' and no column 'label'; a score"):
         recognise(Table.read(data), "regression")
     # Beside a column of all labels they are columns like any other.
@@ -248,6 +254,20 @@ def test_choices_of_a_line_are_counted():
         kind.example_of_line([*"abcd", " "])
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([None], r"^options\[0\]: expected a string or a list of strings; received NoneType"),
+        ([["b"]], r"^options\[0\]: expected a list of 2 texts"),
+        (["b", "c", "d"], r"^options\[0\]: expected a list of 2 texts"),
+        ([["b", 3]], r"^options\[0\]\[1\]: expected a string; received int"),
+    ],
+)
+def test_mistakes_in_options_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        MultipleChoice(labels=("A", "B")).make_examples("a", None, options)
+
+
 def test_pairs_to_embed():
     pairs = rows(("anchor", "positive"), ("a", "b"))
     assert Embedding().read(pairs, "train") == [Example("train-0", "a", "b")]
@@ -260,6 +280,8 @@ def test_pairs_to_embed():
     ]:
         with pytest.raises(InputError, match=message):
             Embedding().read(data, "train")
+    with pytest.raises(InputError, match="text_b is empty"):
+        Embedding().example_of_line(["a", " "])
     named = rows(("text_a", "text_b", "label"), ("a", "b", "no"))
     for data, message in [
         (pairs, "no column of labels, but 'anchor', 'positive'"),

@@ -94,6 +94,11 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, content, message):
         AlbertTokenizer(str(path))
 
 
+def test_an_unknown_rule_is_named(small_model_file):
+    with pytest.raises(InputError, match=r"^word_start_rule='all': expected Literal\['original'"):
+        AlbertTokenizer(small_model_file, word_start_rule="all")
+
+
 def test_piece_that_is_no_text_is_named(small_model_file, small_tokenizer, tmp_path):
     piece = max(filter(str.isascii, small_tokenizer.pieces), key=len).encode()
     damaged_piece = piece[:1] + bytes([piece[1] ^ 0x80]) + piece[2:]

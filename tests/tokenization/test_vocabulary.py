@@ -72,8 +72,8 @@ def test_training_prints_nothing(model_file, capfd):
     [
         (90000, "the text is too small for so many pieces; it gives at most 19"),
         (17, "too few for the characters of the text; at least 18 are needed"),
-        (0, "expected a positive number"),
-        (-3, "expected a positive number"),
+        (1, "expected at least 5"),
+        (-3, "expected at least 5"),
     ],
 )
 def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):
@@ -87,7 +87,7 @@ def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):
         assert AlbertTokenizer(str(model_file)).vocab_size == possible
 
 
-@pytest.mark.parametrize("sentences", [[], ["", " \n"], ["\u0301"], ["\x01\x02"]])
+@pytest.mark.parametrize("sentences", [[], ["", " \n"], ["\u0301"], ["\x01\x02"], ["\u2585"]])
 def test_no_text(model_file, sentences):
     with pytest.raises(InputError, match=r"^the input holds no text"):
         train_vocabulary(sentences, str(model_file), vocab_size=100)

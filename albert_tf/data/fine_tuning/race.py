@@ -62,7 +62,7 @@ def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
 
 def natural_key(name: str) -> tuple:
     """Returns a sort key that puts `9.txt` before `10.txt`."""
-    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name))
 
 
 def examples_of_article(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from albert_tf.data.fine_tuning.race import examples_of_article
+from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
 from albert_tf.data.fine_tuning.task_table import RACE_TASK, select_level
 from albert_tf.errors import InputError
 from tests.data.race_folder import make_article, write_race
@@ -22,6 +22,10 @@ def test_levels_and_questions_come_in_order(tmp_path, together):
     assert [example.guid for example in read(tmp_path)] == guids
     assert [example.guid for example in read(tmp_path, level="high")] == guids[6:]
     assert [example.guid for example in read(tmp_path, level="middle")] == guids[:6]
+
+
+def test_only_digits_of_numbers_count_as_numbers():
+    assert sorted(["10²1", "9²1", "9"], key=natural_key) == ["9", "9²1", "10²1"]
 
 
 def test_folder_above_is_accepted_too(tmp_path):
