@@ -115,14 +115,33 @@ def score_labels(
 
     Arrays are (n, k), labels 0 or 1.
     """
-    predictions = probabilities >= np.array(thresholds, np.float32)
-    by_label = metrics.precision_recall_fscore_support(labels, predictions, zero_division=0.0)
-    precisions = [
-        metrics.average_precision_score(true, scores) if true.any() else np.nan
-        for true, scores in zip(labels.T, probabilities.T, strict=True)
+    right, made, true = _count(labels, probabilities, thresholds)
+    average_precisions = [
+        metrics.average_precision_score(column, scores) if column.any() else np.nan
+        for column, scores in zip(labels.T, probabilities.T, strict=True)
     ]
-    columns = (thresholds, *by_label[:3], precisions, by_label[3].astype(int))
-    return [LabelScores(*map(float, row[:-1]), int(row[-1])) for row in zip(*columns, strict=True)]
+    columns = (
+        thresholds,
+        right / np.maximum(made, 1),
+        right / np.maximum(true, 1),
+        2 * right / np.maximum(made + true, 1),
+        average_precisions,
+    )
+    return [
+        LabelScores(*map(float, row), int(support))
+        for *row, support in zip(*columns, true, strict=True)
+    ]
+
+
+def _count(
+    labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts for each label the right predictions, all predictions and the true ones, int (k,) each.
+
+    Scikit-learn's own counts of a single label would also be of its absence.
+    """
+    true, made = labels == 1, probabilities >= np.array(thresholds, np.float32)
+    return (true & made).sum(axis=0), made.sum(axis=0), true.sum(axis=0)
 
 
 def compute_label_metrics(
@@ -133,12 +152,11 @@ def compute_label_metrics(
     The last two are means over the labels; that of average precisions is over those that an example has.
     For the arguments see `score_labels`.
     """
-    predictions = probabilities >= np.array(thresholds, np.float32)
-    micro_f1 = metrics.f1_score(labels, predictions, average="micro", zero_division=0.0)
+    right, made, true = _count(labels, probabilities, thresholds)
     by_label = score_labels(labels, probabilities, thresholds)
     precisions = [one.average_precision for one in by_label if one.support] or [0.0]
     return {
-        "micro_f1": float(micro_f1),
+        "micro_f1": float(2 * right.sum() / max(1, (made + true).sum())),
         "macro_f1": float(np.mean([one.f1 for one in by_label])),
         "mean_average_precision": float(np.mean(precisions)),
     }

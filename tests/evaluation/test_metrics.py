@@ -129,6 +129,13 @@ def test_metrics_are_those_of_scikit_learn(data):
     assert np.isnan(scores[4].average_precision)
 
 
+def test_a_single_label(data):
+    labels, probabilities = (columns[:, 1:2] for columns in data)
+    received = compute_label_metrics(labels, probabilities, [0.5])
+    expected = metrics.f1_score(labels[:, 0], probabilities[:, 0] >= 0.5)
+    assert received["micro_f1"] == received["macro_f1"] == expected
+
+
 def test_no_label_at_all():
     nothing = np.zeros((3, 2), np.float32)
     received = compute_label_metrics(nothing, nothing, choose_thresholds(nothing, nothing))
