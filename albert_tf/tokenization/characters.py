@@ -43,7 +43,7 @@ def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Ite
 
 
 def character_class(characters: Iterable[str]) -> str:
-    """Returns a character class of RE2 with exactly these characters."""
+    """Returns a character class of RE2, and of Oniguruma, with exactly these characters."""
     members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
     members[[ord(char) + 1 for char in characters]] = True
     runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)

@@ -11,9 +11,7 @@ before the digits, as the original does (see `AlbertTokenizer`); the library can
 
 import base64
 import importlib.util
-import itertools
 import json
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +21,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenization.characters import characters_of_unicode
+from albert_tf.tokenization.characters import character_class, characters_of_unicode
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
 from albert_tf.tokenization.vocabulary_files import (
@@ -202,9 +200,8 @@ def _sentencepiece_normalizers(
     """Yields the normalizers of `normalize_text` and SentencePiece."""
     yield _spaces()
     yield {"type": "NFKD"}
-    yield _replace(
-        _class_of(char for char in characters_of_unicode() if unicodedata.combining(char)), ""
-    )
+    marks = filter(unicodedata.combining, characters_of_unicode())
+    yield _replace(character_class(marks), "")
     if lower_case:
         yield from _lower_case()
     if charsmap := model.normalizer_spec.precompiled_charsmap:
@@ -269,10 +266,3 @@ def _replace(pattern: str, content: str) -> _Json:
 
 def _sequence(normalizers: Iterable[_Json]) -> _Json:
     return {"type": "Sequence", "normalizers": list(normalizers)}
-
-
-def _class_of(characters: Iterable[str]) -> str:
-    """Returns the character class of ascending characters."""
-    ranges = itertools.groupby(enumerate(characters), lambda item: ord(item[1]) - item[0])
-    members = [[char for _, char in run] for _, run in ranges]
-    return "[" + "".join(f"{re.escape(run[0])}-{re.escape(run[-1])}" for run in members) + "]"

@@ -83,8 +83,12 @@ def train_vocabulary(
             **_PUBLISHED_SETTINGS,
         )
     except RuntimeError as error:
-        if known := _known_error(str(error), vocab_size):
-            raise known from error
+        if re.search(_NO_TEXT_PATTERN, str(error)):
+            raise InputError(_NO_TEXT) from error
+        for pattern, reason in _SIZE_ERRORS.items():
+            if match := re.search(pattern, str(error)):
+                reason = reason.format(bound=match.group(1))
+                raise InputError(f"vocab_size={vocab_size}: {reason}") from error
         raise
     _write(model.getvalue(), model_file)
 
@@ -111,15 +115,6 @@ def _draw(sentences: Iterable[str], size: int) -> list[str]:
         elif (place := rng.randrange(seen)) < size:
             drawn[place] = sentence
     return drawn
-
-
-def _known_error(trainer_message: str, vocab_size: int) -> InputError | None:
-    if re.search(_NO_TEXT_PATTERN, trainer_message):
-        return InputError(_NO_TEXT)
-    for pattern, reason in _SIZE_ERRORS.items():
-        if match := re.search(pattern, trainer_message):
-            return InputError(f"vocab_size={vocab_size}: {reason.format(bound=match.group(1))}")
-    return None
 
 
 def _write(model: bytes, model_file: str) -> None:
