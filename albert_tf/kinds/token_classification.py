@@ -36,11 +36,6 @@ class WordLogits(NamedTuple):
     logits: np.ndarray  # float32 (w, k)
     features: TaggingFeatures  # the texts as ids, with their words
 
-    @property
-    def label_ids(self) -> np.ndarray:
-        """The true tags of all words, int32 (w,)."""
-        return _tags_of_words(self.features)
-
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,8 +100,8 @@ class TokenClassification(Kind):
         """Counts the true spans that begin or end inside a word."""
         if not features.token_labels:
             return []
-        one_hot = np.eye(len(self.labels), dtype=np.float32)[_tags_of_words(features)]
-        found = self._spans(examples, WordLogits(one_hot, features))
+        one_hot = np.eye(len(self.labels), dtype=np.float32)[features.word_labels]
+        found = self._spans(examples, one_hot, features)
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
@@ -133,23 +128,24 @@ class TokenClassification(Kind):
         return WordLogits(of_tokens[features.words.tokens], features)
 
     def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> dict[str, float]:
+        logits, features = predictions
         scores = self._score(examples, predictions)[ALL]
-        loss = batch_loss(self.loss, {"label_ids": predictions.label_ids}, predictions.logits)
+        loss = batch_loss(self.loss, {"label_ids": features.word_labels}, logits)
         return {**{name: getattr(scores, name) for name in self.metrics}, "loss": float(loss)}
 
     def is_collapsed(self, examples, predictions: WordLogits, metrics) -> bool:
-        probabilities = tf.nn.softmax(predictions.logits).numpy()
-        return is_collapsed(probabilities, predictions.label_ids, metrics["loss"])
+        logits, features = predictions
+        probabilities = tf.nn.softmax(logits).numpy()
+        return is_collapsed(probabilities, features.word_labels, metrics["loss"])
 
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
         """Returns the spans of each text, in order."""
         logits, features = predictions
-        return self._spans(examples, WordLogits(tf.nn.softmax(logits).numpy(), features))
+        return self._spans(examples, tf.nn.softmax(logits).numpy(), features)
 
-    def _spans(self, examples: Sequence[TaggedText], probabilities: WordLogits):
-        values, features = probabilities
-        words, word_texts = features.words, features.word_texts
-        return predict_spans(values, words, word_texts, len(examples), self._table)
+    def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
+        words = features.words, features.word_texts
+        return predict_spans(probabilities, *words, len(examples), self._table)
 
     def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
         return score_entities(examples, self.result(examples, predictions), self.label_names)
@@ -220,11 +216,6 @@ class TokenClassification(Kind):
         # In each text later tokens are scored in later windows, so the tokens are in order.
         probabilities = tf.boolean_mask(outputs["probabilities"], is_max_context)
         return find_labelled_spans(text, tokens, probabilities, tables, self._table)
-
-
-def _tags_of_words(features: TaggingFeatures) -> np.ndarray:
-    """Returns the true tags of all words, int32 (w,)."""
-    return features.token_labels["label_ids"][features.words.tokens]
 
 
 def _shown(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:

@@ -269,6 +269,11 @@ class TaggingFeatures(Features):
     words: Words  # of all texts; their tokens are indices into `input_ids`
     word_texts: np.ndarray  # index of each word's text, int64 (w,)
 
+    @property
+    def word_labels(self) -> np.ndarray:
+        """The tags of all words, int32 (w,)."""
+        return self.token_labels["label_ids"][self.words.tokens]
+
 
 def encode_tagged(
     examples: Sequence[TaggedText],
