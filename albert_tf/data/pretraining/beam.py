@@ -146,7 +146,10 @@ def _run(
     options = list(runner_options)
     if runner == "DaskRunner" and not any(flag.startswith(_DASK_PARTITIONS) for flag in options):
         options.append("--dask_partition_size=1")  # by default one task has 128 files
-    pipeline = beam.Pipeline(_FULL_NAMES.get(runner, runner), PipelineOptions(options))
+    try:
+        pipeline = beam.Pipeline(_FULL_NAMES.get(runner, runner), PipelineOptions(options))
+    except ValueError as error:  # such as an option that the runner needs
+        raise InputError(f"runner_options: {' '.join(str(error).split())}") from error
     elements = pipeline | beam.Create(first)
     for number, (name, stage) in enumerate(stages.items()):
         if number:

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import types
 from importlib.util import find_spec
 
 import numpy as np
@@ -206,6 +207,20 @@ def test_a_corpus_too_small_is_refused(tokenizer, tmp_path, monkeypatch, text, n
     corpus = find_files([str(tmp_path / "text")])
     with pytest.raises(InputError, match=message):
         make(beam, corpus, tokenizer, tmp_path / "beam", "no runner", [], num_shards=num_shards)
+
+
+def test_options_that_a_runner_refuses_are_one_line(corpus, tokenizer, tmp_path, monkeypatch):
+    def refuse(runner, options):
+        raise ValueError("Pipeline has validations errors: \nMissing required option: project.")
+
+    beams = types.SimpleNamespace(Pipeline=refuse, PipelineOptions=list)
+    monkeypatch.setitem(sys.modules, "apache_beam.options.pipeline_options", beams)
+    monkeypatch.setattr(beam, "_import_beam", lambda runner: beams)
+    message = (
+        r"^runner_options: Pipeline has validations errors: Missing required option: project\.$"
+    )
+    with pytest.raises(InputError, match=message):
+        make(beam, corpus, tokenizer, tmp_path / "beam", "DataflowRunner", [])
 
 
 @pytest.mark.parametrize(
