@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.tables import Table, is_table
+from albert_tf.data.fine_tuning.tables import Table, is_missing, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.errors import InputError
 
@@ -86,7 +86,8 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
     examples = []
     places: dict[str, str] = {}
     for number, row in zip(table.numbers, table.rows, strict=True):
-        record = dict(zip(table.columns, row, strict=True))
+        cells = zip(table.columns, row, strict=True)
+        record = {name: cell for name, cell in cells if not is_missing(cell)}
         place = table.place(number)
         _check_layout(record, layout, place)
         if not labelled:

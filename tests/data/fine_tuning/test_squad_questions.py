@@ -145,6 +145,16 @@ def test_mistakes_in_rows_are_named(row, message):
         read_questions([row])
 
 
+def test_rows_may_lack_what_others_have():
+    row = {"question": "who?", "context": CONTEXT, "answers": {"text": [], "answer_start": []}}
+    marked = row | {"id": "x", "is_impossible": True}
+    assert [each.id for each in read_questions([row, marked]) if each.is_impossible] == ["0", "x"]
+    with pytest.raises(
+        InputError, match=r"^data\[0\]: not SQuAD: question is missing, expected a t"
+    ):
+        read_questions([row | {"question": None}])
+
+
 def test_answers_of_rows_to_predict_do_not_matter():
     row = {"question": "who?", "context": CONTEXT, "answers": "Ada"}
     assert read_questions([row], labelled=False) == [SquadExample("0", "who?", CONTEXT)]
