@@ -178,7 +178,7 @@ class FolderReader(TensorReader):
         for prefix in ("", "albert."):
             weight, bias = (prefix + PROJECTION + name for name in ("weight", "bias"))
             if weight in self._tensors and bias in self._tensors:
-                identity = np.eye(len(self._tensors[weight]))
+                identity = np.eye(self._tensors[bias].size)
                 if (
                     np.array_equal(self._tensors[weight], identity)
                     and not self._tensors[bias].any()

@@ -9,6 +9,7 @@ import abc
 import dataclasses
 import difflib
 import functools
+import itertools
 import os
 import re
 import types
@@ -170,7 +171,15 @@ class TensorReader(abc.ABC):
         """Returns the values of variables, both by path."""
         for path, variable in variables.items():
             self._check(path, tuple(variable.shape), self.layout(path))
-        return {path: self.read(self.layout(path)) for path in variables}
+        values = {path: self.read(self.layout(path)) for path in variables}
+        for path, value in values.items():
+            theirs, ours = tf.as_dtype(value.dtype), tf.as_dtype(variables[path].dtype)
+            if theirs.is_floating != ours.is_floating:
+                raise InputError(
+                    f"{self.prefix}: '{self.layout(path)}' is of type {theirs.name}; the model's "
+                    f"'{path}' is {ours.name}"
+                )
+        return values
 
     def _check(self, path: str, shape: tuple[int, ...], stored: Stored) -> None:
         ours = f"the model's '{path}' has shape {shape}"
@@ -181,8 +190,10 @@ class TensorReader(abc.ABC):
                     f"{self.prefix}: '{plain_name(name)}' is not in it; {ours}; the closest in it "
                     f"is '{plain_name(near[0])}' of shape {self.shapes[near[0]]}"
                 )
-        if self.shape(stored) != shape:
-            theirs = " x ".join(str(self.shapes[name]) for name in stored.names)
+        sizes = [self.shapes[name] for name in stored.names]
+        is_product = all(one[-1:] == next_[:1] for one, next_ in itertools.pairwise(sizes))
+        if self.shape(stored) != shape or not is_product:
+            theirs = " x ".join(map(str, sizes))
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
 

@@ -222,6 +222,21 @@ ENCODER = "layers/transformer_encoder"
             "holds 'bert/.*group_1/.*/beta', for which the model of this config has no place",
         ),
         (
+            "original",
+            {"bert/pooler/dense/bias": np.full(48, b"words")},
+            "'bert/pooler/dense/bias' is of type string; the model's '.*bias' is float32",
+        ),
+        (
+            "brightmart",
+            {"bert/embeddings/word_embeddings": np.zeros((97, 5), np.float32)},
+            r"word_embeddings_2' has shape \(97, 5\) x \(16, 48\); the model's '.*' has shape \(97, 48",
+        ),
+        (
+            "AlbertModel",
+            {"encoder.embedding_hidden_mapping_in.weight": np.zeros((), np.float32)},
+            r"mapping_in.weight' has shape \(\), transposed; the model's",
+        ),
+        (
             "keras_hub",
             {f"{ENCODER}/_feedforward_layer_norm/vars/0": None},
             "'albert_backbone/transformer_encoder/_feedforward_layer_norm/0' is not in it; the",
