@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
+from albert_tf.checkpoints.tensor_files import refuse_brackets
 from albert_tf.errors import InputError
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
@@ -39,6 +40,7 @@ def write_next_version(
     The version is one above the greatest in any of the models' folders, which are made if missing.
     """
     require_tensorflow("export")
+    refuse_brackets(export_dir)  # a SavedModel has a checkpoint in it
     directories = {name: os.path.join(export_dir, name) for name in names}
     for directory in directories.values():
         files.make_directory(directory)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.errors import InputError
 from albert_tf.export import export_reusable
 from albert_tf.export.reusable import ReusableEncoder
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -85,6 +86,12 @@ def test_outputs_are_the_models(paths, encoder, pretrainer):
     logits = pretrainer({**inputs, "masked_lm_positions": POSITIONS})["masked_lm_logits"]
     assert_close(outputs["mlm_logits"], logits)
     assert_close(outputs["pooled_output"], expected["pooled_output"])
+
+
+def test_a_folder_that_tensorflow_would_not_find_is_refused(pretrainer, tmp_path):
+    with pytest.raises(InputError, match=r"out \[1\]: TensorFlow takes '\[' for a pattern"):
+        export_reusable(pretrainer, None, str(tmp_path / "out [1]"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_outputs_of_a_model_in_mixed_precision_are_float32():
