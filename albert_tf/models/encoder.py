@@ -135,7 +135,13 @@ class AlbertEncoder(BaseModel):
             `encoder_outputs`, a list of (B, S, H), one for each application of a block;
             `embedding_output` (B, S, E).
         """
-        embedding_output, hidden_states, attention_bias = self._embed(inputs, training)
+        input_ids = inputs["input_ids"]
+        input_mask = inputs.get("input_mask", ops.ones_like(input_ids))
+        segment_ids = inputs.get("segment_ids", ops.zeros_like(input_ids))
+        embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
+        attention_bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
+        # LiteRT has no operator for indexing with None.
+        attention_bias = ops.expand_dims(attention_bias, (1, 2))  # (B, 1, 1, S)
         shape = ops.shape(hidden_states)
         unpadding = None
         if "token_positions" in inputs:
@@ -180,26 +186,6 @@ class AlbertEncoder(BaseModel):
         if output_positions is not None:
             layers[-1] = functools.partial(layers[-1], output_positions=output_positions)
         return layers
-
-    def _embed(self, inputs: Mapping[str, keras.KerasTensor], training: bool | None):
-        """Returns what the blocks start from.
-
-        That is the embedding output (B, S, E), the first hidden states (B, S, H), and the attention bias
-        (B, 1, 1, S) of all blocks.
-        """
-        input_ids = inputs["input_ids"]
-        input_mask = inputs.get("input_mask")
-        segment_ids = inputs.get("segment_ids")
-        if input_mask is None:
-            input_mask = ops.ones_like(input_ids)
-        if segment_ids is None:
-            segment_ids = ops.zeros_like(input_ids)
-        attention_bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
-        # LiteRT has no operator for indexing with None.
-        attention_bias = ops.expand_dims(attention_bias, (1, 2))  # (B, 1, 1, S)
-
-        embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
-        return embedding_output, hidden_states, attention_bias
 
     def get_config(self):
         """Returns the arguments of the constructor."""

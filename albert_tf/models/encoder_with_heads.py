@@ -274,8 +274,6 @@ class AlbertEmbedder(EncoderWithHeads):
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
         encoded = self.encoder(inputs, training=training)
-        input_mask = inputs.get("input_mask")
-        if input_mask is None:
-            input_mask = ops.ones_like(inputs["input_ids"])
+        input_mask = inputs.get("input_mask", ops.ones_like(inputs["input_ids"]))
         embeddings = embed(encoded["sequence_output"], input_mask, self.pooling)
         return ops.normalize(embeddings) if self.normalize else embeddings
