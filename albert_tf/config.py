@@ -174,8 +174,8 @@ class AlbertConfig:
     def group_of_layer(self, layer: int) -> int:
         """Returns the group that a layer, counted from 0, uses.
 
-        In floating point, as the original has it: for 22 layers in 22 groups and ten other cases the
-        exact quotient would give another group.
+        In floating point, as the original has it: for 22 layers in 22 groups and ten other cases of up to
+        48 layers the exact quotient would give another group.
         """
         return int(layer / self.num_hidden_layers * self.num_hidden_groups)
 

@@ -32,7 +32,7 @@ from albert_tf.checkpoints.tensor_files import (
     write_checkpoint,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -87,7 +87,8 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     """
     reader = open_checkpoint(path)
     make = _make_hugging_face_model if isinstance(reader, FolderReader) else _make_model
-    model = make(reader.config_here(config), reader)
+    with name_place(reader.prefix):
+        model = make(reader.config_here(config), reader)
     return model, load_reader(model, reader)
 
 
@@ -116,8 +117,7 @@ def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> kera
     architectures = {_class_name(model_type, end): one for end, one in _ARCHITECTURES.items()}
     if name not in architectures:
         raise InputError(
-            f"{os.path.join(reader.prefix, CONFIG_FILE)}: architecture {name!r} is not one of "
-            f"{', '.join(architectures)}"
+            f"{CONFIG_FILE}: architecture {name!r} is not one of {', '.join(architectures)}"
         )
     model_class, _, has_pooler, options = architectures[name]
     with_pooler = has_pooler or reader.holds("albert_encoder/pooler/dense/bias")

@@ -29,6 +29,10 @@ class EncoderWithHeads(BaseModel):
         super().__init__(seed, name=name, **kwargs)
         self.encoder = encoder
 
+    def _need_pooler(self) -> None:
+        if not self.encoder.with_pooler:
+            raise InputError(f"encoder: {type(self).__name__} needs one with a pooler")
+
     @classmethod
     def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
         """Makes the model with a new encoder, of the same seed and precision."""
@@ -57,7 +61,7 @@ class AlbertPretrainer(EncoderWithHeads):
     """Predicts masked pieces and whether two segments were swapped.
 
     Args:
-        encoder: the encoder to pre-train; both heads start from its config.
+        encoder: the encoder to pre-train; a sentence head needs its pooler.
         sentence_head: whether there is a head for the sentence objective (order or next sentence).
         seed: seed of the heads' initialisation.
     """
@@ -80,6 +84,7 @@ class AlbertPretrainer(EncoderWithHeads):
         self.masked_lm_head = MaskedLMHead(**self._arguments_of("masked_lm_head"))
         self.sentence_order_head = None
         if sentence_head:
+            self._need_pooler()
             self.sentence_order_head = ClassificationHead(
                 num_classes=2, **self._arguments_of("sentence_order_head")
             )
@@ -123,6 +128,7 @@ class _Classifier(EncoderWithHeads):
 
     NAME: ClassVar[str]
     HEAD_NAME: ClassVar[str] = "head"
+    NEEDS_POOLER: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -134,6 +140,8 @@ class _Classifier(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name or self.NAME, **kwargs)
+        if self.NEEDS_POOLER:
+            self._need_pooler()
         self.num_classes = num_classes
         self.dropout = dropout
         self.head = ClassificationHead(
@@ -150,7 +158,7 @@ class AlbertClassifier(_Classifier):
     """Classifies a text, or a pair of texts, by its pooled output.
 
     Args:
-        encoder: the encoder.
+        encoder: the encoder, with a pooler.
         num_classes: number of classes.
         dropout: rate on the pooled output; the original's 0.1 for all its classifiers.
         seed: seed of the head's initialisation and dropout.
@@ -178,6 +186,7 @@ class AlbertTokenClassifier(_Classifier):
 
     NAME = "albert_token_classifier"
     HEAD_NAME = "token_head"
+    NEEDS_POOLER = False
     HEAD_BIAS = "albert_token_classifier/token_head/dense/bias"
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
@@ -191,7 +200,7 @@ class AlbertMultipleChoice(_Classifier):
     """Gives every choice a logit by its pooled output (RACE).
 
     Args:
-        encoder: the encoder.
+        encoder: the encoder, with a pooler.
         dropout: rate on the pooled output; the original's 0.1 for RACE.
         seed: seed of the head's initialisation and dropout.
     """

@@ -283,6 +283,13 @@ def test_tensors_that_do_not_fit(tmp_path, layout, change, message):
     assert_refused(model, path, message)
 
 
+def test_a_head_without_the_pooler_that_it_reads(tmp_path):
+    change = dict.fromkeys(("bert/pooler/dense/kernel", "bert/pooler/dense/bias"))
+    path = write(tmp_path, "original", change)[1]
+    with pytest.raises(InputError, match=f"^{path}: encoder: AlbertPretrainer needs one"):
+        load_model(tiny_config(), path)
+
+
 @pytest.mark.parametrize(
     ("saved", "loaded", "message"),
     [

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertClassifier
+from albert_tf.models import AlbertClassifier, AlbertEncoder
 from tests.helpers import random_inputs, tiny_config
-from tests.models.test_base_model import make_inputs, make_model
+from tests.models.test_base_model import CONFIG, HEADS, make_inputs, make_model
 
 IDS = random_inputs()["input_ids"]
 IDS_OF_PRETRAINING = "input_ids segment_ids masked_lm_positions"
@@ -117,3 +117,12 @@ def test_a_config_instead_of_an_encoder_is_named():
     )
     with pytest.raises(InputError, match=message):
         AlbertClassifier(tiny_config(), num_classes=2)
+
+
+@pytest.mark.parametrize("name", ["classifier", "multiple_choice", "pretrainer"])
+def test_an_encoder_without_the_pooler_that_a_head_reads(name):
+    model_class, arguments = HEADS[name]
+    with pytest.raises(
+        InputError, match=f"^encoder: {model_class.__name__} needs one with a pooler"
+    ):
+        model_class(AlbertEncoder(CONFIG, with_pooler=False), **arguments)
