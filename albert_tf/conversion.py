@@ -24,7 +24,7 @@ from albert_tf.checkpoints.hugging_face import (
 )
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
 from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint
-from albert_tf.checkpoints.names import config_in_original, stored_as_original
+from albert_tf.checkpoints.names import in_groups, stored_as_original
 from albert_tf.checkpoints.tensor_files import (
     TensorReader,
     tensors_of,
@@ -238,7 +238,9 @@ def config_in_tf1(model: BaseModel) -> AlbertConfig:
     """Returns the config under which the original has a model; raises an `InputError` if it has none."""
     if isinstance(model, AlbertEmbedder | AlbertTokenClassifier):
         raise InputError(f"{type(model).__name__}: the original has no model with such heads")
-    return config_in_original(model.config)
+    if model.config.hidden_act == "gelu_erf":
+        raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
+    return in_groups(model.config, "the original's")
 
 
 def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:

@@ -139,13 +139,6 @@ stored_as_original, stored_as_brightmart = (
 )
 
 
-def config_in_original(config: AlbertConfig) -> AlbertConfig:
-    """Returns the config under which the original has the same model."""
-    if config.hidden_act == "gelu_erf":
-        raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
-    return in_groups(config, "the original's")
-
-
 class OriginalReader(CheckpointReader):
     """Reads a checkpoint of the original."""
 

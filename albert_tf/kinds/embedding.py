@@ -23,9 +23,9 @@ from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.classification import TextKind
 from albert_tf.kinds.kind import check_field, rows_of
 from albert_tf.kinds.registry import register
-from albert_tf.layers.heads import Pooling
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
+from albert_tf.models.encoder_with_heads import Pooling
 from albert_tf.options import option
 
 # That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.

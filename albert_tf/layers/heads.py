@@ -1,13 +1,9 @@
-"""The pooler, and the heads of pre-training, classification and embeddings."""
-
-from typing import Literal
+"""The pooler, and the heads of pre-training and classification."""
 
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import primitives
-
-Pooling = Literal["mean", "cls"]
 
 
 class Pooler(primitives.BaseLayer):
@@ -80,16 +76,3 @@ class MaskedLMHead(primitives.BaseLayer):
     def compute_output_shape(self, input_shape):
         """Returns (B, M, V), given (B, M, H)."""
         return *input_shape[:2], self.config.vocab_size
-
-
-def embed(sequence_output, input_mask, pooling: Pooling):
-    """Pools hidden states (B, S, H) into float32 embeddings (B, H), as `AlbertEmbedder` says.
-
-    `input_mask` is int (B, S), 0 for padding.
-    """
-    if pooling == "cls":
-        return ops.cast(sequence_output[:, 0], "float32")
-    shares = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # (B, S, 1)
-    # A sequence of padding alone has the embedding 0.
-    shares = shares / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1.0)
-    return ops.sum(ops.cast(sequence_output, "float32") * shares, axis=1)

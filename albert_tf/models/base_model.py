@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import keras
+import numpy as np
 
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
 from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.models.inputs import Input, as_arrays, check_inputs, data_as_arrays
+from albert_tf.models.inputs import Input, as_arrays, check_inputs
 from albert_tf.sources import find_model
 
 if BACKEND == "tensorflow":
@@ -186,8 +187,13 @@ class BaseModel(keras.Model, abc.ABC):
         return super().predict(self._as_arrays(x), *args, **kwargs)
 
     def _as_arrays(self, x):
-        with name_place(type(self).__name__):
-            return data_as_arrays(x, self.INPUTS)
+        x = as_arrays(x)
+        if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
+            raise InputError(
+                f"{type(self).__name__}: expected a dictionary of {', '.join(self.INPUTS)}; received "
+                "texts, which albert_tf.Preprocessor turns into one"
+            )
+        return x
 
     def compute_output_shape(self, input_shape):
         """Returns the shapes of the outputs, in their structure.

@@ -1,17 +1,19 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers.heads import ClassificationHead, MaskedLMHead, Pooling, embed
+from albert_tf.layers.heads import ClassificationHead, MaskedLMHead
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
+
+Pooling = Literal["mean", "cls"]
 
 
 class EncoderWithHeads(BaseModel):
@@ -282,7 +284,13 @@ class AlbertEmbedder(EncoderWithHeads):
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
-        encoded = self.encoder(inputs, training=training)
-        input_mask = inputs.get("input_mask", ops.ones_like(inputs["input_ids"]))
-        embeddings = embed(encoded["sequence_output"], input_mask, self.pooling)
+        states = self.encoder(inputs, training=training)["sequence_output"]  # (B, S, H)
+        if self.pooling == "cls":
+            embeddings = ops.cast(states[:, 0], "float32")
+        else:
+            input_mask = inputs.get("input_mask", ops.ones_like(inputs["input_ids"]))
+            shares = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # (B, S, 1)
+            # A sequence of padding alone has the embedding 0.
+            shares = shares / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1.0)
+            embeddings = ops.sum(ops.cast(states, "float32") * shares, axis=1)
         return ops.normalize(embeddings) if self.normalize else embeddings

@@ -97,19 +97,8 @@ def _check_array(name: str, value, axes: str, sizes: dict[str, int]) -> None:
     sizes |= known
 
 
-def data_as_arrays(x, expected_inputs: Mapping[str, Input]):
-    """Returns the data of `fit` with arrays instead of lists, which Keras does not take."""
-    x = as_arrays(x)
-    if isinstance(x, np.ndarray) and x.dtype.kind in "OUS":
-        raise InputError(
-            f"expected a dictionary of {', '.join(expected_inputs)}; received texts, which "
-            "albert_tf.Preprocessor turns into one"
-        )
-    return x
-
-
 def as_arrays(data):
-    """Returns arrays for lists, also in a dictionary, and anything else as it is."""
+    """Returns arrays for lists, which Keras does not take, and anything else as it is."""
     if isinstance(data, Mapping):
         return {name: as_arrays(values) for name, values in data.items()}
     is_plain = isinstance(data, list) and not any(hasattr(value, "shape") for value in data)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel
-from albert_tf.layers.heads import Pooling
+from albert_tf.models.encoder_with_heads import Pooling
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
 from albert_tf.sources import MODEL_NAMES, find_model

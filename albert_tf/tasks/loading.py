@@ -21,13 +21,13 @@ from albert_tf.export import ExportedModel, version_folders
 from albert_tf.kinds import Classification, Embedding, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import read_kind
-from albert_tf.layers.heads import Pooling
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
+from albert_tf.models.encoder_with_heads import Pooling
 from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
