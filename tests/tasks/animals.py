@@ -57,7 +57,6 @@ def write_vocabulary(path, seed=0, words=(*ANIMALS, *PLANTS, *OTHERS), size=50):
 
 
 def write_model(folder, words=(*ANIMALS, *PLANTS, *OTHERS), size=50, **config):
-    """Writes a vocabulary and the config of a tiny model."""
     write_vocabulary(folder / "words.model", words=words, size=size)
     config = tiny_config(vocab_size=size, num_hidden_layers=1, **config)
     config.to_json_file(str(folder / "albert_config.json"))
@@ -88,7 +87,6 @@ def write_data(folder):
 
 
 def pair_files(data):
-    """Returns the options that name the files of pairs."""
     return {f"{split}_file": str(data / f"pairs-{split}.tsv") for split in ("train", "dev", "test")}
 
 

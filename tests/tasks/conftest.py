@@ -9,7 +9,6 @@ from tests.tasks.animals import make_options, pair_files, write_data
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """Folder with rows, vocabulary and config."""
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     return folder
@@ -17,7 +16,6 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def language_data(tmp_path_factory):
-    """Folder with records for pre-training, their vocabulary and a model's config."""
     return language.write_data(tmp_path_factory.mktemp("language"))
 
 
@@ -37,7 +35,6 @@ def classifier(trained, tmp_path):
 
 @pytest.fixture(scope="session")
 def exported(trained, tmp_path_factory):
-    """Folder of the exported models of pairs."""
     export_dir = tmp_path_factory.mktemp("exported")
     run(ClassificationOptions(output_dir=str(trained), export_dir=str(export_dir)))
     return export_dir

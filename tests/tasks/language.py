@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from albert_tf.data.records import pretraining_record, unmasked_record, write_records
 from albert_tf.tasks.pretraining_run import PretrainingOptions
-from tests.helpers import tiny_config
+from tests.helpers import tiny_config, write_wordpiece
 
 LENGTH, PREDICTIONS = 24, 4
 
@@ -41,8 +41,7 @@ def write_language(path, count, seed, masked=True):
 
 
 def write_vocabulary(path):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(92))]
-    path.write_text("\n".join(pieces) + "\n")
+    write_wordpiece(path, (f"word{n}" for n in range(92)))
 
 
 def write_data(folder):
@@ -87,19 +86,13 @@ def make_dynamic_options(data, output_dir, **changes):
     return make_options(data, output_dir, **values)
 
 
-def replace_record(path, number, record):
-    """Replaces one record of a file, counted from 1."""
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    records[number - 1] = record
-    write_records(str(path), records)
-
-
 def spoil(path, number, feature, values):
-    """Gives one record of a file other values of a feature."""
+    """Gives one record of a file, counted from 1, other values of a feature."""
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     example = tf.train.Example.FromString(records[number - 1])
     field = example.features.feature[feature]
     kind = getattr(field, field.WhichOneof("kind"))
     del kind.value[:]
     kind.value.extend(values)
-    replace_record(path, number, example.SerializeToString())
+    records[number - 1] = example.SerializeToString()
+    write_records(str(path), records)

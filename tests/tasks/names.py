@@ -8,15 +8,14 @@ from tests.tasks.animals import training_of, write_model
 LIBRARIES = ["numpy", "keras", "open cv", "pandas"]
 FUNCTIONS = ["mean", "dot", "sort", "load"]
 OTHERS = ["the", "of", "array", "returns", "with", "calls", "see", "Sums", "\N{SNAKE}", "(it)"]
+KINDS_OF_WORDS = [("LIB", LIBRARIES), ("FUNC", FUNCTIONS), ("", OTHERS), ("", OTHERS)]
 
 
 def make_text(rng, max_words=12):
     """Returns a text and its spans (start, end, label)."""
     text, spans = "", []
     for _ in range(rng.integers(2, max_words)):
-        label, words = [("LIB", LIBRARIES), ("FUNC", FUNCTIONS), ("", OTHERS), ("", OTHERS)][
-            rng.integers(4)
-        ]
+        label, words = KINDS_OF_WORDS[rng.integers(4)]
         word = str(rng.choice(words))
         if label:
             spans.append((len(text), len(text) + len(word), label))
@@ -54,7 +53,6 @@ def write_data(folder):
 
 
 def make_options(data, output_dir, **changes):
-    """Returns the options of a short training on what `write_data` wrote."""
     values = {
         "task_name": "token_classification",
         "train_file": str(data / "train.conll"),

@@ -28,7 +28,7 @@ def write_questions(path, count, seed, impossible=0.0, max_words=30):
 
 
 def write_data(folder):
-    """Writes questions of both versions, a vocabulary of 40 pieces and the config of a tiny model."""
+    """Writes questions of both versions, a vocabulary of 48 pieces and the config of a tiny model."""
     for version, impossible in (("v1", 0.0), ("v2", 0.4)):
         write_questions(folder / f"train-{version}.json", 300, 1, impossible)
         write_questions(folder / f"dev-{version}.json", 40, 2, impossible, max_words=60)
@@ -37,7 +37,6 @@ def write_data(folder):
 
 
 def make_options(data, output_dir, version="v1", **changes):
-    """Returns the options of a short training on what `write_data` wrote."""
     values = {
         "train_file": str(data / f"train-{version}.json"),
         "predict_file": str(data / f"dev-{version}.json"),

@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import pathlib
+import shutil
 import types
 
 import numpy as np
@@ -134,51 +135,50 @@ def test_bad_input_is_one_line_and_no_file(lines, flags, message, embed, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} <= {"texts.txt"}
 
 
-def write_modules(folder, encoder, data, modules, pooling):
-    vocabulary = {"spiece.model": (data / "words.model").read_bytes()}
-    save_hugging_face(encoder, str(folder), more_files=vocabulary)
-    described = [{"path": path, "type": f"sentence_transformers.{name}"} for name, path in modules]
-    (folder / "modules.json").write_text(json.dumps(described))
+MODULES = [
+    {"type": "sentence_transformers.models.Transformer", "path": ""},
+    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+]
+NORMALIZE = {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}
+DENSE = {"type": "sentence_transformers.models.Dense", "path": "2"}
+
+
+def write_modules(folder, modules, pooling):
+    (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
 
 
-MODULES = [("models.Transformer", ""), ("models.Pooling", "1_Pooling")]
-
-
 @pytest.mark.parametrize("pooling", [{"pooling_mode": "cls"}, {"pooling_mode_cls_token": True}])
-def test_folders_of_sentence_transformers_say_how(pooling, model, encoder, data, tmp_path):
-    folder = tmp_path / "sentences"
+def test_folders_of_sentence_transformers_say_how(pooling, model, folder, tmp_path):
+    sentences = shutil.copytree(folder, tmp_path / "sentences")
     pooling = {"pooling_mode_mean_tokens": False, **pooling}
-    write_modules(folder, encoder, data, [*MODULES, ("models.Normalize", "2_Normalize")], pooling)
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
-    theirs = albert_tf.load(folder)
+    write_modules(sentences, [*MODULES, NORMALIZE], pooling)
+    (sentences / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    theirs = albert_tf.load(sentences)
     expected = model.embed(TEXTS, pooling="cls", normalize=True, max_seq_length=9)
     np.testing.assert_array_equal(theirs.embed(TEXTS), expected)
     expected = model.embed(TEXTS, max_seq_length=9)
     np.testing.assert_array_equal(theirs.embed(TEXTS, pooling="mean", normalize=False), expected)
 
 
+DAMAGED = r"modules\.json: does not describe an embedder as expected"
+
+
 @pytest.mark.parametrize(
     ("modules", "pooling", "message"),
     [
-        ([*MODULES, ("models.Dense", "2")], {"pooling_mode": "cls"}, "has a module 'Dense'; expec"),
+        ([*MODULES, DENSE], {"pooling_mode": "cls"}, "has a module 'Dense'; expec"),
         (MODULES, {"pooling_mode": "max"}, r"config\.json: has the pooling max; exp"),
         (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected mean or"),
+        ({"type": "Transformer"}, {}, DAMAGED),
+        ([{"type": "models.Pooling"}], {}, DAMAGED),
+        (7, {}, DAMAGED),
     ],
 )
-def test_other_modules_are_refused(modules, pooling, message, encoder, data, tmp_path):
-    write_modules(tmp_path / "sentences", encoder, data, modules, pooling)
+def test_other_and_damaged_modules_are_refused(modules, pooling, message, tmp_path):
+    write_modules(tmp_path, modules, pooling)
     with pytest.raises(InputError, match=message):
-        albert_tf.load(tmp_path / "sentences")
-
-
-@pytest.mark.parametrize(
-    "content", ['{"type": "Transformer"}', '[{"type": "models.Pooling"}]', "7"]
-)
-def test_damaged_descriptions_are_one_line(content, tmp_path):
-    (tmp_path / "modules.json").write_text(content)
-    with pytest.raises(InputError, match=r"modules\.json: does not describe an embedder as expec"):
         read_modules(str(tmp_path))
 
 

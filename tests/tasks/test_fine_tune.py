@@ -40,9 +40,8 @@ def test_returns_what_load_returns_and_reports_every_evaluation(tuned):
     model, reports, dev = tuned
     again = albert_tf.load(model.source)
     texts = [row["text_a"] for row in dev]
-    np.testing.assert_array_equal(
-        model.predict(texts).probabilities, again.predict(texts).probabilities
-    )
+    received, expected = (each.predict(texts).probabilities for each in (model, again))
+    np.testing.assert_array_equal(received, expected)
     evaluations = {step: metrics for step, metrics in reports if "eval_accuracy" in metrics}
     assert list(evaluations) == [0, 30, 60]
     assert any("train_loss" in metrics for _, metrics in reports)
@@ -94,9 +93,8 @@ def test_exports_models_that_can_be_loaded(tuned, tmp_path):
     assert set(paths) == {"ids", "text"}
     exported = albert_tf.load(paths["ids"])
     texts = ["the old cat", "a big rose"]
-    np.testing.assert_allclose(
-        exported.predict(texts).probabilities, model.predict(texts).probabilities, atol=1e-6
-    )
+    received, expected = (each.predict(texts).probabilities for each in (exported, model))
+    np.testing.assert_allclose(received, expected, atol=1e-6)
     assert "exported" in repr(exported)
     with pytest.raises(InputError, match="an exported model cannot be exported again"):
         exported.export(tmp_path / "again")
@@ -106,12 +104,9 @@ def test_exports_models_that_can_be_loaded(tuned, tmp_path):
 
 def test_answers_to_questions(trained, tmp_path):
     plants.write_data(tmp_path)
-    options = plants.make_options(tmp_path, tmp_path, num_train_steps=1)
-    names = ("max_seq_length", "max_query_length", "doc_stride", "num_train_steps")
-    same = {
-        **{name: getattr(options, name) for name in names},
-        **{"kind": "question_answering", "output_dir": tmp_path / "out"},
-    }
+    options = plants.make_options(tmp_path, tmp_path)
+    same = {"max_seq_length": 40, "max_query_length": 7, "doc_stride": 17, "num_train_steps": 1}
+    same |= {"kind": "question_answering", "output_dir": tmp_path / "out"}
     squad = json.loads(pathlib.Path(options.train_file).read_text())
     rows = [
         {
@@ -130,9 +125,7 @@ def test_answers_to_questions(trained, tmp_path):
     assert model.evaluate(rows) == model.evaluate(options.train_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
-    with pytest.raises(
-        InputError, match=r"^train\[0\]: not SQuAD: question is missing, expected a text"
-    ):
+    with pytest.raises(InputError, match=r"^train\[0\]: not SQuAD: question is missing, expected"):
         albert_tf.fine_tune(trained, [{"text": "a"}], **{**same, "output_dir": tmp_path / "new"})
 
 
@@ -152,11 +145,8 @@ def test_answers_to_questions(trained, tmp_path):
     ],
 )
 def test_mistakes_are_one_line(data, trained, tmp_path, arguments, message):
-    values = {"train": [{"text": "x", "label": label} for label in "ab"], **arguments}
-    if "dev" not in values:
-        values["dev_fraction"] = 0.0
+    values = {"train": [{"text": "x", "label": label} for label in "ab"], **flags(data)}
+    values |= {"output_dir": tmp_path / "out", "dev_fraction": 0.0, **arguments}
     with pytest.raises(InputError, match=message):
-        albert_tf.fine_tune(
-            str(trained / "best"), output_dir=tmp_path / "out", **{**flags(data), **values}
-        )
+        albert_tf.fine_tune(str(trained / "best"), **values)
     assert not (tmp_path / "out").exists()

@@ -11,60 +11,55 @@ from albert_tf.tasks import flags
 from albert_tf.tasks.fine_tuning.data import name_original_files
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
+from tests.helpers import write_wordpiece
 from tests.tokenization.conftest import make_sentences
 
 
 @pytest.fixture(scope="module")
-def model_file(tmp_path_factory) -> str:
-    path = str(tmp_path_factory.mktemp("vocabulary") / "small.model")
-    train_vocabulary(make_sentences(), path, vocab_size=250)
-    return path
-
-
-@pytest.fixture
-def vocab_file(tmp_path) -> str:
-    path = tmp_path / "vocab.txt"
-    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
-    return str(path)
-
-
-def test_the_vocabulary_decides_the_tokenizer(model_file, vocab_file):
-    for path, files, kind, lower_case in (
-        (model_file, (model_file, None), AlbertTokenizer, False),
-        (vocab_file, ("", vocab_file), WordPieceTokenizer, True),
-    ):
-        tokenizer = load_tokenizer(*files, lower_case=lower_case)
-        assert isinstance(tokenizer, kind)
-        assert (tokenizer.vocabulary_file, tokenizer.lower_case) == (path, lower_case)
+def folder(tmp_path_factory):
+    """A vocabulary of each kind, and two that are none."""
+    folder = tmp_path_factory.mktemp("vocabularies")
+    train_vocabulary(make_sentences(), str(folder / "small.model"), vocab_size=250)
+    write_wordpiece(folder / "vocab.txt", ["a"])
+    (folder / "latin.txt").write_bytes(b"\xe4")
+    (folder / "few.txt").write_text("a\nb\n")
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("spm_model_file", "vocab_file", "received"),
-    [(None, None, "neither"), ("", "", "neither"), ("a.model", "b.txt", "both")],
+    ("files", "kind", "lower_case"),
+    [
+        (("small.model", None), AlbertTokenizer, False),
+        (("", "vocab.txt"), WordPieceTokenizer, True),
+    ],
 )
-def test_exactly_one_vocabulary_is_needed(spm_model_file, vocab_file, received):
-    with pytest.raises(
-        InputError, match=f"one of --spm_model_file and --vocab_file, received {received}"
-    ):
+def test_the_vocabulary_decides_the_tokenizer(folder, monkeypatch, files, kind, lower_case):
+    monkeypatch.chdir(folder)
+    tokenizer = load_tokenizer(*files, lower_case=lower_case)
+    assert isinstance(tokenizer, kind)
+    assert (tokenizer.vocabulary_file, tokenizer.lower_case) == (files[0] or files[1], lower_case)
+
+
+ONE_OF = "one of --spm_model_file and --vocab_file, received"
+
+
+@pytest.mark.parametrize(
+    ("spm_model_file", "vocab_file", "message"),
+    [
+        (None, None, f"{ONE_OF} neither"),
+        ("", "", f"{ONE_OF} neither"),
+        ("a.model", "b.txt", f"{ONE_OF} both"),
+        ("vocab.txt", None, "not a SentencePiece model"),
+        (None, "small.model", r"^--vocab_file: 'small\.model' is .* --spm_model_file"),
+        (None, "latin.txt", r"^--vocab_file: latin\.txt.*not UTF-8"),
+        (None, "few.txt", r"^--vocab_file: few\.txt.*no piece"),
+        (None, "none.txt", r"^--vocab_file: none\.txt.*No such"),
+    ],
+)
+def test_other_vocabularies_are_refused(folder, monkeypatch, spm_model_file, vocab_file, message):
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match=message):
         load_tokenizer(spm_model_file, vocab_file, lower_case=True)
-
-
-def test_vocabularies_taken_for_each_other(model_file, vocab_file):
-    with pytest.raises(InputError, match="not a SentencePiece model"):
-        load_tokenizer(vocab_file, None, lower_case=True)
-    with pytest.raises(InputError, match=r"^--vocab_file: '.*small\.model' is .* --spm_model_file"):
-        load_tokenizer(None, model_file, lower_case=True)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"), [(b"\xe4", "not UTF-8"), (b"a\nb\n", "no piece"), (None, "No such")]
-)
-def test_another_fault_of_a_wordpiece_vocabulary_is_named(tmp_path, content, message):
-    vocab_file = tmp_path / "vocab.txt"
-    if content is not None:
-        vocab_file.write_bytes(content)
-    with pytest.raises(InputError, match=f"^--vocab_file: {vocab_file}.*{message}"):
-        load_tokenizer(None, str(vocab_file), lower_case=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +71,7 @@ class Paths:
 
 @pytest.mark.parametrize("value", ["https://host/file", ("file", "https://host/file")])
 def test_address_that_tensorflow_cannot_read_names_its_flag(value):
-    message = (
-        r"^--input_file=https://host/file: TensorFlow has no access: File system scheme 'https' not"
-    )
+    message = r"^--input_file=https://host/file: TensorFlow has no access: File system scheme 'ht"
     with pytest.raises(InputError, match=message):
         check_addresses(Paths(7, "here", value))
 
@@ -100,10 +93,8 @@ def wait_until(is_reached):
 
 
 def test_error_of_tensorflow_datasets_names_the_flags_of_the_task():
-    with (
-        pytest.raises(InputError) as caught,
-        name_original_files("train_file", "predict_file"),
-    ):
+    names = name_original_files("train_file", "predict_file")
+    with pytest.raises(InputError) as caught, names:
         raise InputError("'squad' can be neither read nor downloaded")
     assert str(caught.value) == (
         "--data_source=tfds: 'squad' can be neither read nor downloaded; give the original files "

@@ -1,4 +1,4 @@
-"""Real rows of the GLUE tasks, with the published vocabulary and a tiny model; and RACE."""
+"""Real rows of the GLUE tasks, with the published vocabulary and a tiny model; RACE; submissions."""
 
 import json
 
@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from albert_tf.data.fine_tuning.task_table import find_task
+from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
+from albert_tf.files import to_json
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.fine_tuning.data import read_data
+from albert_tf.tasks.fine_tuning.predictions import write_submission
 from albert_tf.tokenization import WordPieceTokenizer
 from tests.data.fine_tuning.test_glue import read
 from tests.data.race_folder import write_race
@@ -68,10 +71,8 @@ def test_real_rows_are_trained_on_and_predicted(tmp_path, task, names, dev, test
 
 @pytest.mark.slow
 def test_mnli_has_two_sets_and_predicts_ax(tmp_path):
-    options = make_options(
-        tmp_path, "MNLI", "data/glue/format_samples", num_train_steps=2, train_batch_size=4
-    )
-    received = run(options)
+    short = {"num_train_steps": 2, "train_batch_size": 4}
+    received = run(make_options(tmp_path, "MNLI", "data/glue/format_samples", **short))
     out = tmp_path / "out"
     for name in ("matched", "mismatched"):
         rows = read_table(out / f"eval_predictions_{name}.tsv")
@@ -97,9 +98,8 @@ def test_a_run_reads_tensorflow_datasets(tmp_path):
         rows = read("wnli", shared_path("data/glue"), split)
         records[name] = list(glue_records("glue/wnli", rows, columns))
     write_tfds("glue/wnli", tmp_path / "tfds", records)
-    options = make_options(
-        tmp_path, "WNLI", data_source="tfds", data_dir=str(tmp_path / "tfds"), spm_model_file=None
-    )
+    source = {"data_source": "tfds", "data_dir": str(tmp_path / "tfds")}
+    options = make_options(tmp_path, "WNLI", spm_model_file=None, **source)
     words = write_wordpiece(tmp_path / "vocab.txt", ["the"])
     data = read_data(options.complete(), WordPieceTokenizer(words))
     for split in ("train", "dev", "test"):
@@ -125,7 +125,27 @@ def test_each_race_level_has_its_accuracy(data, tmp_path):
         assert len(right) == count
         assert metrics[f"{level}_accuracy"] == np.mean(right)
     answers = json.loads((out / "race_answers.json").read_text())
-    assert [id_ for id_ in answers if id_.startswith("high")] == [
-        *("high2.txt", "high10.txt", "high100.txt"),
-    ]
+    of_high = [id_ for id_ in answers if id_.startswith("high")]
+    assert of_high == ["high2.txt", "high10.txt", "high100.txt"]
     assert all(len(letters) == 2 and set(letters) <= set("ABCD") for letters in answers.values())
+
+
+QUESTIONS = ("high1.txt-0", "high1.txt-1", "middle-2.txt-0")
+ANSWERS = {"high1.txt": ["A", "D"], "middle-2.txt": ["B"]}
+
+
+@pytest.mark.parametrize(
+    ("task", "set_name", "guids", "predictions", "file", "content"),
+    [
+        ("mnli", "mismatched", "79", "ba", "MNLI-mm.tsv", "index\tprediction\n7\tb\n9\ta\n"),
+        # Scores are clipped.
+        ("sts-b", "", "0", ["-0.2"], "STS-B.tsv", "index\tprediction\n0\t0.000000\n"),
+        ("sts-b", "", "0", ["5.01"], "STS-B.tsv", "index\tprediction\n0\t5.000000\n"),
+        ("race", "", QUESTIONS, "ADB", "race_answers.json", to_json(ANSWERS)),
+    ],
+)
+def test_submissions(tmp_path, task, set_name, guids, predictions, file, content):
+    examples = [Example(guid, "text") for guid in guids]
+    path = write_submission(str(tmp_path), find_task(task), set_name, examples, predictions)
+    assert path == f"{tmp_path}/{file}"
+    assert (tmp_path / file).read_text() == content

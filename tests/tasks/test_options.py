@@ -7,14 +7,21 @@ import pathlib
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.errors import InputError
+from albert_tf.kinds import OWN_KINDS, MultipleChoice
 from albert_tf.tasks import training_options
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
-from albert_tf.tasks.training_options import PAPER_PRETRAINING, PRETRAINING_RECIPES, find_size
+from albert_tf.tasks.training_options import (
+    PAPER,
+    PAPER_PRETRAINING,
+    PRETRAINING_RECIPES,
+    find_size,
+)
 from tests.tasks import animals, plants
 from tests.tasks.animals import NO_FILES
 
@@ -111,22 +118,14 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {"task_name": "cola", **NO_FILES}, "--task_name=cola: expected --data_dir; rec"),
         (OWN, {**NO_DEV, "do_eval": True}, "--task_name=classification: expected --dev_file"),
         (OWN, {"text_column": "x", **COLA}, "--text_column: --task_name=cola has"),
-        (
-            OWN,
-            {"train_file": None},
-            "--task_name=classification: expected --train_file; received none",
-        ),
+        (OWN, {"train_file": None}, "--task_name=classification: expected --train_file; received"),
         (OWN, {"do_train": False, "do_eval": False, **NO_FILES}, "expected at least one of"),
         (OWN, {"train_batch_size": 10**9}, "train_batch_size=10+: expected at most 1048576"),
         (OWN, {"eval_batch_size": 10**9}, "eval_batch_size=10+: expected at most 1048576"),
         (OWN, {"num_train_steps": 0}, "num_train_steps=0: expected at least 1"),
         (OWN, {"classifier_dropout": 1.5}, "classifier_dropout=1.5: expected at most 1"),
         (OWN, {"learning_rate": float("nan")}, "learning_rate=nan: expected at least 0"),
-        (
-            OWN,
-            {"data_dir": "glue"},
-            "--data_dir: --task_name=classification does not read it; exp",
-        ),
+        (OWN, {"data_dir": "glue"}, "--data_dir: --task_name=classification does not read it;"),
         (OWN, {**COLA, "train_file": "x"}, "--train_file: --task_name=cola does not read it; exp"),
         (OWN, {"do_train": False, "init_checkpoint": "x"}, "--init_checkpoint: expected --do_"),
         (OWN, {"num_train_epochs": 3.0}, "received --num_train_steps and --num_train_epochs; exp"),
@@ -202,3 +201,112 @@ def test_recipe_knows_the_four_sizes_with_any_vocabulary(recipe, size, dropout):
     config = AlbertConfig.from_preset(f"{size}_v2", vocab_size=97, hidden_dropout_prob=0.5)
     presets = PRETRAINING_RECIPES[recipe].presets
     assert find_size(config, presets).hidden_dropout_prob == dropout
+
+
+# Fine-tuning
+
+
+def test_defaults_of_fine_tuning():
+    options = GLUE().complete()
+    assert (options.learning_rate, options.train_batch_size) == (2e-5, 32)
+    assert (options.num_train_epochs, options.num_train_steps) == (3.0, None)
+    assert (options.warmup_proportion, options.warmup_steps) == (0.1, None)
+    assert options.dropout is None
+    assert options.do_lower_case
+
+
+def test_recipe_of_the_paper_is_used_and_printed(capsys):
+    options = GLUE(recipe="paper", task_name="MNLI").complete()
+    printed = capsys.readouterr().out
+    for name, value in dataclasses.asdict(PAPER["mnli"]).items():
+        assert getattr(options, name) == value
+        assert f"{name} {value}" in printed
+    assert (options.num_train_epochs, options.warmup_proportion) == (None, None)
+
+
+def test_recipe_of_the_paper_is_that_of_the_table():
+    # Lan et al. 2019, table 14.
+    assert dataclasses.astuple(PAPER["qnli"]) == (1e-5, 32, 0.0, 0.1, 33112, 1986, 512)
+    assert dataclasses.astuple(PAPER["race"]) == (2e-5, 32, 0.1, 0.1, 12000, 1000, 512)
+    assert set(PAPER) <= set(TASKS)
+
+
+def test_flags_override_the_recipe(capsys):
+    given = {
+        "learning_rate": 1e-4,
+        "train_batch_size": 7,
+        "dropout": 0.3,
+        "classifier_dropout": 0.4,
+        "num_train_steps": 50,
+        "warmup_steps": 5,
+        "max_seq_length": 64,
+    }
+    assert set(given) == {field.name for field in dataclasses.fields(PAPER["mnli"])}
+    options = GLUE(recipe="paper", **given).complete()
+    assert {name: getattr(options, name) for name in given} == given
+    assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
+
+
+def test_recipe_with_another_length_keeps_the_warmup_proportion():
+    options = GLUE(recipe="paper", num_train_epochs=2.0).complete()
+    assert (options.num_train_steps, options.num_train_epochs) == (None, 2.0)
+    assert (options.warmup_steps, options.warmup_proportion) == (None, 0.1)
+
+
+def test_steps_replace_the_default_epochs():
+    options = GLUE(num_train_steps=9, warmup_steps=2).complete()
+    assert (options.num_train_steps, options.num_train_epochs) == (9, None)
+    assert (options.warmup_steps, options.warmup_proportion) == (2, None)
+
+
+def test_splits():
+    assert GLUE(data_dir=None, data_source="tfds").splits == ["train", "dev"]
+    # The diagnostic set is predicted alone.
+    assert GLUE(task_name="AX", do_train=False, do_predict=True).splits == ["test"]
+
+
+def test_default_lengths():
+    for changes, length in [
+        ({}, 128),
+        ({"task_name": "race"}, 512),
+        ({"task_name": "race", "max_seq_length": 100}, 100),
+        ({"task_name": "race", "recipe": "paper"}, 512),
+    ]:
+        assert GLUE(**changes).complete().max_seq_length == length
+    # That of a question leaves room for the passage.
+    for given, length in [
+        ({}, 64),
+        ({"max_seq_length": 512}, 128),
+        ({"max_seq_length": 100}, 50),
+        ({"max_qa_length": 9}, 9),
+    ]:
+        assert MultipleChoice(**given).max_qa_length == length
+
+
+@pytest.mark.parametrize(
+    ("task_name", "given", "message"),
+    [
+        ("mnli", {"pooling": "cls"}, "cls: classification has no such option; it is one of emb"),
+        ("race", {"doc_stride": 9}, "9: multiple_choice has no such .* token_classification"),
+        ("classification", {"head": "simple"}, "simple: .*multi_label has no such option; it"),
+    ],
+)
+def test_flags_of_other_kinds_are_refused(task_name, given, message):
+    source = {"train_file": "train.tsv", "data_dir": None} if task_name == "classification" else {}
+    options = GLUE(task_name=task_name, **source, **given)
+    with pytest.raises(InputError, match=f"--{next(iter(given))}={message}"):
+        options.check_kinds(OWN_KINDS if task_name == "classification" else [options.task.kind])
+
+
+def test_a_training_file_alone_asks_for_everything():
+    given = {"train_file": "x.csv", "init_checkpoint": "small_en", "output_dir": "out"}
+    options = ClassificationOptions(**given)
+    assert (options.task_name, options.do_train, options.do_eval) == ("classification", True, True)
+    assert options.export_dir == "out/exported"
+    assert ClassificationOptions(**given, predict_file="-").do_train
+    # What is asked for is all that is done.
+    options = ClassificationOptions(**given, do_train=True)
+    assert (options.task_name, options.do_eval) == ("classification", False)
+    assert options.export_dir is None
+    options = ClassificationOptions(**given, dev_fraction=0.0)
+    assert (options.do_train, options.do_eval) == (True, False)

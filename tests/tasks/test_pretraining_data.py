@@ -20,7 +20,7 @@ from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
 from albert_tf.tokenization import AlbertTokenizer
-from tests.helpers import largest_file
+from tests.helpers import largest_file, write_wordpiece
 
 ROOT = pathlib.Path(__file__).parents[2]
 S, M = 41, 7
@@ -51,9 +51,8 @@ def options(tmp_path):
 
 
 def test_the_vocabulary_of_a_model(options, tmp_path):
-    options = dataclasses.replace(
-        options, spm_model_file=None, train_vocab=False, model="small_en", num_workers=1
-    )
+    changes = {"spm_model_file": None, "train_vocab": False, "model": "small_en"}
+    options = dataclasses.replace(options, num_workers=1, **changes)
     run(options)
     stats = files.read_json(str(tmp_path / "out" / "a.stats.json"))
     tokenizer = AlbertTokenizer.from_preset("small_en")
@@ -84,11 +83,8 @@ def test_text_becomes_a_vocabulary_and_records(options, tmp_path, capfd):
     assert "5 documents" in out
     assert f"{stats.instances} instances" in out
     assert "a-00000-of-00002.tfrecord and 1 more" in out
-    assert sorted(os.listdir(tmp_path / "out")) == [
-        "a-00000-of-00002.tfrecord",
-        "a-00001-of-00002.tfrecord",
-        "a.stats.json",
-    ]
+    names = ["a-00000-of-00002.tfrecord", "a-00001-of-00002.tfrecord", "a.stats.json"]
+    assert sorted(os.listdir(tmp_path / "out")) == names
     said = files.read_json(str(tmp_path / "out" / "a.stats.json"))
     assert PretrainingDataStats.from_json_dict(said["counts"]) == stats
     assert means.items() < said.items()
@@ -136,9 +132,7 @@ def test_nothing_is_overwritten(options, name, flag, tmp_path):
 
 def test_same_command_resumes_after_a_full_disk(options, tmp_path):
     options = dataclasses.replace(options, dupe_factor=8)
-    message = (
-        r"chunk-000000-0\.run: cannot be written: .*a\.tfrecord\.incomplete', the same command"
-    )
+    message = r"chunk-000000-0\.run: cannot be written: .*a\.tfrecord\.incomplete', the same comm"
     # The vocabulary is smaller.
     with largest_file(300_000), pytest.raises(StoppedError, match=message):
         run(options)
@@ -153,24 +147,20 @@ def test_same_command_resumes_after_a_full_disk(options, tmp_path):
 
 @pytest.fixture
 def without_training(options, tmp_path):
-    """Options with an existing vocabulary."""
     words = sorted(set(pathlib.Path(options.input_file[0]).read_text().lower().split()))
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-    return dataclasses.replace(
-        options, train_vocab=False, spm_model_file=None, vocab_file=str(vocabulary)
-    )
+    changes = {"train_vocab": False, "spm_model_file": None}
+    vocab_file = write_wordpiece(tmp_path / "vocab.txt", words)
+    return dataclasses.replace(options, vocab_file=vocab_file, **changes)
 
 
 @pytest.mark.parametrize("flag", ["spm_model_file", "vocab_file"])
-def test_a_vocabulary_that_is_no_file_is_named_with_its_flag(without_training, tmp_path, flag):
-    for name, what in {
-        "missing": "cannot be read: No such file",
-        "": "a folder; expected a",
-    }.items():
-        vocabulary = {"spm_model_file": None, "vocab_file": None, flag: str(tmp_path / name)}
-        with pytest.raises(InputError, match=f"^--{flag}: {tmp_path}.*{what}"):
-            run(dataclasses.replace(without_training, **vocabulary))
+@pytest.mark.parametrize(
+    ("name", "what"), [("missing", "cannot be read: No such file"), ("", "a folder; expected a")]
+)
+def test_a_vocabulary_that_is_no_file_is_named(without_training, tmp_path, flag, name, what):
+    vocabulary = {"spm_model_file": None, "vocab_file": None, flag: str(tmp_path / name)}
+    with pytest.raises(InputError, match=f"^--{flag}: {tmp_path}.*{what}"):
+        run(dataclasses.replace(without_training, **vocabulary))
 
 
 def read_then(monkeypatch, change):
@@ -186,9 +176,7 @@ def read_then(monkeypatch, change):
 
 
 @pytest.mark.parametrize("content", [None, "", "Is it?\nIt is.\n"])
-def test_input_that_changes_or_goes_while_it_is_read_is_named(
-    without_training, monkeypatch, tmp_path, content
-):
+def test_input_that_changes_while_it_is_read(without_training, monkeypatch, tmp_path, content):
     path = pathlib.Path(without_training.input_file[0])
     if content is None:
         message, change = "cannot be read: No such file.*it existed when", path.unlink
@@ -211,9 +199,7 @@ def test_unchanged_chunks_are_reused(without_training, monkeypatch):
     assert run(without_training).instances > 100
 
 
-def test_few_predictions_and_text_that_was_hardly_split_are_warned_of(
-    without_training, capsys, tmp_path
-):
+def test_warnings_of_few_predictions_and_few_sentences(without_training, capsys, tmp_path):
     prose = dataclasses.replace(without_training, input_format="text", language="th", num_shards=1)
     run(prose)
     assert "warning" not in capsys.readouterr().err
@@ -236,18 +222,11 @@ def test_only_word_marks_start_words_if_asked(options, tmp_path):
     words = ["".join(rng.choice(list("абвгдежзик"), rng.integers(2, 9))) for _ in range(300)]
     path = tmp_path / "russian.txt"
     path.write_text("\n".join(" ".join(rng.choice(words, 20)) for _ in range(200)))
-    options = dataclasses.replace(
-        options,
-        input_file=(str(path),),
-        vocab_size=120,
-        dupe_factor=1,
-        num_shards=1,
-        word_start="sentencepiece",
-    )
+    changes = {"input_file": (str(path),), "vocab_size": 120, "dupe_factor": 1, "num_shards": 1}
+    options = dataclasses.replace(options, word_start="sentencepiece", **changes)
     run(options)
-    dynamic = dataclasses.replace(
-        options, masking="dynamic", train_vocab=False, output_file=str(tmp_path / "dynamic")
-    )
+    changes = {"train_vocab": False, "output_file": str(tmp_path / "dynamic")}
+    dynamic = dataclasses.replace(options, masking="dynamic", **changes)
     assert run(dynamic).predictions == 0
     tokenizer = AlbertTokenizer(options.spm_model_file, lower_case=True)
     is_marked = np.array([piece.startswith("▁") for piece in tokenizer.pieces])
@@ -294,13 +273,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
     """In one process, because it does all: the parent's work and a worker's."""
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "."]))
+    vocabulary = write_wordpiece(tmp_path / "vocab.txt", "ab.")
     grown = []
     for copies in (1, 50):
         text = tmp_path / f"{copies}.txt"
         text.write_text(("a b a b . " * 30 + "\n") * 3_300 * copies)
-        arguments = [str(text), str(tmp_path / f"{copies}.tfrecord"), str(vocabulary)]
+        arguments = [str(text), str(tmp_path / f"{copies}.tfrecord"), vocabulary]
         done = subprocess.run(
             [sys.executable, "-c", MEASURE_MEMORY, *arguments],
             cwd=ROOT,

@@ -11,16 +11,10 @@ from albert_tf.errors import InputError
 from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import fill_sizes, open_records, save_records
-from tests.tasks.language import (
-    LENGTH,
-    PREDICTIONS,
-    make_dynamic_options,
-    make_options,
-)
+from tests.tasks.language import LENGTH, PREDICTIONS, make_dynamic_options, make_options
 
 
 def open_both(options):
-    """Returns the records of both flags."""
     records, _ = open_records(options, load_config(options))
     return list(records.values())
 
@@ -32,11 +26,7 @@ NO_MASKS = "holds records without masks; expected --spm_model_file or --vocab_fi
     ("make", "changes", "message"),
     [
         (make_options, {"max_seq_length": 32}, "24, expected 32, as --max_seq_length says"),
-        (
-            make_options,
-            {"max_predictions_per_seq": 5},
-            "4, .* 5, as --max_predictions_per_seq says",
-        ),
+        (make_options, {"max_predictions_per_seq": 5}, "4, .* 5, as --max_predictions_per_s"),
         (make_options, {"input_file": ("*.none",)}, "^--input_file: no file matches"),
         (
             make_dynamic_options,
@@ -53,9 +43,7 @@ NO_MASKS = "holds records without masks; expected --spm_model_file or --vocab_fi
         ),
     ],
 )
-def test_records_that_do_not_fit_the_flags_are_refused(
-    language_data, tmp_path, monkeypatch, make, changes, message
-):
+def test_other_records_are_refused(language_data, tmp_path, monkeypatch, make, changes, message):
     monkeypatch.chdir(language_data)
     with pytest.raises(InputError, match=message):
         open_both(make(language_data, tmp_path, **changes))

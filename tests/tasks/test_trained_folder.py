@@ -4,8 +4,6 @@ import dataclasses
 import io
 import json
 import shutil
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -13,14 +11,13 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints.tensor_files import variables_by_path
+from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
-from albert_tf.training.checkpoint_manager import Checkpoints
 from tests.helpers import assert_same_weights, tiny_config
 from tests.tasks.animals import make_options, pair_files, write_vocabulary
 
@@ -48,6 +45,9 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
     np.testing.assert_allclose(probabilities, wanted, atol=2e-6)
 
 
+OTHER_LABELS = {"train_file": "train.tsv", "dev_file": None, "do_eval": False, "dev_fraction": 0.0}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -55,13 +55,13 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
         ({"max_seq_length": 20}, r"with max_seq_length 24; --max_seq_length says 20"),
         ({"dropout": 0.25}, r"hidden_dropout_prob 0.0, but --dropout says 0.25"),
         ({"spm_model_file": "other.model"}, r"with another vocabulary than .*other\.model"),
+        (OTHER_LABELS, r"labels \['animal', 'plant'\], but this run has \['no', 'yes'\]"),
     ],
 )
-def test_finished_folder_refuses_other_options(
-    data, trained, tmp_path, monkeypatch, changes, message
-):
+def test_finished_folder_is_fixed(data, trained, tmp_path, monkeypatch, changes, message):
     monkeypatch.chdir(tmp_path)
     write_vocabulary(tmp_path / "other.model", seed=1)
+    (tmp_path / "train.tsv").write_text("label\ttext_a\nyes\tthe cat\nno\tan oak\n")
     before = {path: path.read_bytes() for path in trained.glob("*.*")}
     values = {**pair_files(data), "num_train_steps": 30, **changes}
     with pytest.raises(InputError, match=rf"--output_dir={trained}: .*{message}"):
@@ -76,13 +76,13 @@ def test_empty_folder_is_refused(tmp_path, flag):
         run(options)
 
 
-def test_another_vocabulary_is_refused(trained, exported, tmp_path):
+def test_exported_model_refuses_another_vocabulary(exported, tmp_path):
     write_vocabulary(tmp_path / "other.model", seed=1)
-    for flag, folder in (("output_dir", trained), ("exported_model", exported / "ids" / "1")):
-        other = {"spm_model_file": str(tmp_path / "other.model"), flag: str(folder)}
-        message = rf"^--{flag}=.*: was trained with another vocabulary than .*other\.model"
-        with pytest.raises(InputError, match=message):
-            run(ClassificationOptions(**other, predict_file="-"))
+    other = {"spm_model_file": str(tmp_path / "other.model"), "predict_file": "-"}
+    options = ClassificationOptions(exported_model=str(exported / "ids" / "1"), **other)
+    message = r"^--exported_model=.*: was trained with another vocabulary than .*other\.model"
+    with pytest.raises(InputError, match=message):
+        run(options)
 
 
 def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
@@ -107,9 +107,7 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("is_pipe", [True, False])
-def test_lines_that_cannot_be_answered_do_not_affect_others(
-    trained, tmp_path, monkeypatch, capsys, is_pipe
-):
+def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, capsys, is_pipe):
     lines = b"the old cat\n\none\ttwo\tthree\n  \ncaf\xe9\nthe old cat\n"
     (tmp_path / "lines.txt").write_bytes(lines)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
@@ -133,10 +131,10 @@ def test_lines_that_cannot_be_answered_do_not_affect_others(
     ]
 
 
-def write_classifier(folder, num_classes, seed=99):
-    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=1), seed=seed)
-    model = AlbertClassifier(encoder, num_classes=num_classes, seed=seed)
-    Checkpoints(str(folder), variables_by_path(model.weights), 1).save(1)
+def write_theirs(folder, labels=(), num_classes=2, **config):
+    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=1, **config), seed=99)
+    model = AlbertClassifier(encoder, num_classes=num_classes, seed=99)
+    save_hugging_face(model, str(folder), labels)
     return model
 
 
@@ -156,20 +154,13 @@ def assert_same(folder, expected, same_head):
 
 @pytest.mark.slow
 def test_head_of_init_checkpoint_is_kept_unless_it_is_reset(data, tmp_path):
-    model = write_classifier(tmp_path / "init", num_classes=2)
+    model = write_theirs(tmp_path / "init")
     options = one_update(data, tmp_path / "kept", init_checkpoint=str(tmp_path / "init"))
     run(options)
     assert_same(tmp_path / "kept", model, same_head=True)
     reset = dataclasses.replace(options, output_dir=str(tmp_path / "reset"), reset_head=True)
     run(reset)
     assert_same(tmp_path / "reset", model, same_head=False)
-
-
-def test_head_of_another_number_of_classes_is_refused(data, tmp_path):
-    write_classifier(tmp_path / "init", num_classes=3)
-    message = r"--init_checkpoint=.*: has a head with 3 outputs; this task has 2; --reset_head"
-    with pytest.raises(InputError, match=message):
-        run(one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "init")))
 
 
 def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier):
@@ -183,44 +174,33 @@ def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier
     assert_same(classifier, albert_tf.load(trained).model, same_head=False)
 
 
-@pytest.mark.parametrize(
-    "flag", ["albert_config_file", "spm_model_file", "predict_file", "init_checkpoint"]
-)
+FILES = ("albert_config_file", "spm_model_file", "predict_file", "init_checkpoint")
+
+
+@pytest.mark.parametrize("flag", FILES)
 def test_missing_file_is_reported_before_training(data, tmp_path, flag):
     with pytest.raises(InputError, match=rf"^--{flag}: .*absent"):
         run(make_options(data, tmp_path / "out", **{flag: "absent"}))
     assert not (tmp_path / "out").exists()
 
 
-def test_damaged_vocabulary_is_refused(classifier, exported, tmp_path):
-    version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
-    for folder in (classifier, version / "assets"):
-        content = bytearray((folder / "vocabulary.model").read_bytes())
-        content[-1] ^= 1
-        (folder / "vocabulary.model").write_bytes(content)
-    for options in (
-        ClassificationOptions(output_dir=str(classifier), predict_file="-"),
-        ClassificationOptions(exported_model=str(version), predict_file="-"),
-    ):
-        message = r"/vocabulary\.model: has the SHA-256 \w{64}; run_options\.json next to"
-        with pytest.raises(InputError, match=message):
-            run(options)
+OF_THIS_TASK = "; this task's are animal, plant; --reset_head"
 
 
-def write_theirs(folder, labels):
-    encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=1), seed=99)
-    save_hugging_face(AlbertClassifier(encoder, num_classes=2, seed=99), str(folder), labels)
-
-
-@pytest.mark.parametrize("labels", [("plant", "animal"), ("0", "1"), ("Animal", "Plant")])
-def test_head_with_other_classes_is_refused(data, tmp_path, labels):
-    write_theirs(tmp_path / "theirs", labels)
-    options = make_options(
-        data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"), num_train_steps=1
-    )
-    message = f"its head is of the classes {', '.join(labels)}; this task's are animal, plant; --r"
-    with pytest.raises(InputError, match=message):
-        run(options)
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        ({"labels": ("plant", "animal")}, f"is of the classes plant, animal{OF_THIS_TASK}"),
+        ({"labels": ("0", "1")}, f"is of the classes 0, 1{OF_THIS_TASK}"),
+        ({"labels": ("Animal", "Plant")}, f"is of the classes Animal, Plant{OF_THIS_TASK}"),
+        ({"num_classes": 3}, "has a head with 3 outputs; this task has 2; --reset_head"),
+        ({"intermediate_size": 81}, "has intermediate_size 81"),
+    ],
+)
+def test_other_heads_and_sizes_are_refused(data, tmp_path, theirs, message):
+    write_theirs(tmp_path / "theirs", **theirs)
+    with pytest.raises(InputError, match=rf"^--init_checkpoint.*{message}"):
+        run(one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs")))
     assert not (tmp_path / "out").exists()
 
 
@@ -239,7 +219,7 @@ def test_starts_from_a_hugging_face_folder_and_leaves_its_files(data, tmp_path, 
 
 
 def test_head_without_known_classes_is_kept(data, tmp_path):
-    write_theirs(tmp_path / "theirs", ())
+    write_theirs(tmp_path / "theirs")
     options = one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"))
     options = options.complete()
     check_kind(options, read_data(options, options.load_tokenizer()).kind)
@@ -248,8 +228,7 @@ def test_head_without_known_classes_is_kept(data, tmp_path):
 def test_trained_head_with_other_classes_is_refused(data, classifier, tmp_path):
     path = classifier / "task.json"
     path.write_text(path.read_text().replace("animal", "zebra"))
-    checkpoint = str(classifier / "best")
-    options = make_options(data, tmp_path / "out", init_checkpoint=checkpoint, num_train_steps=1)
+    options = one_update(data, tmp_path / "out", init_checkpoint=str(classifier / "best"))
     with pytest.raises(InputError, match="its head is of the classes zebra, plant; this task's"):
         run(options)
 
@@ -258,9 +237,7 @@ def test_trained_head_with_other_classes_is_refused(data, classifier, tmp_path):
 def test_damaged_file_of_the_folder_says_how_to_replace_it(data, classifier, name):
     (classifier / name).write_bytes((classifier / name).read_bytes()[:9] + b"\0")
     options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
-    message = (
-        rf"classifier/{name}.*; if the file is damaged, remove it and repeat the flags of the tra"
-    )
+    message = rf"classifier/{name}.*; if the file is damaged, remove it and repeat the flags of th"
     with pytest.raises(InputError, match=message):
         run(options)
 
@@ -294,32 +271,14 @@ def test_resumed_training_restores_the_files_of_the_folder(data, classifier, cap
 def test_second_training_in_a_folder_is_refused(data, classifier):
     options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
     before = {path: path.read_bytes() for path in classifier.rglob("*.*") if path.is_file()}
-    # Another process that holds the lock, and dies without a word.
-    owner = subprocess.Popen(
-        [sys.executable, "-c", HOLD_LOCK, str(classifier)], stdout=subprocess.PIPE
-    )
-    owner.stdout.readline()
-    with pytest.raises(InputError, match=rf"^{classifier}: somebody is training in this folder; "):
-        run(options)
     del before[classifier / ".lock"]
+    message = rf"^{classifier}: process \d+ on \S+ is training in this folder; "
+    with files.lock_folder(str(classifier)), pytest.raises(InputError, match=message):
+        run(options)
     assert before == {path: path.read_bytes() for path in before}
-    owner.kill()
-    owner.communicate()
 
 
-HOLD_LOCK = """
-import fcntl, sys, time
-file = open(sys.argv[1] + "/.lock", "w")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("somebody", file=file, flush=True)
-print(flush=True)
-time.sleep(600)
-"""
-
-
-def test_doubtful_data_and_a_collapsed_training_that_stops_early_are_reported(
-    data, tmp_path, capsys
-):
+def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, capsys):
     train = (data / "train.tsv").read_text().splitlines()
     (tmp_path / "train.tsv").write_text("\n".join(train[:9]) + "\n")
     dev = [*train[:4], "the unseen\tanimal"]
