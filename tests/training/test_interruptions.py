@@ -9,13 +9,8 @@ from albert_tf.training import explain_lost_worker
 from albert_tf.training.loop import Preemption
 
 
-@tf.function
-def fail():
-    with tf.control_dependencies([tf.debugging.Assert(False, ["task:1 is down"])]):
-        return tf.constant(0)
-
-
 def message_of_graph():
+    fail = tf.function(lambda: tf.debugging.Assert(False, ["task:1 is down"]))
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         fail()
     assert "defined at" in error.value.message

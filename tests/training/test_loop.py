@@ -14,14 +14,7 @@ from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.training import (
-    LoopOptions,
-    Trainer,
-    TrainingPlan,
-    make_strategy,
-    resume,
-    train,
-)
+from albert_tf.training import LoopOptions, Trainer, TrainingPlan, make_strategy, resume, train
 from tests.helpers import largest_file, random_pretraining_batches, tiny_config
 
 
@@ -45,13 +38,8 @@ def fresh():
 
 
 def make_plan(directory, steps, higher_is_better=True, **changes):
-    values = {
-        "save_checkpoints_steps": 4,
-        "log_steps": 3,
-        "keep_checkpoint_max": 2,
-        "max_bad_steps": 1,
-    }
-    options = LoopOptions(output_dir=str(directory), **(values | changes))
+    values = {"save_checkpoints_steps": 4, "keep_checkpoint_max": 2, "max_bad_steps": 1}
+    options = LoopOptions(output_dir=str(directory), **{"log_steps": 3, **values, **changes})
     return TrainingPlan(options, "test", steps, "score", higher_is_better)
 
 
@@ -84,21 +72,15 @@ def test_complete_run_is_left_alone(tmp_path, fresh):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.parametrize(
-    ("higher_is_better", "best_step"), [(True, 8), (False, 4)], ids=["higher", "lower"]
-)
+@pytest.mark.parametrize(("higher_is_better", "best_step"), [(True, 8), (False, 4)])
 def test_best_checkpoint_is_kept(tmp_path, fresh, higher_is_better, best_step):
     trainer = fresh()
     scores = {0: 0.0, 4: 0.2, 8: 0.9, 10: 0.9}
     plan = make_plan(tmp_path, 10, higher_is_better=higher_is_better, keep_checkpoint_max=3)
     go_on(trainer, plan, scores_by_step(trainer, scores))
     assert plan.best.metrics == {"step": best_step, "score": scores[best_step]}
-    assert {path.name for path in (tmp_path / "best").iterdir()} == {
-        "checkpoint",
-        f"ckpt-{best_step}.data-00000-of-00001",
-        f"ckpt-{best_step}.index",
-        f"ckpt-{best_step}.json",
-    }
+    names = {f"ckpt-{best_step}.{end}" for end in ("data-00000-of-00001", "index", "json")}
+    assert {path.name for path in (tmp_path / "best").iterdir()} == {"checkpoint", *names}
     assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.2, 0.9, 0.9]
     report = load_checkpoint(trainer.model, plan.options.output_dir)
     assert report.prefix == str(tmp_path / "best" / f"ckpt-{best_step}")
@@ -131,9 +113,7 @@ def kill_before_write(monkeypatch, number):
 
 # At step 0 a report; at 4 and 8 a report, a checkpoint, the best's metrics and weights, a report.
 @pytest.mark.parametrize("number", range(1, 12))
-def test_run_killed_at_any_write_ends_like_an_uninterrupted_one(
-    tmp_path, monkeypatch, fresh, number
-):
+def test_run_killed_at_any_write_ends_as_if_it_was_not(tmp_path, monkeypatch, fresh, number):
     scores = {0: 0.0, 4: 0.7, 8: 0.9}
     plan = make_plan(tmp_path, 8, log_steps=100)
     with monkeypatch.context() as patch:
@@ -154,12 +134,9 @@ def test_run_killed_at_any_write_ends_like_an_uninterrupted_one(
 
 
 def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path, fresh):
-    trainer = fresh()
-    plan = make_plan(tmp_path, 10)
+    trainer, plan = fresh(), make_plan(tmp_path, 10)
     scores = {0: 0.0, 4: 0.2, 8: float("nan")}
-    with pytest.raises(
-        InputError, match="step 8: score is nan; restart from an earlier checkpoint"
-    ):
+    with pytest.raises(InputError, match="step 8: score is nan; restart from an earlier checkp"):
         go_on(trainer, plan, scores_by_step(trainer, scores))
     assert plan.best.metrics == {"step": 4, "score": 0.2}
 
@@ -286,9 +263,8 @@ def test_sigterm_before_an_evaluation_skips_it(tmp_path, monkeypatch, fresh):
 
 
 @pytest.mark.parametrize("is_terminated", [False, True])
-def test_failed_write_ends_the_run_at_the_next_report_and_with_sigterm(
-    tmp_path, monkeypatch, fresh, is_terminated
-):
+def test_failed_write_ends_the_run(tmp_path, monkeypatch, fresh, is_terminated):
+    """At the next report, or with SIGTERM."""
     save, has_failed = tf.train.CheckpointManager.save, threading.Event()
 
     def refuse_once(*arguments, **options):
@@ -320,11 +296,8 @@ def test_summaries_that_cannot_be_written_are_one_line(tmp_path, fresh):
 
 
 def test_one_line_of_a_log_has_few_values_of_training_and_evaluation(tmp_path, fresh, capsys):
-    go_on(
-        trainer := fresh(),
-        make_plan(tmp_path, 4, log_steps=4),
-        scores_by_step(trainer, {0: 0, 4: 0.25678}),
-    )
+    trainer, plan = fresh(), make_plan(tmp_path, 4, log_steps=4)
+    go_on(trainer, plan, scores_by_step(trainer, {0: 0, 4: 0.25678}))
     lines = [line for line in capsys.readouterr().err.splitlines() if "eval_score" in line]
     assert [line.partition("eval_score")[2] for line in lines] == [" 0", " 0.257"]
     values = re.findall(r"(train_\w+) ([\d.,]+),", lines[1])

@@ -14,24 +14,24 @@ def test_a_process_has_one_strategy_of_a_name():
     assert make_strategy("mirrored") is make_strategy("mirrored", None)
 
 
+def config_of_worker(address, index=0):
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": [address]}, "task": task})
+
+
+NO_TASK = "TF_CONFIG does not name this task: "
+NO_ADDRESSES = ("localhost", "localhost:port", "localhost:0", "localhost:65536", "2222")
+
+
 @pytest.mark.parametrize(
     ("tf_config", "message"),
     [
         (None, "the environment variable TF_CONFIG is not set; expected"),
         ("{worker", r"TF_CONFIG is not JSON \(.*\); expected"),
-        ('["localhost:1"]', "TF_CONFIG does not name this task: "),
-        ('{"cluster": {"worker": ["localhost:1"]}}', "TF_CONFIG does not name this task: "),
-        (
-            '{"cluster": {"worker": ["localhost:1"]}, "task": {"type": "worker", "index": 1}}',
-            "TF_CONFIG does not name this task: ",
-        ),
-        *(
-            (
-                f'{{"cluster": {{"worker": ["{address}"]}}, "task": {{"type": "worker", "index": 0}}}}',
-                f"TF_CONFIG has the address '{address}'; expected 'host:port', with a port from",
-            )
-            for address in ("localhost", "localhost:port", "localhost:0", "localhost:65536", "2222")
-        ),
+        ('["localhost:1"]', NO_TASK),
+        ('{"cluster": {"worker": ["localhost:1"]}}', NO_TASK),
+        (config_of_worker("localhost:1", index=1), NO_TASK),
+        *((config_of_worker(one), f"has the address '{one}'; exp") for one in NO_ADDRESSES),
     ],
 )
 def test_invalid_tf_config_is_named(monkeypatch, tf_config, message):
@@ -42,35 +42,27 @@ def test_invalid_tf_config_is_named(monkeypatch, tf_config, message):
         make_strategy("multi_worker_mirrored")
 
 
-@pytest.mark.parametrize(
-    ("tpu", "message"),
-    [
-        (None, "tpu: expected the name of a TPU; received none"),
-        ("local", "tpu=local: there is no such TPU"),
-    ],
-)
-def test_missing_tpu_is_named(tpu, message):
-    with pytest.raises(InputError, match=message):
-        make_strategy("tpu", tpu)
+def test_missing_tpu_is_named():
+    with pytest.raises(InputError, match="tpu: expected the name of a TPU; received none"):
+        make_strategy("tpu", None)
+    with pytest.raises(InputError, match="tpu=local: there is no such TPU"):
+        make_strategy("tpu", "local")
 
 
 @pytest.mark.slow
 def test_port_that_another_process_uses():
     """In a process of its own, as the strategy has to be the first thing in it."""
     with socket.create_server(("localhost", 0)) as listener:
-        address = f"localhost:{listener.getsockname()[1]}"
-        cluster = {"cluster": {"worker": [address]}, "task": {"type": "worker", "index": 0}}
+        tf_config = config_of_worker(f"localhost:{listener.getsockname()[1]}")
         run = subprocess.run(
             [sys.executable, "-c", MAKE_STRATEGY],
-            env={**os.environ, "TF_CONFIG": json.dumps(cluster), "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, "TF_CONFIG": tf_config, "CUDA_VISIBLE_DEVICES": ""},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         )
-    assert run.stdout.startswith(
-        "this worker cannot start: Could not start gRPC server; another process may use its port; "
-        "TF_CONFIG is "
-    )
+    reason = "Could not start gRPC server; another process may use its port; TF_CONFIG is "
+    assert run.stdout.startswith(f"this worker cannot start: {reason}")
 
 
 MAKE_STRATEGY = """

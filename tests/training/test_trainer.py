@@ -4,26 +4,21 @@ import tensorflow as tf
 
 from albert_tf.data.batches import computed_batches
 from albert_tf.losses import ClassificationLoss, PretrainingLoss, SpanLoss, batch_loss
-from albert_tf.models import (
-    AlbertClassifier,
-    AlbertEncoder,
-    AlbertPretrainer,
-    AlbertSpanLabeler,
-)
+from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer, AlbertSpanLabeler
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
-from tests.helpers import random_inputs, random_pretraining_batches, tiny_config
+from tests.helpers import random_inputs, random_pretraining_batches, slow_except, tiny_config
 
 
-def make_trainer(strategy_name, seed=5, loss=None, accumulate_steps=1, jit_compile=False, **config):
+def make_trainer(strategy_name, seed=5, loss=None, options=None, **config):
+    """Makes a trainer of a pre-training; `options` are the trainer's."""
+    loss, options = loss or PretrainingLoss(), options or {}
     strategy = make_strategy(strategy_name)
     with strategy.scope():
         config = tiny_config(num_hidden_layers=1, **config)
         model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
         optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
-    return Trainer(
-        model, loss or PretrainingLoss(), optimizer, strategy, seed, accumulate_steps, jit_compile
-    )
+    return Trainer(model, loss, optimizer, strategy, seed, **options)
 
 
 def make_classifier_trainer(strategy_name):
@@ -53,21 +48,22 @@ def plain():
     return batches, train(trainer, batches), trainer.model.get_weights()
 
 
+SPLITTING = [
+    ("mirrored", 1, False),
+    ("one_device", 4, False),
+    ("mirrored", 2, False),
+    ("one_device", 1, True),
+    ("mirrored", 2, True),
+]
+
+
 @pytest.mark.parametrize(
-    ("strategy", "accumulate_steps", "jit_compile"),
-    [
-        pytest.param("mirrored", 1, False, marks=pytest.mark.slow),
-        pytest.param("one_device", 4, False, marks=pytest.mark.slow),
-        ("mirrored", 2, False),
-        pytest.param("one_device", 1, True, marks=pytest.mark.slow),
-        pytest.param("mirrored", 2, True, marks=pytest.mark.slow),
-    ],
+    ("strategy", "parts", "jit_compile"), slow_except(SPLITTING, ("mirrored", 2, False))
 )
-def test_step_does_not_depend_on_splitting_or_compilation(
-    plain, strategy, accumulate_steps, jit_compile
-):
+def test_step_does_not_depend_on_splitting_or_compilation(plain, strategy, parts, jit_compile):
     batches, alone, weights = plain
-    trainer = make_trainer(strategy, accumulate_steps=accumulate_steps, jit_compile=jit_compile)
+    options = {"accumulate_steps": parts, "jit_compile": jit_compile}
+    trainer = make_trainer(strategy, options=options)
     assert make_strategy("mirrored").num_replicas_in_sync == 2
     together = train(trainer, batches)
     # The gradients are clipped, or this would not see where that happens.
@@ -192,18 +188,20 @@ class InfiniteLoss(LossOfInfiniteGradient):
         return PretrainingLoss.total(self, means, weights) + 1.0 / self.steps_from_2()
 
 
+NOT_FINITE = [
+    (LossOfInfiniteGradient, "mirrored", False),
+    (InfiniteLoss, "one_device", False),
+    (LossOfInfiniteGradient, "one_device", True),
+    (LossOfInfiniteGradient, "mirrored", True),
+]
+
+
 @pytest.mark.parametrize(
-    ("loss_class", "strategy", "jit_compile"),
-    [
-        pytest.param(LossOfInfiniteGradient, "mirrored", False, marks=pytest.mark.slow),
-        (InfiniteLoss, "one_device", False),
-        pytest.param(LossOfInfiniteGradient, "one_device", True, marks=pytest.mark.slow),
-        pytest.param(LossOfInfiniteGradient, "mirrored", True, marks=pytest.mark.slow),
-    ],
+    ("loss_class", "strategy", "jit_compile"), slow_except(NOT_FINITE, NOT_FINITE[1])
 )
 def test_step_whose_loss_or_gradient_is_not_finite_is_skipped(loss_class, strategy, jit_compile):
-    loss = loss_class()
-    trainer = loss.trainer = make_trainer(strategy, loss=loss, jit_compile=jit_compile)
+    loss, options = loss_class(), {"jit_compile": jit_compile}
+    trainer = loss.trainer = make_trainer(strategy, loss=loss, options=options)
     weights, skipped = [], []
     batches = trainer.distribute(random_pretraining_batches(4))
     for _ in range(4):
@@ -235,10 +233,8 @@ def test_several_steps_per_call_equal_single_steps():
 @pytest.mark.parametrize("accumulate_steps", [1, 2])
 def test_whole_step_compiles_with_static_shapes(accumulate_steps):
     """As a TPU would compile it; without dropout, as XLA draws other numbers."""
-    batches = random_pretraining_batches(3)
-    plain, compiled = (
-        make_trainer("one_device", accumulate_steps=accumulate_steps) for _ in range(2)
-    )
+    batches, options = random_pretraining_batches(3), {"accumulate_steps": accumulate_steps}
+    plain, compiled = (make_trainer("one_device", options=options) for _ in range(2))
     expected = column(train(plain, batches), "masked_lm_loss")
     step = tf.function(compiled.train_step, jit_compile=True, autograph=False)
     for batch, loss in zip(batches, expected, strict=True):
