@@ -28,7 +28,6 @@ class Client:
         self.operators = operators.stdout.split()
 
     def run(self, model, lines, operators):
-        """Returns what the program did with lines of bytes."""
         return subprocess.run(
             [self.folder / "client", model, *operators],
             input=b"".join(line + b"\n" for line in lines),

@@ -68,9 +68,8 @@ def test_refuses_ids_of_another_shape(exported_kind, kind, names, shape):
         answer(**{name: tf.ones(shapes[name], tf.int32) for name in INPUTS})
     expected = re.escape("[?, ?]" if kind == "classifier" else "[?, 3, ?]")
     received = " ".join(map(str, shape[:3]))  # TensorFlow shows three sizes
-    assert re.search(
-        rf"expected \w+ of shape {expected}; received:\] \[{received}", info.value.message
-    )
+    message = rf"expected \w+ of shape {expected}; received:\] \[{received}"
+    assert re.search(message, info.value.message)
 
 
 @pytest.mark.parametrize("kind", ["classifier", "multiple_choice", "simple_spans"])

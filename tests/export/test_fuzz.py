@@ -11,6 +11,8 @@ from tests.export.runtimes import load, run_loaded
 from tests.export.strategies import SHORT_TEXTS, TEXTS
 from tests.helpers import slow_except
 
+FAST = ("classifier", "token_classifier", "simple_spans")
+
 
 def assert_finite(outputs, count):
     for values in outputs.values():
@@ -34,9 +36,7 @@ def test_any_bytes_are_answered(kind, exported_kind):
     check()
 
 
-@pytest.mark.parametrize(
-    "kind", slow_except(KINDS, "classifier", "token_classifier", "simple_spans")
-)
+@pytest.mark.parametrize("kind", slow_except(KINDS, *FAST))
 def test_answers_do_not_depend_on_the_batch(kind, exported_kind):
     path = exported_kind(kind)[1]["text"]
     columns = text_columns(kind)
@@ -56,9 +56,7 @@ def test_answers_do_not_depend_on_the_batch(kind, exported_kind):
                     np.testing.assert_array_equal(received, values[0])
 
 
-@pytest.mark.parametrize(
-    "kind", slow_except(KINDS, "classifier", "multiple_choice", "token_classifier", "simple_spans")
-)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "multiple_choice", *FAST))
 def test_no_texts_have_no_answers(kind, exported_kind):
     predict = load(exported_kind(kind)[1]["text"]).signatures["serving_default"]
     _, inputs = predict.structured_input_signature

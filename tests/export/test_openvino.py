@@ -18,7 +18,7 @@ from tests.export.kinds import (
     make_model,
 )
 from tests.export.runtimes import run_openvino
-from tests.helpers import shared_path
+from tests.helpers import shared_path, write_wordpiece
 from tests.parity.tokenization import read_lines
 
 openvino = pytest.importorskip("openvino", reason="needs the group parity: `make test-parity`")
@@ -77,10 +77,8 @@ def test_ids_of_real_texts():
 
 
 def test_wordpiece_vocabulary_stays_outside(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"]) + "\n")
     model = make_model("classifier")
-    tokenizer = WordPieceTokenizer(str(path))
+    tokenizer = WordPieceTokenizer(write_wordpiece(tmp_path / "vocab.txt", ["the"]))
     export_dir = str(tmp_path / "x")
     (folder,) = export_kind("classifier", model, tokenizer, export_dir, "openvino").values()
     inputs = make_inputs("classifier")

@@ -19,7 +19,7 @@ from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import WordPieceTokenizer
 from tests.export.kinds import TEXTS, WORDS
 from tests.export.runtimes import run_in_session
-from tests.helpers import random_inputs, tiny_config
+from tests.helpers import random_inputs, tiny_config, write_wordpiece
 
 # So many that the rest of a checkpoint is less than 1 % of the weights.
 VOCAB_SIZE = 40_000
@@ -30,6 +30,7 @@ INPUTS = {
     "input_mask": "input_mask",
     "segment_ids": "input_type_ids",
 }
+SINGLE = [text for pair in TEXTS for text in pair if text]
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +54,7 @@ def preprocessor(paths):
     return tf.saved_model.load(paths["preprocessor"])
 
 
-def test_without_tensorflow_text_the_encoder_is_exported(
-    pretrainer, tokenizer, tmp_path, monkeypatch, capsys
-):
+def test_export_without_tensorflow_text(pretrainer, tokenizer, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     paths = export_reusable(pretrainer.encoder, tokenizer, str(tmp_path))
     assert list(paths) == [path.name for path in tmp_path.iterdir()] == ["encoder"]
@@ -168,9 +167,7 @@ def test_refuses_inputs_of_another_rank(encoder, preprocessor):
             model.signatures["serving_default"](**inputs)
 
 
-def test_each_weight_is_written_once_beside_config_and_vocabulary(
-    paths, encoder, pretrainer, tokenizer
-):
+def test_weights_are_written_once_with_config_and_vocabulary(paths, encoder, pretrainer, tokenizer):
     variables = pathlib.Path(paths["encoder"], "variables", "variables.data-00000-of-00001")
     parts = (pretrainer.encoder, pretrainer.masked_lm_head)
     parameters = sum(part.count_params() for part in parts)
@@ -200,13 +197,12 @@ def assert_same_inputs(received, expected):
 
 
 def test_single_texts_are_those_of_training(preprocessor, tokenizer):
-    texts = [text for pair in TEXTS for text in pair if text]
     # As long as the model allows, below the 128 of TF Hub's preprocessors.
-    expected = features(tokenizer, [(text, None) for text in texts], 64)
-    assert_same_inputs(preprocessor(tf.constant(texts)), expected)
-    ids = preprocessor.tokenize(tf.constant(["", *texts]))
+    expected = features(tokenizer, [(text, None) for text in SINGLE], 64)
+    assert_same_inputs(preprocessor(tf.constant(SINGLE)), expected)
+    ids = preprocessor.tokenize(tf.constant(["", *SINGLE]))
     assert ids.dtype == tf.int32
-    assert ids.to_list() == tokenizer.encode_batch(["", *texts])
+    assert ids.to_list() == tokenizer.encode_batch(["", *SINGLE])
 
 
 @pytest.mark.parametrize("seq_length", [64, 23, 8, 5])
@@ -261,9 +257,8 @@ def test_a_process_without_albert_tf_trains_and_answers(paths, exported):
         "print(preprocessor(['the cat'])['input_mask'].shape)\n"
         "print('albert_tf' in sys.modules)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/"
-    )
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
     gradients, *others = result.stdout.splitlines()
     assert int(gradients) >= 24
     assert others == ["1", "set()", "(1, 64)", "False"]
@@ -271,15 +266,12 @@ def test_a_process_without_albert_tf_trains_and_answers(paths, exported):
 
 @pytest.mark.slow
 def test_wordpiece_vocabulary_and_encoder_without_heads(tmp_path):
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
     model = AlbertEncoder(tiny_config(num_hidden_layers=1), with_pooler=False, seed=1)
-    tokenizer = WordPieceTokenizer(str(vocabulary))
+    tokenizer = WordPieceTokenizer(write_wordpiece(tmp_path / "vocab.txt", WORDS))
     paths = export_reusable(model, tokenizer, str(tmp_path))
     preprocessor = tf.saved_model.load(paths["preprocessor"])
-    texts = [text for pair in TEXTS for text in pair if text]
-    expected = features(tokenizer, [(text, None) for text in texts], 64)
-    assert_same_inputs(preprocessor(tf.constant(texts)), expected)
+    expected = features(tokenizer, [(text, None) for text in SINGLE], 64)
+    assert_same_inputs(preprocessor(tf.constant(SINGLE)), expected)
     encoder = tf.saved_model.load(paths["encoder"])
     assert not hasattr(encoder, "mlm")
     assert encoder.vocab_file.asset_path.numpy().endswith(b"assets/vocab.txt")

@@ -1,20 +1,78 @@
-"""Forms and weights that are refused before anything is written.
+"""What is special to files for LiteRT, and what is refused before anything is written.
 
 Some of these tests need the group parity (`make test-parity`).
 """
 
+import dataclasses
 import sys
 
+import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
 
-from albert_tf.errors import InputError
-from tests.export.kinds import export_kind, make_model
+from albert_tf.errors import InputError, StoppedError
+from albert_tf.export.runtimes import write_tflite
+from tests.export.kinds import OF_NAMES, SINGLE_TEXTS, export_kind, make_model
 from tests.export.runtimes import need
+from tests.helpers import random_inputs
+
+S = 13
+KIND = dataclasses.replace(SINGLE_TEXTS, max_seq_length=S)
 
 
 @pytest.fixture(scope="module")
 def model():
     return make_model("classifier")
+
+
+def test_operators_are_built_in_and_outputs_are_no_strings(model, tmp_path):
+    path = tmp_path / "model.tflite"
+    write_tflite(model, KIND, str(path), None)
+    names = {"inputs": [*random_inputs()], "outputs": ["logits", "probabilities"]}
+    assert Interpreter(str(path)).get_signature_list() == {"serving_default": names}
+    root = schema.Model.GetRootAs(path.read_bytes())
+    codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
+    assert schema.BuiltinOperator.FULLY_CONNECTED in {code.BuiltinCode() for code in codes}
+    assert {code.CustomCode() for code in codes} == {None}
+
+
+def test_impossible_positions_stay_impossible_in_float16(tmp_path):
+    model = make_model("conditional_spans")
+    path = tmp_path / "model.tflite"
+    kind = dataclasses.replace(OF_NAMES["conditional_spans"], max_seq_length=S)
+    write_tflite(model, kind, str(path), "float16")
+    run = Interpreter(str(path)).get_signature_runner("serving_default")
+    possible = 0
+    for seed, length in enumerate((S, 9, 4, 11, S)):
+        inputs = random_inputs(1, S, 50, seed)
+        inputs["input_mask"][:] = np.arange(S) < length
+        inputs["segment_ids"][:] = (np.arange(S) >= 3) & (np.arange(S) < length)
+        answers, expected = run(**inputs), model(inputs)
+        for of in ("start_top", "end_top"):
+            log_probs = expected[f"{of}_log_probs"].numpy()
+            is_possible = log_probs > -1e4
+            possible += is_possible.sum()
+            received = answers[f"{of}_log_probs"]
+            np.testing.assert_allclose(received[is_possible], log_probs[is_possible], atol=5e-3)
+            assert (received[~is_possible] < -6e4).all()
+            np.testing.assert_array_equal(
+                answers[f"{of}_index"][is_possible], expected[f"{of}_index"].numpy()[is_possible]
+            )
+    assert 0 < possible < 5 * (3 + 6)
+
+
+def test_texts_longer_than_the_models_positions_are_refused(tmp_path, model):
+    kind = dataclasses.replace(KIND, max_seq_length=65)
+    message = "max_seq_length=65: expected at most 64, the model's positions"
+    with pytest.raises(InputError, match=message):
+        write_tflite(model, kind, str(tmp_path / "x"), None)
+
+
+def test_path_that_cannot_be_written_is_named(tmp_path, model):
+    path = tmp_path / "absent" / "model.tflite"
+    with pytest.raises(StoppedError, match=r"absent/model\.tflite: cannot be written"):
+        write_tflite(model, KIND, str(path), None)
 
 
 @pytest.mark.parametrize(

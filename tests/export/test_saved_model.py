@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.export import ExportedModel, export
+from albert_tf.export.saved_models import SEQUENCES_PER_SLICE, map_slices
 from tests.export.kinds import LABELS, SINGLE_TEXTS, VOCAB_SIZE, text_columns
 from tests.helpers import random_inputs
 
@@ -32,9 +33,7 @@ def test_files_of_both_models(exported):
     assert not (paths["ids"] / "batching_params.pbtxt").exists()
 
 
-def test_each_export_is_a_new_version_of_which_both_forms_appear_or_none(
-    tmp_path, model, tokenizer, monkeypatch
-):
+def test_both_forms_of_a_new_version_appear_or_none(tmp_path, model, tokenizer, monkeypatch):
     refused = "none"
 
     def save(module, path, **arguments):
@@ -101,3 +100,37 @@ def test_refuses_other_folders(tmp_path):
     save_module(tmp_path)
     with pytest.raises(InputError, match="is not a model that this package exported"):
         ExportedModel(str(tmp_path), dict)
+
+
+# Slices give what the whole gives, a few rows at a time
+
+
+def in_slices(function, *shape):
+    """Applies `function` to the numbers 0, 1, ... in this shape, in a graph with free sizes."""
+    spec = tf.TensorSpec([None] * len(shape), tf.int32)
+
+    @tf.function(input_signature=[spec])
+    def run(numbers):
+        return map_slices(function, {"numbers": numbers})
+
+    return run(np.arange(np.prod(shape), dtype=np.int32).reshape(shape))
+
+
+def sizes(given):
+    """Of each row, of how many the slice is."""
+    count = tf.shape(given["numbers"])[0]
+    return tf.fill([count], count)
+
+
+def test_slices_have_at_most_32_sequences():
+    assert SEQUENCES_PER_SLICE == 32
+    assert in_slices(sizes, 70, 3).numpy().tolist() == [32] * 64 + [6] * 6
+    assert in_slices(sizes, 20, 5, 3).numpy().tolist() == [6] * 18 + [2] * 2
+    assert in_slices(sizes, 2, 40, 3).numpy().tolist() == [1, 1]
+    assert in_slices(sizes, 3, 0, 3).numpy().tolist() == [3] * 3
+
+
+def test_static_shapes_are_kept():
+    spec = tf.TensorSpec((None, 7), tf.int32)
+    run = tf.function(lambda x: map_slices(lambda given: given["x"][:, :4], {"x": x}))
+    assert run.get_concrete_function(spec).structured_outputs.shape.as_list() == [None, 4]

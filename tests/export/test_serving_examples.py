@@ -131,9 +131,8 @@ def test_grpc_client_says_in_one_line_what_is_wrong(grpc_server, closed_port, mo
     fail = functools.partial(exit_message, client, monkeypatch, capsys)
     closed = f"localhost:{closed_port}"
     assert fail(b"cat\n", f"--server={closed}").startswith(f"{closed}: UNAVAILABLE: ")
-    assert fail(b"cat\n", f"--server={grpc_server}", "--model=none").startswith(
-        f"{grpc_server}: UNKNOWN: "
-    )
+    message = fail(b"cat\n", f"--server={grpc_server}", "--model=none")
+    assert message.startswith(f"{grpc_server}: UNKNOWN: ")
     message = "line 2: received 1 columns; expected 2, with tabs between them: text_a, text_b"
     lines = b"cat\tdog\nthe\n"
     assert fail(lines, f"--server={grpc_server}", "--inputs=text_a,text_b") == message
@@ -158,10 +157,8 @@ def test_clients_answer_lines(name, server, flag, request, monkeypatch, capsys):
 
 
 def test_models_config_is_the_servers():
-    reason = "needs tensorflow-serving-api"
-    config_pb2 = pytest.importorskip(
-        "tensorflow_serving.config.model_server_config_pb2", reason=reason
-    )
+    name = "tensorflow_serving.config.model_server_config_pb2"
+    config_pb2 = pytest.importorskip(name, reason="needs tensorflow-serving-api")
     from google.protobuf import text_format
 
     text = (EXAMPLES / "models.config").read_text()

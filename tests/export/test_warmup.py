@@ -62,9 +62,8 @@ def test_own_requests_make_the_round_trip(tmp_path, exported, loaded):
             np.testing.assert_array_equal(value, inputs[name])
         response = predict_pb2.PredictResponse.FromString(log.response.SerializeToString())
         expected = signature(**{name: tf.constant(value) for name, value in inputs.items()})
-        np.testing.assert_allclose(
-            arrays(response.outputs)["logits"], expected["logits"], rtol=0, atol=1e-5
-        )
+        logits = arrays(response.outputs)["logits"]
+        np.testing.assert_allclose(logits, expected["logits"], rtol=0, atol=1e-5)
 
 
 def test_refuses_requests_that_the_model_does_not_answer(tmp_path, exported, loaded):

@@ -59,9 +59,8 @@ def test_weights_are_stored_once(form, dtype, weights, least, most, bound, token
     need(form)
     model = make_model(dtype)
     rows = [random_inputs(1, length, 1500, seed=length) for length in range(5, 25)]
-    paths = export_kind(
-        "simple_spans", model, tokenizer, str(tmp_path), form, weights, calibration=rows
-    )
+    where = (tokenizer, str(tmp_path), form, weights)
+    paths = export_kind("simple_spans", model, *where, calibration=rows)
     folder = pathlib.Path(paths.get("ids") or paths[form])
     file, run = RUNS[form]
     size = (folder / file).stat().st_size / model.count_params()

@@ -1,5 +1,7 @@
 """Text models with a WordPiece vocabulary answer as the Python code does."""
 
+import string
+
 import pytest
 
 from albert_tf.errors import InputError
@@ -14,8 +16,9 @@ from tests.export.kinds import (
     text_columns,
 )
 from tests.export.runtimes import run_in_session
+from tests.helpers import write_wordpiece
 
-PIECES = [*"abcdefghijklmnopqrstuvwxyz", "the", "man", "sea", "##s", "##n", "."]
+PIECES = [*string.ascii_lowercase, "the", "man", "sea", "##s", "##n", "."]
 ROWS = {
     "classifier": [*TEXTS, ("中文 Straße", "x" * 300), ("a\0b \ufffd", "ΑΣ")],
     "multiple_choice": CHOICES,
@@ -24,10 +27,9 @@ ROWS = {
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join([*pieces, *(f"##{letter}" for letter in "abcdefghij")]))
-    return WordPieceTokenizer(str(path))
+    pieces = [*PIECES, *(f"##{letter}" for letter in "abcdefghij")]
+    return WordPieceTokenizer(write_wordpiece(path, pieces))
 
 
 @pytest.mark.slow
@@ -41,9 +43,7 @@ def test_numbers(kind, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("kind", ["simple_spans", "token_classifier"])
 def test_kinds_that_need_offsets_are_refused(kind, tokenizer, tmp_path):
-    message = (
-        "^export_format=saved_model: a text model with a WordPiece vocabulary cannot find parts"
-    )
+    message = "^export_format=saved_model: a text model with a WordPiece vocabulary cannot find "
     with pytest.raises(InputError, match=message):
         export_kind(kind, make_model(kind), tokenizer, str(tmp_path), "saved_model")
     assert list(tmp_path.iterdir()) == []
