@@ -267,7 +267,6 @@ def is_bert(architecture):
 
 
 def config_of(architecture):
-    """Returns our config for the folders of `write_folder`."""
     if is_bert(architecture):
         return tiny_config(
             embedding_size=48, sharing="none", hidden_act="gelu_erf", hidden_dropout_prob=0.1
@@ -289,16 +288,10 @@ def folder_tensors(architecture, with_prefix=False):
     """
     bare = architecture.endswith("Model") and not with_prefix
     family = "bert" if is_bert(architecture) else "albert"
+    how = (_HUGGING_FACE, family, _TORCH_ENDS, ".", "" if bare else f"{family}.")
     return {
         name: np.ascontiguousarray(value.T if path.endswith("kernel") else value)
-        for name, path, value in _in_their_names(
-            model_of(architecture),
-            _HUGGING_FACE,
-            family,
-            _TORCH_ENDS,
-            separator=".",
-            encoder="" if bare else f"{family}.",
-        )
+        for name, path, value in _in_their_names(model_of(architecture), *how)
     }
 
 
@@ -310,10 +303,8 @@ def write_folder(directory, architecture, tensors=None, **changes):
     (directory / "model.safetensors").write_bytes(
         safetensors.numpy.save(tensors, metadata={"format": "pt"})
     )
-    config = {
-        "architectures": [architecture],
-        **(BERT_CONFIG if is_bert(architecture) else CONFIG),
-    }
+    config = BERT_CONFIG if is_bert(architecture) else CONFIG
+    config = {**config, "architectures": [architecture]}
     if architecture.endswith("Classification"):
         config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
     config = {key: value for key, value in {**config, **changes}.items() if value is not None}
@@ -361,9 +352,8 @@ def keras_hub_tensors(kind="encoder", in_task=False):
     """
     backbone, head = {}, {}
     of_backbone = "layers/albert_backbone/" if in_task else ""
-    names = _in_their_names(
-        model_of_keras_hub(kind), _KERAS_HUB, "keras_hub", _NUMBERED_ENDS, encoder=of_backbone
-    )
+    how = (_KERAS_HUB, "keras_hub", _NUMBERED_ENDS)
+    names = _in_their_names(model_of_keras_hub(kind), *how, encoder=of_backbone)
     for name, path, value in names:
         # Heads (N) and head size (D) are axes of their own.
         if re.search("attention_._./(query|key|value)/", path):
@@ -375,7 +365,6 @@ def keras_hub_tensors(kind="encoder", in_task=False):
 
 
 def keras_hub_config(class_name="AlbertBackbone", **changes):
-    """Returns the `config.json` of a preset."""
     config = {
         "name": "albert_backbone",
         "trainable": True,
@@ -404,7 +393,6 @@ def keras_hub_config(class_name="AlbertBackbone", **changes):
 
 
 def h5_bytes(tensors):
-    """Returns the content of an HDF5 file with these tensors, by path."""
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         for path, value in tensors.items():
@@ -423,7 +411,6 @@ def write_preset(folder, tensors, heads=None, config=None):
 
 
 def write_archive(path, tensors, config):
-    """Writes a `.keras` file."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.1"}))
         archive.writestr("config.json", json.dumps(config))

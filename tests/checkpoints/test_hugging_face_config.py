@@ -7,12 +7,7 @@ from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
-from tests.checkpoints.layouts import (
-    CONFIG,
-    config_of,
-    model_of,
-    write_folder,
-)
+from tests.checkpoints.layouts import CONFIG, config_of, model_of, write_folder
 from tests.helpers import assert_same_weights, tiny_config
 
 
@@ -60,49 +55,31 @@ def test_there_and_back(preset):
     assert back.encoder == config
 
 
+GROUPS = {"num_hidden_layers": 23, "num_hidden_groups": 23}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model_type": "roberta"}, "unknown key"),
-        (
-            {"hidden_act": "silu"},
-            "hidden_act 'silu' is not one of gelu_new, gelu_pytorch_tanh, gelu",
-        ),
+        ({"hidden_act": "silu"}, "hidden_act 'silu' is not one of gelu_new, gelu_pytorch_tanh, "),
         ({"hidden_act": ["gelu"]}, r"hidden_act \['gelu'\] is not one of gelu_new"),
         ({"id2label": 3}, "key 'id2label' is 3; expected an object"),
         ({"architectures": "AlbertModel"}, "key 'architectures' is 'AlbertModel'; expected a list"),
-        (
-            {"architectures": [["AlbertModel"]]},
-            "key 'architectures' is .*; expected a list of names",
-        ),
-        (
-            {"classifier_dropout_prob": "x"},
-            r"key 'classifier_dropout_prob' is 'x'; expected a number in \[0, 1\)",
-        ),
-        (
-            {"classifier_dropout_prob": 1.5},
-            "key 'classifier_dropout_prob' is 1.5; expected a number",
-        ),
-        (
-            {"id2label": {"0": "a", "2": "b"}},
-            'key \'id2label\' is .*; expected .* each of "0", "1"',
-        ),
+        ({"architectures": [["AlbertModel"]]}, "key 'architectures' is .*; expected a list of na"),
+        ({"classifier_dropout_prob": "x"}, r"key 'cl.*_prob' is 'x'; expected a number in \[0, 1"),
+        ({"classifier_dropout_prob": 1.5}, "key 'classifier_dropout_prob' is 1.5; expected a num"),
+        ({"id2label": {"0": "a", "2": "b"}}, "key 'id2label' is .*; expected .* each of .0., .1."),
         ({"id2label": {"0": 1}}, "key 'id2label' is .*; expected an object with a label"),
         ({"problem_type": "ranking"}, "key 'problem_type' is 'ranking'; expected one of single_"),
         ({"layer_norm_eps": 1e-5}, "key 'layer_norm_eps' is 1e-05; only 1e-12 is supported"),
-        (
-            {"position_embedding_type": "relative_key"},
-            "key 'position_embedding_type' is 'relative_key'; only 'absolute' is supported",
-        ),
+        ({"position_embedding_type": "relative_key"}, "'relative_key'; only 'absolute' is supp"),
         ({"tie_word_embeddings": False}, "key 'tie_word_embeddings' is False; only True"),
         ({"is_decoder": True}, "key 'is_decoder' is True; only False is supported"),
         ({"quantization_config": {"bits": 8}}, "key 'quantization_config' is"),
         ({"hidden_size": None}, "key 'hidden_size' is missing"),
         ({"num_attention_heads": 5}, "hidden_size 48 is not a multiple of num_attention_heads 5"),
-        (
-            {"num_hidden_layers": 23, "num_hidden_groups": 23},
-            "23 layers in 23 groups: layer .* belongs to group .* in a Hugging Face model",
-        ),
+        (GROUPS, "23 layers in 23 groups: layer .* belongs to group .* in a Hugging Face model"),
     ],
 )
 def test_what_we_cannot_express_is_named(tmp_path, changes, message):

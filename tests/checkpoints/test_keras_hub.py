@@ -13,11 +13,7 @@ from albert_tf.tasks.common import find_init_model
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tokenization import AlbertTokenizer
-from tests.checkpoints.layouts import (
-    keras_hub_config,
-    keras_hub_tensors,
-    write_preset,
-)
+from tests.checkpoints.layouts import keras_hub_config, keras_hub_tensors, write_preset
 from tests.helpers import assert_same_weights, random_inputs
 from tests.tokenization.conftest import train_model
 
@@ -31,9 +27,8 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
     tensors = {**backbone, "layers/reversible_embedding/vars/0": words}
     config = keras_hub_config(vocabulary_size=150)
     path = write_preset(tmp_path / "preset", tensors, head, config)
-    (tmp_path / "preset" / "task.json").write_text(
-        json.dumps(keras_hub_config("AlbertTextClassifier", num_classes=3))
-    )
+    task = keras_hub_config("AlbertTextClassifier", num_classes=3)
+    (tmp_path / "preset" / "task.json").write_text(json.dumps(task))
     assets = tmp_path / "preset" / "assets" / "tokenizer"
     assets.mkdir(parents=True)
     (assets / "vocabulary.spm").write_bytes(train_model())
@@ -55,14 +50,8 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
     assert_same_weights(again.model, loaded.model)
     assert again.tokenizer.vocabulary == loaded.tokenizer.vocabulary
 
-    options = ClassificationOptions(
-        task_name="classification",
-        train_file="t",
-        do_train=True,
-        init_checkpoint=path,
-        output_dir="out",
-    )
-    found = find_init_model(options)
+    options = {"train_file": "t", "init_checkpoint": path, "output_dir": "out"}
+    found = find_init_model(ClassificationOptions(**options))
     assert found.spm_model_file == str(assets / "vocabulary.spm")
     assert found.albert_config_file == str(tmp_path / "preset" / "config.json")
 

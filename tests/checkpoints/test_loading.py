@@ -24,13 +24,7 @@ from albert_tf.models import (
 )
 from albert_tf.optimization import Lamb
 from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
-from tests.checkpoints.layouts import (
-    MODELS,
-    config_of,
-    folder_tensors,
-    model_of,
-    write_folder,
-)
+from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
 from tests.helpers import assert_same_weights, tiny_config
 
@@ -67,9 +61,8 @@ def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
         np.testing.assert_array_equal(variables[path], value)
     assert_same_weights(model.encoder, encoder)
     assert f"missing, initialised randomly: {report.missing[0]}" in report.summary()
-    with pytest.raises(
-        InputError, match=rf"theirs.* \(.*\): lacks {report.missing[0]}[,;] .*training"
-    ):
+    message = rf"theirs.* \(.*\): lacks {report.missing[0]}[,;] .*training"
+    with pytest.raises(InputError, match=message):
         report.check_complete()
     assert load_checkpoint(model.encoder, str(tmp_path / "theirs")).check_complete() is None
 
@@ -94,16 +87,12 @@ def test_poolers_may_be_left_and_missing(tmp_path, pretrainer):
     classifier = AlbertClassifier(AlbertEncoder(config_of("AlbertForMaskedLM")), num_classes=2)
     before = classifier.encoder.pooler.get_weights()[0]
     report = load_checkpoint(classifier.encoder, folder)
-    assert report.missing == (
-        "albert_encoder/pooler/dense/kernel",
-        "albert_encoder/pooler/dense/bias",
-    )
-    assert "albert_encoder/pooler/dense/kernel" in report.summary()
+    assert report.missing == tuple(f"albert_encoder/pooler/dense/{x}" for x in ("kernel", "bias"))
+    assert report.missing[0] in report.summary()
     np.testing.assert_array_equal(classifier.encoder.pooler.dense.kernel, before)
-    expected = model_of("AlbertForMaskedLM").encoder
-    np.testing.assert_array_equal(
-        classifier.encoder.embedding.word_embeddings, expected.embedding.word_embeddings
-    )
+    expected = model_of("AlbertForMaskedLM").encoder.embedding
+    received = classifier.encoder.embedding
+    np.testing.assert_array_equal(received.word_embeddings, expected.word_embeddings)
     assert {name.split(".")[0] for name in report.unexpected} == {"predictions"}
 
 
@@ -127,10 +116,9 @@ def test_report_counts_what_was_read_and_left(tmp_path, pretrainer):
     prefix = Checkpoints(str(tmp_path), state, 1).save(7)
     report = load_checkpoint(AlbertEncoder(pretrainer.encoder.config), prefix)
     assert report.prefix == prefix
-    assert {path for path, _ in report.read} == {w.path for w in pretrainer.encoder.weights}
-    assert set(report.unexpected) == {
-        w.path for w in pretrainer.weights if w.path.startswith("albert_pretrainer/")
-    }
+    of_encoder = {w.path for w in pretrainer.encoder.weights}
+    assert {path for path, _ in report.read} == of_encoder
+    assert set(report.unexpected) == {w.path for w in pretrainer.weights} - of_encoder
     assert {v.path for v in optimizer.variables} < set(report.optimizer)
     assert "\n" not in report.summary()
     assert report.summary().startswith(
@@ -160,9 +148,7 @@ def test_names_of_a_checkpoint(tmp_path, pretrainer):
     for path in (*(prefix + end for end in (".index", ".data-00000-of-00001", ".meta")), tmp_path):
         assert load_checkpoint(pretrainer.encoder, str(path)).prefix == prefix
     save_checkpoint(pretrainer, str(tmp_path / "model.ckpt-other"))
-    with pytest.raises(
-        InputError, match=r"several checkpoints \(model.ckpt-best, model.ckpt-other"
-    ):
+    with pytest.raises(InputError, match=r"several checkpoints \(model.ckpt-best, model.ckpt-oth"):
         load_checkpoint(pretrainer.encoder, str(tmp_path))
 
 

@@ -12,7 +12,7 @@ from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertTokenClassif
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.checkpoints.layouts import ARCHITECTURES, check_same_tensors, is_bert, read_folder
-from tests.helpers import random_inputs, shared_path, tiny_config
+from tests.helpers import random_inputs, shared_path, tiny_config, write_wordpiece
 from tests.tokenization.test_in_graph import REAL_TEXTS, read_real_lines
 
 
@@ -119,53 +119,55 @@ def write_theirs(folder, tokenizer, model, labels=(), problem_type=None):
     save_hugging_face(model, str(folder), labels, problem_type, tokenizer_files)
 
 
-@pytest.mark.slow
-def test_pipeline_gives_our_labels_and_probabilities(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="needs the group parity")
-    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
-    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
-    model = AlbertClassifier(encoder, 3, seed=2)
-    labels, problem_type = ("good", "bad", "neither"), "single_label_classification"
-    write_theirs(tmp_path / "classes", tokenizer, model, labels, problem_type)
-    classify = transformers.pipeline(
-        "text-classification", str(tmp_path / "classes"), top_k=None, device="cpu"
-    )
-    texts = ["The Café is good, in 2010, too.", "It isn't."]
-    for text, received in zip(texts, classify(texts), strict=True):
-        (probabilities,) = np.asarray(tf.nn.softmax(logits(model, tokenizer, text)))
-        assert {one["label"] for one in received} == set(labels)
-        for one in received:
-            expected = probabilities[labels.index(one["label"])]
-            assert one["score"] == pytest.approx(expected, abs=1e-5)
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
 
-    regressor = AlbertClassifier(encoder, 1, seed=3)
-    write_theirs(tmp_path / "score", tokenizer, regressor, problem_type="regression")
-    score = transformers.pipeline("text-classification", str(tmp_path / "score"), device="cpu")
-    (received,) = score(texts[:1])
-    expected = logits(regressor, tokenizer, texts[0]).item()
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
+
+
+def make_pipeline(task, folder, **options):
+    transformers = pytest.importorskip("transformers", reason="needs the group parity")
+    return transformers.pipeline(task, str(folder), device="cpu", **options)
+
+
+LABELS = ("good", "bad", "neither")
+TEXTS = ["The Café in Oslo is good, in 2010, too.", "It isn't."]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem_type", "activate"),
+    [("single_label_classification", tf.nn.softmax), ("multi_label_classification", tf.sigmoid)],
+)
+def test_pipeline_gives_our_probabilities(tmp_path, tokenizer, encoder, problem_type, activate):
+    model = AlbertClassifier(encoder, 3, seed=2)
+    write_theirs(tmp_path / "theirs", tokenizer, model, LABELS, problem_type)
+    classify = make_pipeline("text-classification", tmp_path / "theirs", top_k=None)
+    for text, received in zip(TEXTS, classify(TEXTS), strict=True):
+        (expected,) = np.asarray(activate(logits(model, tokenizer, text)))
+        scores = {one["label"]: one["score"] for one in received}
+        assert [scores[label] for label in LABELS] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_pipeline_gives_our_scores(tmp_path, tokenizer, encoder):
+    model = AlbertClassifier(encoder, 1, seed=3)
+    write_theirs(tmp_path / "theirs", tokenizer, model, problem_type="regression")
+    (received,) = make_pipeline("text-classification", tmp_path / "theirs")(TEXTS[:1])
+    expected = logits(model, tokenizer, TEXTS[0]).item()
     assert received["score"] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow
-def test_pipelines_of_label_sets_and_of_tokens_give_our_numbers(tmp_path):
-    transformers = pytest.importorskip("transformers", reason="needs the group parity")
-    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
-    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
-    model, labels = AlbertClassifier(encoder, 3, seed=2), ("good", "bad", "neither")
-    write_theirs(tmp_path / "sets", tokenizer, model, labels, "multi_label_classification")
-    text = "The Café in Oslo is good, in 2010, too."
-    classify = transformers.pipeline(
-        "text-classification", str(tmp_path / "sets"), top_k=None, device="cpu"
-    )
-    received = {one["label"]: one["score"] for one in classify([text])[0]}
-    (expected,) = np.asarray(tf.sigmoid(logits(model, tokenizer, text)))
-    assert [received[label] for label in labels] == pytest.approx(expected.tolist(), abs=1e-5)
-
-    model, tags = AlbertTokenClassifier(encoder, 3, seed=3), ("O", "B-X", "I-X")
-    write_theirs(tmp_path / "tags", tokenizer, model, tags)
-    find = transformers.pipeline(
-        "token-classification", str(tmp_path / "tags"), ignore_labels=[], device="cpu"
-    )
+def test_pipeline_gives_our_tags(tmp_path, tokenizer, encoder):
+    text, tags = TEXTS[0], ("O", "B-X", "I-X")
+    model = AlbertTokenClassifier(encoder, 3, seed=3)
+    write_theirs(tmp_path / "theirs", tokenizer, model, tags)
+    find = make_pipeline("token-classification", tmp_path / "theirs", ignore_labels=[])
     received = find(text)
     (expected,) = np.asarray(tf.nn.softmax(logits(model, tokenizer, text)))
     ids, spans = tokenizer.encode_with_offsets(text)
@@ -229,28 +231,24 @@ def test_bert_tokenizer_gives_our_ids(tmp_path, lower_case):
     lines = list(read_real_lines(500, REAL_TEXTS[:2]))
     letters = sorted({char for line in lines for char in line if not char.isspace()})
     words = sorted({word for line in lines[::10] for word in line.lower().split()})
-    pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *words])
+    pieces = dict.fromkeys([*letters, *words])
     pieces |= dict.fromkeys(f"##{letter}" for letter in letters[::2])
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    vocabulary = write_wordpiece(tmp_path / "vocab.txt", pieces)
     config = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower_case}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    ours = WordPieceTokenizer(str(tmp_path / "vocab.txt"), lower_case)
+    ours = WordPieceTokenizer(vocabulary, lower_case)
     received = theirs(lines, add_special_tokens=False, return_offsets_mapping=True)
-    for line, ids, spans in zip(
-        lines, received["input_ids"], received["offset_mapping"], strict=True
-    ):
+    theirs = zip(received["input_ids"], received["offset_mapping"], strict=True)
+    for line, (ids, spans) in zip(lines, theirs, strict=True):
         assert (ids, spans) == ours.encode_with_offsets(line)
         assert ids == ours.encode(line)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "classifier"])
-def test_keras_hub_reads_our_folders(tmp_path, kind):
+def test_keras_hub_reads_our_folders(tmp_path, tokenizer, encoder, kind):
     keras_hub = pytest.importorskip("keras_hub", reason="needs the group parity: keras-hub")
-    vocabulary = str(shared_path("data/sentencepiece/30k-clean.model"))
-    tokenizer = AlbertTokenizer(vocabulary)
-    encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
     model = encoder if kind == "encoder" else AlbertClassifier(encoder, 3)
     files = hugging_face_files(tokenizer, 64)
     save_hugging_face(model, str(tmp_path / "out"), more_files=files)
@@ -274,25 +272,20 @@ def flat(tensors):
     return np.concatenate([np.ravel(tensor) for tensor in tensors])
 
 
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"]
-)
+@pytest.mark.parametrize("name", DROPOUTS)
 def test_dropout_and_its_gradients(tmp_path, name):
     torch = pytest.importorskip("torch", reason="needs the group parity: torch")
     draws = 4000
-    rates = {
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "classifier_dropout": 0.0,
-        name: 0.2,
-    }
+    rates = {**dict.fromkeys(DROPOUTS, 0.0), name: 0.2}
     theirs = random_of_theirs("BertForSequenceClassification", **rates)
     theirs.save_pretrained(tmp_path)
-    config = read_config(str(tmp_path / "config.json"))
-    ours = AlbertClassifier.from_encoder_config(
-        config, num_classes=2, dropout=rates["classifier_dropout"], seed=1
-    )
+    config, head = read_config(str(tmp_path / "config.json")), {"num_classes": 2, "seed": 1}
+    dropout = rates["classifier_dropout"]
+    ours = AlbertClassifier.from_encoder_config(config, dropout=dropout, **head)
     load_checkpoint(ours, str(tmp_path)).check_complete()
     # One row of 5 tokens and 3 of padding, and one of 8 tokens.
     rows = (
@@ -301,15 +294,12 @@ def test_dropout_and_its_gradients(tmp_path, name):
         np.arange(16).reshape(2, 8) > 12,
     )
     names = ("input_ids", "input_mask", "segment_ids")
-    inputs = {
-        name: np.tile(row, (draws, 1)).astype(np.int32)
-        for name, row in zip(names, rows, strict=True)
-    }
+    columns = [np.tile(row, (draws, 1)).astype(np.int32) for row in rows]
+    inputs = dict(zip(names, columns, strict=True))
     labels = np.tile([0, 1], draws)
     theirs.train()
-    output = theirs(
-        *(torch.from_numpy(inputs[name]).long() for name in names), labels=torch.from_numpy(labels)
-    )
+    of_theirs = (torch.from_numpy(column).long() for column in columns)
+    output = theirs(*of_theirs, labels=torch.from_numpy(labels))
     output.loss.backward()
     expected = output.logits.detach().numpy().reshape(draws, 4)
     calls = []
