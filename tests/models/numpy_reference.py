@@ -30,12 +30,8 @@ def encode(config, weights, inputs):
         for inner in range(config.inner_group_num):
             attention = group if config.sharing in ("all", "attention") else layer
             feed_forward = group if config.sharing in ("all", "ffn") else layer
-            hidden = _attend(
-                hidden,
-                inputs["input_mask"],
-                _part(weights, f"attention_{attention}_{inner}"),
-                config,
-            )
+            of_attention = _part(weights, f"attention_{attention}_{inner}")
+            hidden = _attend(hidden, inputs["input_mask"], of_attention, config)
             hidden = _transform(hidden, _part(weights, f"ffn_{feed_forward}_{inner}"), is_exact)
             layers.append(hidden)
     return {
@@ -56,9 +52,8 @@ def _attend(hidden, mask, weights, config):
     size = config.hidden_size // config.num_attention_heads
     output = np.zeros_like(hidden)
     for row in range(len(hidden)):
-        query, key, value = (
-            _dense(hidden[row], weights, name) for name in ("query", "key", "value")
-        )
+        names = ("query", "key", "value")
+        query, key, value = (_dense(hidden[row], weights, name) for name in names)
         for head in range(config.num_attention_heads):
             columns = slice(head * size, (head + 1) * size)
             scores = query[:, columns] @ key[:, columns].T / np.sqrt(size)
@@ -87,7 +82,5 @@ def _dense(x, weights, name):
 def _layer_norm(x, weights, name=None):
     prefix = f"{name}/layer_norm" if name else "layer_norm"
     centred = x - x.mean(axis=-1, keepdims=True)
-    variance = (centred**2).mean(axis=-1, keepdims=True)
-    return (
-        centred / np.sqrt(variance + 1e-12) * weights[f"{prefix}/gamma"] + weights[f"{prefix}/beta"]
-    )
+    normal = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
+    return normal * weights[f"{prefix}/gamma"] + weights[f"{prefix}/beta"]

@@ -1,4 +1,4 @@
-"""What Keras does with every model: saving, mixed precision, export."""
+"""What every model has: saving, mixed precision and export of Keras; presets."""
 
 import dataclasses
 import itertools
@@ -7,6 +7,9 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.config import PRESETS
+from albert_tf.conversion import save_hugging_face
+from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -17,8 +20,9 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from tests.export.runtimes import run_in_session
-from tests.helpers import random_inputs, slow_except, tiny_config
+from albert_tf.training.checkpoint_manager import save_checkpoint
+from tests.export.runtimes import need, run_in_session, run_onnx
+from tests.helpers import assert_same_weights, random_inputs, slow_except, tiny_config
 
 # Class, and arguments besides encoder and seed.
 HEADS = {
@@ -34,7 +38,6 @@ CONFIG = tiny_config(num_hidden_layers=1, initializer_range=0.2)
 
 
 def make_model(name, config=CONFIG, **options):
-    """Makes a model; the options are those of all models."""
     encoder = AlbertEncoder(config, seed=1, **options)
     if name == "encoder":
         return encoder
@@ -68,13 +71,9 @@ def _export_saved_model(model, folder):
 
 
 def _export_onnx(model, folder):
-    pytest.importorskip("tf2onnx", reason="needs tf2onnx")
-    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-    path = str(folder / "model.onnx")
-    model.export(path, format="onnx", verbose=False)
-    session = runtime.InferenceSession(path)
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(None, inputs), strict=True))
+    need("onnx")
+    model.export(str(folder / "model.onnx"), format="onnx", verbose=False)
+    return lambda inputs: run_onnx(folder, inputs)
 
 
 def _export_openvino(model, folder):
@@ -110,15 +109,14 @@ EXPORTS = {
     **{"saved_model": _export_saved_model, "onnx": _export_onnx},
     **{"openvino": _export_openvino, "litert": _export_litert},
 }
+FORMS_OF_MODELS = [*itertools.product(EXPORTS, MODELS)]
 FAST = {
     ("saved_model", "pretrainer"),
     *((form, "classifier") for form in ("onnx", "openvino", "litert")),
 }
 
 
-@pytest.mark.parametrize(
-    ("form", "name"), slow_except([*itertools.product(EXPORTS, MODELS)], *FAST)
-)
+@pytest.mark.parametrize(("form", "name"), slow_except(FORMS_OF_MODELS, *FAST))
 def test_keras_export_gives_the_models_numbers(form, name, tmp_path):
     model = make_model(name)
     run = EXPORTS[form](model, tmp_path)
@@ -175,9 +173,8 @@ def test_mixed_precision_stays_near_full_and_outputs_have_their_own_dtypes(name)
             # bfloat16's numbers are 0.8 % apart; where they are rounded differs between processors.
             allowed = 0.05 if name == "encoder" else 0.02
             assert error < allowed * np.abs(full[key][seen]).max(), key
-    symbols = {
-        key: keras.Input(shape[1:], dtype="int32") for key, shape in model.input_shapes.items()
-    }
+    shapes = model.input_shapes
+    symbols = {key: keras.Input(shape[1:], dtype="int32") for key, shape in shapes.items()}
     dtypes = {x.dtype for x in keras.tree.flatten(model(symbols))}
     assert dtypes == {x.dtype.name for x in keras.tree.flatten(outputs)}
     assert dtypes <= ({"bfloat16"} if name == "encoder" else {"float32", "int32"})
@@ -200,3 +197,52 @@ def test_a_head_has_a_dropout_of_its_own(name):
     inputs = make_inputs(name)
     np.testing.assert_array_equal(model(inputs), model(inputs))
     assert (model(inputs, training=True) != model(inputs)).numpy().any()
+
+
+# `from_preset`: sizes with random weights, folders with theirs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    model = AlbertPretrainer(AlbertEncoder(CONFIG, seed=1), seed=2)
+    path = tmp_path_factory.mktemp("pretrained") / "folder"
+    save_hugging_face(model, str(path))
+    return model, path
+
+
+def test_a_size_has_random_weights_and_says_so(monkeypatch):
+    monkeypatch.setitem(PRESETS, "tiny", dataclasses.asdict(CONFIG))
+    message = r"^AlbertEncoder\.from_preset\('tiny'\): a size without weights; all of them are init"
+    with pytest.warns(UserWarning, match=message):
+        encoder = AlbertEncoder.from_preset("tiny", seed=3)
+    assert encoder.config == CONFIG
+    with pytest.warns(UserWarning, match=r"^AlbertClassifier\.from_preset\('tiny'\): a size with"):
+        classifier = AlbertClassifier.from_preset("tiny", num_classes=3, seed=3)
+    assert_same_weights(classifier.encoder, encoder)
+    assert classifier.num_classes == 3
+
+
+def test_a_folder_has_its_weights(folder):
+    model, path = folder
+    restored = AlbertPretrainer.from_preset(path)
+    assert_same_weights(restored, model)
+    assert_same_weights(AlbertEncoder.from_preset(str(path)), model.encoder)
+    message = r"has no albert_classifier/head/dense/kernel, albert_classifier/head/dense/bias; init"
+    with pytest.warns(UserWarning, match=message):
+        classifier = AlbertClassifier.from_preset(path, num_classes=3)
+    assert_same_weights(classifier.encoder, model.encoder)
+
+
+def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
+    trained = AlbertClassifier(AlbertEncoder(CONFIG, seed=1), num_classes=5, seed=2)
+    save_hugging_face(trained, str(tmp_path / "hugging_face"))
+    save_checkpoint(trained, str(tmp_path / "ours" / "ckpt-3"))
+    CONFIG.to_json_file(str(tmp_path / "ours" / "albert_config.json"))
+    for name in ("hugging_face", "ours"):
+        restored = AlbertClassifier.from_preset(tmp_path / name)
+        assert restored.num_classes == 5
+        assert_same_weights(restored, trained)
+    _, pretrained = folder
+    message = r"^AlbertClassifier\.from_preset\(.*\): num_classes: expected a number, as the folder"
+    with pytest.raises(InputError, match=message):
+        AlbertClassifier.from_preset(pretrained)

@@ -55,10 +55,8 @@ def make_labeler(**kwargs):
 
 def test_p_mask_is_open_at_cls_and_in_the_passage():
     segments = tf.constant([[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1, 1, 1]])
-    assert make_p_mask(segments).numpy().tolist() == [
-        [0, 1, 1, 0, 0, 1, 1, 1],
-        [0, 1, 0, 0, 0, 0, 0, 1],
-    ]
+    expected = [[0, 1, 1, 0, 0, 1, 1, 1], [0, 1, 0, 0, 0, 0, 0, 1]]
+    assert make_p_mask(segments).numpy().tolist() == expected
 
 
 def test_ends_are_scored_as_in_training_with_the_same_start():

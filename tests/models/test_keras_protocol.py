@@ -1,5 +1,6 @@
 """What Keras users do with every model: compile, fit, evaluate, predict, save, clone; LoRA; quantize."""
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
@@ -131,9 +132,8 @@ def run(model, inputs):
 
 
 def assert_same_outputs(received, expected, tolerance=1e-5):
-    keras.tree.map_structure(
-        lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=tolerance), received, expected
-    )
+    compare = functools.partial(np.testing.assert_allclose, rtol=0, atol=tolerance)
+    keras.tree.map_structure(compare, received, expected)
 
 
 def compiled(model, name, optimizer=None, **options):
@@ -153,9 +153,8 @@ def test_the_loss_of_keras_is_that_of_the_scripts(name):
     if name == "regressor":
         batch["label_ids"] = labels
     outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
-    assert float(losses.batch_loss(RECIPES[name].loss, batch, outputs)) == pytest.approx(
-        received, rel=1e-4
-    )
+    expected = float(losses.batch_loss(RECIPES[name].loss, batch, outputs))
+    assert received == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", slow_except(RECIPES, "classifier", "conditional_span_labeler"))
@@ -168,17 +167,12 @@ def test_fit_evaluate_predict_save_and_clone(name, tmp_path):
     assert evaluated["loss"] == pytest.approx(expected, rel=1e-4)
     assert_same_outputs(model.predict(inputs, verbose=0), outputs)
 
-    data = (inputs, labels) if weights is None else (inputs, labels, weights)
     stop = keras.callbacks.EarlyStopping(restore_best_weights=True)
     keep = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), save_best_only=True)
-    history = model.fit(
-        *data[:2],
-        sample_weight=weights,
-        validation_data=data,
-        epochs=2,
-        callbacks=[stop, keep],
-        verbose=0,
-    ).history
+    options = {"epochs": 2, "callbacks": [stop, keep], "verbose": 0}
+    data = (inputs, labels) if weights is None else (inputs, labels, weights)
+    fitted = model.fit(*data[:2], sample_weight=weights, validation_data=data, **options)
+    history = fitted.history
     assert history["val_loss"][1] < history["val_loss"][0]
 
     trained = run(model, inputs)
@@ -299,9 +293,8 @@ def test_lora_is_merged_when_it_is_saved(name, tmp_path):
     merged = make(name)
     load_checkpoint(merged, path)
     assert_same_outputs(run(merged, inputs), outputs)
-    assert {weight.path for weight in merged.weights} == {
-        weight.path for weight in make(name).weights
-    }
+    expected = {weight.path for weight in make(name).weights}
+    assert {weight.path for weight in merged.weights} == expected
 
 
 @needs_tensorflow

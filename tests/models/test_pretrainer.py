@@ -24,9 +24,8 @@ def make_inputs():
 def test_last_layer_at_the_read_positions_learns_as_at_all(sharing, options):
     (batch,) = random_pretraining_batches(1, batch_size=3).as_numpy_iterator()
     batch["input_mask"] = np.arange(11) < np.array([[11], [10], [11]])
-    encoder = AlbertEncoder(
-        tiny_config(sharing=sharing, num_hidden_layers=2), remat="remat" in options, seed=1
-    )
+    config = tiny_config(sharing=sharing, num_hidden_layers=2)
+    encoder = AlbertEncoder(config, remat="remat" in options, seed=1)
     model = AlbertPretrainer(encoder, seed=2)
 
     def everywhere(inputs):

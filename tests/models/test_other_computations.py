@@ -1,12 +1,87 @@
+"""Other ways to compute an encoder, such as real tokens alone, have the same outputs and gradients."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.losses import PretrainingLoss
-from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models import AlbertEncoder, AlbertMultipleChoice, AlbertPretrainer
 from albert_tf.optimization import Lamb
 from albert_tf.training import Trainer, make_strategy
 from tests.helpers import random_inputs, random_pretraining_batches, slow_except, tiny_config
+
+PAD = 0
+
+
+def padded_inputs(batch_size=4):
+    """Returns inputs (B, 11) of 1 to 11 tokens each, and the same with the places of the tokens."""
+    inputs = random_inputs(batch_size)
+    lengths = np.linspace(11, 1, batch_size).astype(int)
+    inputs["input_mask"] = (np.arange(11) < lengths[:, None]).astype(np.int32)
+    inputs["input_ids"] = np.maximum(inputs["input_ids"], PAD + 1) * inputs["input_mask"]
+    return inputs, {**inputs, "token_positions": np.flatnonzero(inputs["input_mask"])}
+
+
+def assert_close(received, expected, atol=1e-6):
+    np.testing.assert_allclose(received, expected, rtol=0, atol=atol)
+
+
+def test_outputs_at_tokens_are_the_same_in_a_graph():
+    encoder = AlbertEncoder(tiny_config(num_hidden_groups=2), seed=1)
+    inputs, of_tokens = padded_inputs()
+    expected, outputs = encoder(inputs), tf.function(encoder)(of_tokens)
+    is_token = inputs["input_mask"] == 1
+    for name in ("sequence_output", "encoder_outputs"):
+        ours, theirs = np.asarray(outputs[name]), np.asarray(expected[name])
+        assert ours.shape == theirs.shape
+        assert_close(ours[..., is_token, :], theirs[..., is_token, :], atol=1e-5)
+        assert np.isfinite(ours).all()
+    assert_close(outputs["pooled_output"], expected["pooled_output"])
+
+
+def test_padding_is_not_computed():
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2), seed=1)
+    inputs, of_tokens = padded_inputs()
+    table = encoder.embedding.word_embeddings
+    table.assign(np.where(np.arange(table.shape[0])[:, None] == PAD, np.nan, table))
+    assert np.isnan(encoder(inputs)["pooled_output"]).any()
+    assert np.isfinite(encoder(of_tokens)["pooled_output"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "is_unpadded"),
+    [({"use_one_hot_embeddings": True}, False), ({}, True), ({"remat": True}, True)],
+)
+def test_gradients_are_the_same(options, is_unpadded):
+    config = tiny_config(num_hidden_layers=3)
+    padded, of_tokens = padded_inputs()
+    found = []
+    for options_of, inputs in ((options, of_tokens if is_unpadded else padded), ({}, padded)):
+        encoder = AlbertEncoder(config, **options_of, seed=1)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(encoder(inputs, training=True)["pooled_output"]))
+        found.append(tape.gradient(loss, [v.value for v in encoder.trainable_variables]))
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(*map(tf.convert_to_tensor, (ours, theirs)), atol=1e-5)
+
+
+def test_multiple_choice():
+    model = AlbertMultipleChoice(AlbertEncoder(tiny_config(num_hidden_layers=2), seed=1), seed=2)
+    flat, of_tokens = padded_inputs(6)
+    inputs = {name: ids.reshape(2, 3, -1) for name, ids in flat.items()}
+    received = model({**inputs, "token_positions": of_tokens["token_positions"]})
+    assert_close(received, model(inputs))
+
+
+@pytest.mark.parametrize("batch_size", [0, 1])
+def test_batches_without_padding(batch_size):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2), seed=1)
+    inputs = {name: ids[:batch_size] for name, ids in random_inputs(2).items()}
+    outputs = encoder({**inputs, "token_positions": np.arange(batch_size * 11)})["sequence_output"]
+    assert_close(outputs, encoder(inputs)["sequence_output"])
+
+
+# Recomputed activations
 
 DROPOUT = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
 
@@ -18,9 +93,8 @@ def make_encoder(remat, **config):
 def loss_and_gradients(encoder, inputs):
     with tf.GradientTape() as tape:
         outputs = encoder(inputs, training=True)
-        loss = tf.reduce_sum(outputs["sequence_output"] ** 3) + tf.reduce_sum(
-            outputs["pooled_output"]
-        )
+        loss = tf.reduce_sum(outputs["sequence_output"] ** 3)
+        loss += tf.reduce_sum(outputs["pooled_output"])
     gradients = tape.gradient(loss, encoder.trainable_variables)
     return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
@@ -79,21 +153,15 @@ def kept_numbers(remat, layers):
 def test_each_layer_keeps_its_input_alone():
     # (B, S, H) of `random_inputs` and `tiny_config`
     activation = 3 * 11 * 48
-    more_layers = {
-        remat: kept_numbers(remat, 7) - kept_numbers(remat, 4) for remat in (False, True)
-    }
-    assert more_layers[True] <= 3 * 1.1 * activation
-    assert more_layers[False] > 3 * 8 * activation
+    kept, with_remat = (kept_numbers(x, 7) - kept_numbers(x, 4) for x in (False, True))
+    assert with_remat <= 3 * 1.1 * activation
+    assert kept > 3 * 8 * activation
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy_name", "jit_compile"),
-    [
-        ("one_device", False),
-        ("one_device", True),
-        ("mirrored", False),
-    ],
+    [("one_device", False), ("one_device", True), ("mirrored", False)],
 )
 def test_trainer_learns_the_same(strategy_name, jit_compile):
     strategy = make_strategy(strategy_name)
