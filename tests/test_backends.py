@@ -62,7 +62,6 @@ def run_with_gradients(variables, compute):
 
 
 def make_loss(name, model):
-    """Returns the loss that Keras computes of a batch and outputs."""
     recipe = RECIPES[name]
     model.compile(**recipe.arguments)
     return lambda batch, outputs: model.compute_loss(
@@ -162,10 +161,7 @@ def test_a_pretrainer_fills_masks_and_scores_sentences():
         (lambda folder: load(folder), "albert_tf.load"),
         (lambda folder: Trainer(None, None, None, None, seed=0), "Trainer"),
         (lambda folder: export_reusable(AlbertEncoder(tiny_config()), None, folder), "export"),
-        (
-            lambda folder: AlbertEncoder(tiny_config()).export(folder, verbose=False),
-            "AlbertEncoder.export",
-        ),
+        (lambda folder: AlbertEncoder(tiny_config()).export(folder), "AlbertEncoder.export"),
     ],
 )
 def test_a_part_that_needs_tensorflow_says_so(call, part, tmp_path):

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -35,9 +36,11 @@ def test_verdict_is_welchs(higher, lower, expected):
     assert report.verdict(higher, lower) == expected
 
 
+PAGE = ROOT / "docs" / "paper.md"
+
+
 def test_what_is_not_measured_yet(tmp_path):
-    page = tmp_path / "paper.md"
-    page.write_text((ROOT / "docs" / "paper.md").read_text("utf-8"), "utf-8")
+    page = pathlib.Path(shutil.copy(PAGE, tmp_path))
     report.write([], page)
     rows = cells_of(page.read_text("utf-8"))
     assert ["5", "NSP", "0", "not measured yet", "–"] in [row[:5] for row in rows]
@@ -46,11 +49,10 @@ def test_what_is_not_measured_yet(tmp_path):
 
 def test_the_page_has_the_tables_of_the_results(tmp_path):
     (tmp_path / "images").mkdir()
-    page = tmp_path / "paper.md"
-    page.write_text((ROOT / "docs" / "paper.md").read_text("utf-8"), "utf-8")
+    page = pathlib.Path(shutil.copy(PAGE, tmp_path))
     results = Results(str(ROOT / "benchmarks" / "ablations" / "results.jsonl"))
     report.write(results.lines, page)
-    assert page.read_text("utf-8") == (ROOT / "docs" / "paper.md").read_text("utf-8")
+    assert page.read_bytes() == PAGE.read_bytes()
     assert (tmp_path / "images" / "layer_similarity.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -87,6 +89,9 @@ def test_times_are_compared_on_the_same_processor(tmp_path):
         relative_cost(results, "E16 shared", "E16 unshared", 1)
 
 
+OPTIONS = {"run_pretraining.py": PretrainingOptions, "run_classifier.py": ClassificationOptions}
+
+
 class FakeChildren:
     """Checks the commands and writes what they write."""
 
@@ -96,11 +101,7 @@ class FakeChildren:
     def run(self, command, log, done):
         self.commands.append(command)
         flags = {flag.partition("=")[0].removeprefix("--") for flag in command[1:]}
-        options = {
-            "run_pretraining.py": PretrainingOptions,
-            "run_classifier.py": ClassificationOptions,
-        }.get(command[0])
-        if options is not None:
+        if options := OPTIONS.get(command[0]):
             assert flags <= {field.name for field in dataclasses.fields(options)}
         metrics = ("masked_lm_loss", "masked_lm_accuracy", "accuracy", "pearson")
         done.write_text(json.dumps(dict.fromkeys((*metrics, "sentence_order_accuracy"), 0.5)))
@@ -154,12 +155,9 @@ def test_records_of_an_earlier_run_are_kept(tmp_path):
         (tmp_path / "books" / f"book{number}.txt").write_text("\n\n".join(sentences))
 
     def make():
-        return make_records(
-            *(str(tmp_path / "books"), tmp_path, str(tmp_path / "vocabulary.model"), "sop", 1),
-            vocab_size=97,
-            max_seq_length=16,
-            max_predictions_per_seq=3,
-        )
+        sizes = {"vocab_size": 97, "max_seq_length": 16, "max_predictions_per_seq": 3}
+        vocabulary = str(tmp_path / "vocabulary.model")
+        return make_records(str(tmp_path / "books"), tmp_path, vocabulary, "sop", 1, **sizes)
 
     records = make()
     assert (tmp_path / "vocabulary.model").exists()

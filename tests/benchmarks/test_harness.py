@@ -56,9 +56,7 @@ CANDIDATES = {
     "failing": Candidate(_fail),
     "step": Candidate(lambda: timed(lambda: None, (3, lambda: None))),
     "absent": Candidate(_start, packages=("a_package_that_is_not_there",)),
-    "environment": Candidate(
-        lambda: lambda name: os.environ[name], environment={"BENCHMARK_SETTING": "7"}
-    ),
+    "environment": Candidate(lambda: os.environ.get, environment={"BENCHMARK_SETTING": "7"}),
     "with a process": Candidate(_start_a_process),
 }
 
@@ -92,10 +90,8 @@ def test_every_candidate_has_as_many_turns():
 
 def test_ratios_are_within_rounds():
     # The machine was busy in the second round: the medians alone would say 2 and 5.
-    results = {
-        name: [Round(one, one, 100.0) for one in seconds]
-        for name, seconds in {"a": (1.0, 10.0, 2.0), "b": (3.0, 30.0, 5.0)}.items()
-    }
+    seconds = {"a": (1.0, 10.0, 2.0), "b": (3.0, 30.0, 5.0)}
+    results = {name: [Round(one, one, 100.0) for one in seconds[name]] for name in seconds}
     assert ratio(results, "b", "a") == 3.0
 
 
@@ -144,9 +140,7 @@ def test_processor_has_name_extension_and_cores():
 
 
 def test_questions_of_squad_are_repeated_in_order():
-    from benchmarks.squad import (
-        repeat,  # not above, as the candidates' processes import this module
-    )
+    from benchmarks.squad import repeat  # not above, as the candidates' processes import this file
 
     examples = list("abcdefg")
     assert repeat(examples, 17) == examples + examples + examples[:3]

@@ -22,15 +22,11 @@ def run_worker(environment):
 @pytest.fixture
 def slurm(tmp_path):
     scontrol = tmp_path / "scontrol"
-    scontrol.write_text(
-        '#!/bin/sh\n[ "$*" = "show hostnames node[1-2]" ] && printf "node1\\nnode2\\n"\n'
-    )
+    answer = '[ "$*" = "show hostnames node[1-2]" ] && printf "node1\\nnode2\\n"'
+    scontrol.write_text(f"#!/bin/sh\n{answer}\n")
     scontrol.chmod(0o755)
-    return {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "SLURM_STEP_NODELIST": "node[1-2]",
-        "SLURM_PROCID": "1",
-    }
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    return {"PATH": path, "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_PROCID": "1"}
 
 
 def test_worker_of_slurm(slurm):

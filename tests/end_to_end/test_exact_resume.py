@@ -43,7 +43,6 @@ def start(options, output_dir):
 
 
 def run_to_the_end(options, output_dir):
-    """Returns what the run prints."""
     output, error = (process := start(options, output_dir)).communicate(timeout=240)
     assert process.returncode == 0, error
     return output
@@ -97,10 +96,7 @@ def assert_same_end(one, other):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "options"),
-    [
-        ("one_device", "static"),
-        ("mirrored", "dynamic"),
-    ],
+    [("one_device", "static"), ("mirrored", "dynamic")],
     indirect=["options"],
 )
 def test_interrupted_run_ends_equal_to_the_bit(tmp_path, options, strategy):

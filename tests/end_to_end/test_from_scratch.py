@@ -33,7 +33,6 @@ def make_models():
 
 
 def pairs_of(page, package):
-    """Returns pairs of variables: the page's and the package's."""
     encoder, block = package.encoder, package.encoder.blocks[0]
     attention, feed_forward = block.attention, block.feed_forward
     layers = [

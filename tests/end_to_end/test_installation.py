@@ -69,11 +69,9 @@ def run(environment, command, *arguments, cwd=None, code=0):
 
 def test_wheel_holds_the_package_alone(wheel):
     files = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "albert_tf").rglob("*.py")}
-    pretrained = {
-        str(path.relative_to(ROOT)) for path in (ROOT / "albert_tf/pretrained").glob("*/*")
-    }
-    assert files == modules | pretrained | {"albert_tf/py.typed"}
+    package = ROOT / "albert_tf"
+    paths = [*package.rglob("*.py"), *package.glob("pretrained/*/*"), package / "py.typed"]
+    assert files == {str(path.relative_to(ROOT)) for path in paths}
 
 
 def test_installed_package(wheel, tmp_path):
@@ -111,9 +109,8 @@ def check_quick_start(environment, out):
         run(environment, command, *(f"--{name}={value}" for name, value in values.items()))
         assert step.product.exists()
 
-    program = (
-        "import albert_tf; print(*albert_tf.load('exported/text/1').predict(['the cat']).label)"
-    )
+    answer = "albert_tf.load('exported/text/1').predict(['the cat']).label"
+    program = f"import albert_tf; print(*{answer})"
     printed = run(environment, "python", "-c", program, cwd=out).stdout
     assert printed.split()[-1] in {"animal", "plant"}
 

@@ -66,9 +66,8 @@ def test_the_flags_of_the_corpus_maker_are_its_own(monkeypatch):
 
 
 def test_a_step_that_fails_ends_the_road(monkeypatch):
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 3)
-    )
+    failed = subprocess.CompletedProcess([], 3)
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: failed)
     with pytest.raises(SystemExit, match=r"^quickstart: error: .*make_corpus\.py ended with .* 3$"):
         STEPS[0].run()
 

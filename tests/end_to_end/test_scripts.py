@@ -17,6 +17,7 @@ from albert_tf import command_line
 from albert_tf.options import flag_name
 from albert_tf.tasks.fine_tuning.classification import run
 from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
+from tests.helpers import slow_except
 from tests.tasks.animals import make_options, write_data
 from tests.tasks.language import write_language
 
@@ -102,13 +103,15 @@ def test_signal_in_the_imports_is_one_line(number, code, line):
     assert process.returncode == code
 
 
+PREEMPTIONS = [
+    ("training", signal.SIGTERM, 0, "SIGTERM"),
+    ("evaluating", signal.SIGTERM, 0, "SIGTERM"),
+    ("training", signal.SIGINT, 130, "Ctrl-C"),
+]
+
+
 @pytest.mark.parametrize(
-    ("moment", "number", "code", "name"),
-    [
-        ("training", signal.SIGTERM, 0, "SIGTERM"),
-        pytest.param("evaluating", signal.SIGTERM, 0, "SIGTERM", marks=pytest.mark.slow),
-        pytest.param("training", signal.SIGINT, 130, "Ctrl-C", marks=pytest.mark.slow),
-    ],
+    ("moment", "number", "code", "name"), slow_except(PREEMPTIONS, PREEMPTIONS[0])
 )
 def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name):
     flags = write_flags(tmp_path) | {"output_dir": tmp_path / "out", "num_train_steps": 200}

@@ -55,17 +55,10 @@ def model(request, tmp_path_factory):
 def test_script_and_exported_model_give_the_same_answers(model, name):
     out, answer = model
     path = shared_path(f"data/squad/{name}")
-    run(
-        QuestionAnsweringOptions(
-            output_dir=str(out),
-            predict_file=str(path),
-            null_score_diff_threshold=NO_THRESHOLD,
-            do_predict=True,
-        )
-    )
-    predictions, null_odds = (
-        json.loads((out / name).read_text()) for name in ("predictions.json", "null_odds.json")
-    )
+    asked = {"null_score_diff_threshold": NO_THRESHOLD, "do_predict": True}
+    run(QuestionAnsweringOptions(output_dir=str(out), predict_file=str(path), **asked))
+    predictions = json.loads((out / "predictions.json").read_text())
+    null_odds = json.loads((out / "null_odds.json").read_text())
     asked = [
         (question, paragraph["context"])
         for article in json.loads(path.read_text())["data"]

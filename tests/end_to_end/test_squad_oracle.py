@@ -47,10 +47,11 @@ def is_within_tokens(example, first, last):
     return bool(example.context[first : answer.start].strip() or example.context[end:last].strip())
 
 
+FAST = ("xquad.ar.json", "xquad.de.json")
+
+
 @pytest.mark.parametrize("head", [simple_head, conditional_head])
-@pytest.mark.parametrize(
-    "name", slow_except(ANSWERS_WITHIN_TOKENS, "xquad.ar.json", "xquad.de.json")
-)
+@pytest.mark.parametrize("name", slow_except(ANSWERS_WITHIN_TOKENS, *FAST))
 def test_oracle(name, head):
     kind = QuestionAnswering(
         head=head.__name__.removesuffix("_head"),

@@ -16,6 +16,7 @@ from albert_tf.tasks.pretraining_run import PretrainingOptions, run
 from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 
 STEPS = 20
+TWO_WORKERS = {"distribution_strategy": "multi_worker_mirrored"}
 
 pytestmark = pytest.mark.slow
 
@@ -65,8 +66,7 @@ def read_curve(folder):
 def test_curve_is_that_of_one_device(tmp_path, flags):
     files = {name: (flags[name],) for name in ("input_file", "eval_input_file")}
     run(PretrainingOptions(**{**flags, **files, "output_dir": str(tmp_path / "one device")}))
-    two_workers = {"distribution_strategy": "multi_worker_mirrored"}
-    for worker in start_workers({**flags, **two_workers, "output_dir": tmp_path / "other"}):
+    for worker in start_workers({**flags, **TWO_WORKERS, "output_dir": tmp_path / "other"}):
         output, _ = worker.communicate(timeout=200)
         assert worker.returncode == 0, output
     one, curve = read_curve(tmp_path / "one device"), read_curve(tmp_path / "other")
@@ -77,16 +77,8 @@ def test_curve_is_that_of_one_device(tmp_path, flags):
 
 
 def start_long_run(flags, output_dir, hosts=(), num_train_steps=10000):
-    return start_workers(
-        {
-            **flags,
-            "distribution_strategy": "multi_worker_mirrored",
-            "output_dir": str(output_dir),
-            "num_train_steps": num_train_steps,
-            "log_steps": 100,
-        },
-        hosts,
-    )
+    more = {"num_train_steps": num_train_steps, "log_steps": 100}
+    return start_workers({**flags, **TWO_WORKERS, "output_dir": output_dir, **more}, hosts)
 
 
 def wait_for_checkpoint(folder, workers):
@@ -113,9 +105,10 @@ def check_lost_worker(worker):
     assert len(output.splitlines()[-1]) < 400
 
 
-@pytest.mark.parametrize(
-    ("lost", "fault"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)]
-)
+FAULTS = [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)]
+
+
+@pytest.mark.parametrize(("lost", "fault"), FAULTS)
 def test_loss_of_one_worker_ends_the_other_with_one_line(tmp_path, flags, lost, fault):
     workers = start_long_run(flags, tmp_path / "out")
     wait_for_checkpoint(tmp_path / "out", workers)
