@@ -1,13 +1,22 @@
+"""The examples: the model on one page, a classifier with Keras, a notebook."""
+
+import os
+import runpy
+import sys
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import save_hugging_face
 from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from examples import from_scratch
-from tests.helpers import random_pretraining_batches
+from tests.end_to_end.runs import ROOT
+from tests.helpers import random_pretraining_batches, tiny_config
+from tests.tasks.animals import write_rows, write_vocabulary
 from tests.tasks.language import write_language
 
 SIZES = {"vocab_size": 97, "embedding_size": 16, "hidden_size": 48}
@@ -94,3 +103,53 @@ def test_page_learns_from_records(tmp_path, capsys):
     after = [float(loss) for loss in from_scratch.losses(page, next(iter(batches)))]
     assert after[0] < before[0] - 1.0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_keras_example_trains_saves_and_serves(tmp_path, monkeypatch, capsys):
+    write_vocabulary(tmp_path / "vocabulary.model")
+    for name, count, seed in (("train", 64, 1), ("dev", 16, 2)):
+        write_rows(tmp_path / f"{name}.tsv", count, seed)
+        rows = [line.split("\t") for line in (tmp_path / f"{name}.tsv").read_text().splitlines()]
+        lines = ["label,text", *(f"{int(label == 'plant')},{text}" for text, label in rows[1:])]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    config = tiny_config(vocab_size=50, num_hidden_layers=1)
+    save_hugging_face(AlbertPretrainer(AlbertEncoder(config)), str(tmp_path / "pretrained"))
+
+    names = ("pretrained", "vocabulary.model", "train.csv", "dev.csv", "output")
+    monkeypatch.setattr("sys.argv", ["classify.py", *(str(tmp_path / name) for name in names)])
+    with pytest.warns(UserWarning, match="head/dense/kernel.*; initialised randomly"):
+        runpy.run_path(str(ROOT / "examples" / "keras" / "classify.py"))
+    printed = capsys.readouterr().out
+    assert "'accuracy':" in printed
+
+    texts = tf.constant(["the old cat", "a rose"])
+    model = keras.models.load_model(tmp_path / "output" / "classifier.keras")
+    served = tf.saved_model.load(str(tmp_path / "output" / "1"))
+    np.testing.assert_allclose(served.serve(texts), model(texts), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_notebook_runs_and_its_model_answers(tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    functions = {
+        "albert-create-pretraining-data": "create_pretraining_data",
+        "albert-pretrain": "pretrain",
+    }
+    for name, function in functions.items():
+        script = f"#!{sys.executable}\nfrom albert_tf import commands\ncommands.{function}()\n"
+        (commands / name).write_text(script)
+        (commands / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+
+    path = ROOT / "examples" / "notebook" / "raw_text_to_answer.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()  # raises if a cell fails
+    (asked,) = (cell for cell in notebook.cells if "classify(text_a=" in cell.source)
+    assert asked.outputs[-1]["data"]["text/plain"] == "[b'food', b'sport']"
