@@ -114,10 +114,6 @@ def walk(out):
     return steps, result
 
 
-def percentage(name, result):
-    return float(re.search(rf"^{name} +([\d.]+)%$", result, re.MULTILINE).group(1))
-
-
 def accuracy(name, result):
     """Returns an accuracy of the summary and its standard error, in percent."""
     pattern = rf"^slips found, {name} +([\d.]+)% ± ([\d.]+)%$"
@@ -135,7 +131,8 @@ def test_the_whole_road(tmp_path):
     for name in ("without pre-training", "TF-IDF and logistic regression"):
         other, of_other = accuracy(name, result)
         assert ours - other > 3 * math.hypot(error, of_other)
-    assert percentage("sentence-order accuracy", result) > 50
+    order = re.search(r"^sentence-order accuracy +([\d.]+)%$", result, re.MULTILINE).group(1)
+    assert float(order) > 50
     labels = {"right", "slip"}
     predictions = re.findall(r"^  (\S+) [\d.]+%  \(true: (\S+)\)  \S", result, re.MULTILINE)
     assert len(predictions) == 3

@@ -1,7 +1,6 @@
 """The scripts as their users run them: processes, exit codes, kills."""
 
 import dataclasses
-import os
 import pathlib
 import pkgutil
 import re
@@ -33,17 +32,12 @@ SCRIPTS = {
 
 
 def start(script, **flags):
-    return start_python(str(ROOT / script), *as_arguments(flags))
-
-
-def start_python(*arguments, **environment):
     # Where a shell's background job runs the tests, Ctrl-C is ignored, and programs inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return subprocess.Popen(
-            [sys.executable, *arguments],
+            [sys.executable, ROOT / script, *as_arguments(flags)],
             cwd=ROOT,
-            env=os.environ | environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
