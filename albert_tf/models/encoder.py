@@ -10,6 +10,7 @@ from keras import ops
 
 from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.heads import Pooler
@@ -58,6 +59,11 @@ class AlbertEncoder(BaseModel):
         name: str = "albert_encoder",
         **kwargs,
     ):
+        if not isinstance(config, AlbertConfig):
+            raise InputError(
+                f"config: expected an AlbertConfig, received {type(config).__name__}; "
+                "`AlbertEncoder.from_preset` takes a name"
+            )
         super().__init__(seed, name=name, **kwargs)
         # Config
         self.config = config

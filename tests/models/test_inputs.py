@@ -110,6 +110,9 @@ def test_a_config_instead_of_an_encoder_is_named():
     message = r"^encoder: expected an AlbertEncoder, received AlbertConfig; `AlbertClassifier\.from"
     with pytest.raises(InputError, match=message):
         AlbertClassifier(tiny_config(), num_classes=2)
+    message = "^config: expected an AlbertConfig, received str; `AlbertEncoder.from_preset` takes"
+    with pytest.raises(InputError, match=message):
+        AlbertEncoder("base_v2")
 
 
 @pytest.mark.parametrize("name", ["classifier", "multiple_choice", "pretrainer"])
