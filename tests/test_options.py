@@ -3,17 +3,13 @@ import dataclasses
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.options import check_ranges, option, select, to_json_dict
+from albert_tf.options import check_ranges, option
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Options:
     size: int = option("Size.", 3, least=1, most=9)
     rate: float | None = option("Rate.", None, least=0, most=1)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(Config):
     names: tuple[str, ...] = option("Names.", ())
 
 
@@ -34,9 +30,3 @@ def test_values_out_of_range_are_refused(changes, message):
 def test_bounds_none_and_other_types_are_accepted():
     check_ranges(Options(size=9, rate=None, names=("a",)))
     check_ranges(Options(size=1, rate=0.0))
-
-
-def test_config_is_selected_from_options():
-    options = Options(size=4, names=("a", "b"))
-    assert select(options, Config) == Config(4)
-    assert to_json_dict(options) == {"size": 4, "rate": None, "names": ["a", "b"]}

@@ -97,9 +97,6 @@ def test_padded_lengths_are_few_and_near():
     ]
 
 
-# Training
-
-
 @pytest.mark.parametrize(("count", "batch_size"), [(101, 8), (96, 8), (9, 8), (5, 8), (1, 3)])
 def test_epochs_together_drop_nothing(count, batch_size):
     seen = collections.Counter()
@@ -161,9 +158,6 @@ def test_two_replicas_share_the_batches_of_one():
 def test_no_examples_are_refused(batches, purpose):
     with pytest.raises(InputError, match=f"no examples to {purpose} on"):
         batches(make_features(0), 8, 5)
-
-
-# Evaluation
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(19, [8, 8, 3]), (16, [8, 8]), (5, [5])])

@@ -1,5 +1,3 @@
-"""Records are parsed as they were written."""
-
 import hashlib
 
 import numpy as np
@@ -82,12 +80,3 @@ def test_a_file_appears_complete_or_not_at_all(tmp_path):
     with pytest.raises(StoppedError, match="nowhere/a: cannot be written"):
         write_records(str(tmp_path / "nowhere" / "a"), [b"one"])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_records_come_back(tmp_path):
-    records, _ = random_records(5)
-    write_records(str(tmp_path / "a"), records)
-    dataset = tf.data.TFRecordDataset(str(tmp_path / "a"))
-    assert list(dataset.as_numpy_iterator()) == records
-    batches = dataset.batch(2, drop_remainder=True).map(SPEC.parse)
-    assert batches.element_spec["input_ids"] == tf.TensorSpec((2, S), tf.int32)

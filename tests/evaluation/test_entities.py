@@ -1,5 +1,3 @@
-"""Spans and their scores, against seqeval and by hand."""
-
 import numpy as np
 import pytest
 from seqeval.metrics import classification_report

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.evaluation.squad_answers import (
     PassageWindows,
     conditional_spans,
@@ -15,30 +16,14 @@ from albert_tf.evaluation.squad_answers import (
     simple_spans,
 )
 from albert_tf.evaluation.squad_metrics import evaluate_v1, score_answers
+from albert_tf.kinds.question_answering import gold_answers
 from tests.helpers import shared_path
 
 SETTINGS = ("n20_len30", "n3_len6")
 
 # The original finds its threshold with <= and writes with <, so that the question whose null odds are the
 # threshold loses its answer. Ours keeps it. One question in each setting, no other prediction differs.
-ANSWERED_AT_THE_THRESHOLD = {
-    "n20_len30": {"e688568f9e7fd2700aea3d75d": "Catholic"},
-    "n3_len6": {"e688568f9e7fd2700aea3d75d": "Catholic"},
-}
-
-
-def read_questions(name):
-    """Returns the examples as id -> (passage, right answers)."""
-    data = json.loads(shared_path(f"golden/squad/{name}_eval_input.json").read_text())["data"]
-    return {
-        question["id"]: (
-            paragraph["context"],
-            [answer["text"] for answer in question["answers"]],
-        )
-        for article in data
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    }
+ANSWERED_AT_THE_THRESHOLD = {"e688568f9e7fd2700aea3d75d": "Catholic"}
 
 
 def read_windows(name):
@@ -63,17 +48,18 @@ def read_windows(name):
 def answer(name, setting, find_spans):
     """Returns the original's files, our answers and the right ones."""
     golden = json.loads(shared_path(f"golden/squad/{name}_predictions.json").read_text())[setting]
-    windows, questions = read_windows(name), read_questions(name)
+    windows = read_windows(name)
+    examples = read_squad(str(shared_path(f"golden/squad/{name}_eval_input.json")))
     outputs = np.load(shared_path(f"golden/squad/{name}_scores_0.npz"))
     np.testing.assert_array_equal(outputs["unique_id"], windows.unique_ids)
     answers = rank_answers(
-        list(questions),
-        [passage for passage, _ in questions.values()],
+        [example.id for example in examples],
+        [example.context for example in examples],
         find_spans(windows, outputs, golden),
         golden["n_best_size"],
         version_2_with_negative=name == "v2",
     )
-    return golden, answers, {key: texts for key, (_, texts) in questions.items()}
+    return golden, answers, gold_answers(examples)
 
 
 def assert_same_nbest(answers, expected):
@@ -104,7 +90,7 @@ def test_simple_head(name, setting):
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def conditional(request):
-    return request.param, *answer(
+    return answer(
         "v2",
         request.param,
         lambda windows, outputs, golden: conditional_spans(
@@ -114,14 +100,14 @@ def conditional(request):
 
 
 def test_conditional_head(conditional):
-    _, golden, answers, _ = conditional
+    golden, answers, _ = conditional
     assert answers.predictions() == golden["predictions_without_threshold"]
     assert answers.null_odds == pytest.approx(golden["null_odds"], rel=1e-6)
     assert_same_nbest(answers, golden["nbest"])
 
 
 def test_evaluation_before_the_threshold(conditional):
-    _, golden, answers, golds = conditional
+    golden, answers, golds = conditional
     results = evaluate_answers(golds, answers, math.inf)
     expected = golden["evaluation_first_pass"]
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-9)
@@ -134,7 +120,7 @@ def test_evaluation_before_the_threshold(conditional):
 
 
 def test_threshold_and_what_is_written(conditional):
-    setting, golden, answers, golds = conditional
+    golden, answers, golds = conditional
     threshold = find_null_threshold(golds, answers)
     assert threshold == pytest.approx(
         golden["evaluation_final"]["null_score_diff_threshold"], rel=1e-6
@@ -145,7 +131,7 @@ def test_threshold_and_what_is_written(conditional):
         for name, text in predictions.items()
         if text != golden["predictions_final"][name]
     }
-    assert differing == ANSWERED_AT_THE_THRESHOLD[setting]
+    assert differing == ANSWERED_AT_THE_THRESHOLD
     results = evaluate_answers(golds, answers, threshold)
     best = golden["evaluation_first_pass"]["best_f1"]
     assert results["f1"] == pytest.approx(best, rel=1e-9)

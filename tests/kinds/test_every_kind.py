@@ -75,9 +75,6 @@ def read_lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-# What other libraries make of the files of a run
-
-
 def judge_classes(out):
     sides = [[row[side] for row in read_table(out)] for side in ("label", "prediction")]
     return {"accuracy": metrics.accuracy_score(*sides)}
@@ -239,9 +236,6 @@ def test_evaluations_agree(name, trained, tmp_path):
         **{dev_file: getattr(options, dev_file)},
     )
     assert run(exported) == pytest.approx(metrics, abs=1e-4)
-
-
-# What only one kind has
 
 
 def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):

@@ -48,6 +48,8 @@ def write_ratings(path, count, seed):
 
 
 def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
+    assert "pooling" in {field.name for field in dataclasses.fields(options_class())}
+    assert KINDS["ordinal"].__module__ == "stars"
     write_model(tmp_path)
     options = make_options(
         tmp_path,
@@ -76,8 +78,3 @@ def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
     asked = {"kind": "ordinal", "num_train_steps": 1, "learning_rate": 0.0, "max_seq_length": 24}
     more = albert_tf.fine_tune(tmp_path / "out", data, data, output_dir=tmp_path / "more", **asked)
     assert more.predict(texts).label == predicted.label
-
-
-def test_flags_of_a_kind_of_another_package(package):
-    assert "pooling" in {field.name for field in dataclasses.fields(options_class())}
-    assert KINDS["ordinal"].__module__ == "stars"

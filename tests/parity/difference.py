@@ -1,5 +1,3 @@
-"""Comparison of arrays and items with their reference."""
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any

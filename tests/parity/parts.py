@@ -1,5 +1,3 @@
-"""All comparisons with the original."""
-
 import functools
 
 from tests.parity import encoder, features, heads, optimizers, tokenization, windows

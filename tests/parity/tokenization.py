@@ -1,5 +1,3 @@
-"""Normalised text, pieces and ids."""
-
 import pathlib
 import tempfile
 

@@ -1,5 +1,3 @@
-"""What holds for every tokenizer."""
-
 import hashlib
 import pathlib
 import pickle

@@ -44,7 +44,7 @@ def test_layout_of_single_texts_and_pairs():
 TEXTS = st.lists(st.integers(5, 99), max_size=14)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4), st.booleans(), st.integers(5, 20))
 def test_graphs_pack_the_same_rows(ids, are_pairs, max_seq_length):
     ids_a, ids_b = zip(*ids, strict=True)

@@ -29,16 +29,6 @@ def read_original_job(job_name):
     return job, read(job["task_name"], path.parents[1], job["split"])
 
 
-# `test_rows_equal_the_originals` reads the others.
-TRAINING_ROWS = {"cola": 8551, "mrpc": 3668, "sst-2": 67349, "sts-b": 5749, "wnli": 635}
-
-
-@pytest.mark.parametrize(("name", "rows"), TRAINING_ROWS.items())
-def test_real_training_files_are_read_completely(name, rows):
-    examples = read(name, shared_path("data/glue"), "train")
-    assert len({example.guid for example in examples if example.label is not None}) == rows
-
-
 @pytest.mark.parametrize("job_name", JOBS)
 def test_rows_equal_the_originals(job_name):
     job, examples = read_original_job(job_name)
@@ -116,9 +106,6 @@ def test_malformed_score_is_refused(tmp_path, score):
     message = rf"STS-B/dev.tsv, line 3: label .*{score}.*; expected a number"
     with pytest.raises(InputError, match=message):
         read("sts-b", tmp_path, "dev")
-
-
-# The table of tasks
 
 
 def test_names_in_any_case_and_unknown_ones():

@@ -1,5 +1,3 @@
-"""The preprocessor gives the ids of fine-tuning, wherever it runs."""
-
 import sys
 
 import keras

@@ -49,12 +49,10 @@ def write_article(folder, split, level, article):
     [
         ({"answers": ["A", "E"]}, "line 1, question 2: unknown label 'E'; expected 'A', 'B'"),
         ({"answers": ["A"]}, "line 1: received 2 questions, 2 options and 1 answers"),
-        ({"answers": []}, "received 2 questions, 2 options and 0 answers"),
         ({"answers": None}, "expected 'answers', a list of texts"),
         ({"answers": ["A", 1]}, "expected 'answers', a list of texts"),
         ({"options": [["a"] * 4, ["b"] * 2]}, r"the options \['b', 'b'\]; expected 4 texts"),
         ({"options": [["a"] * 4, "abcd"]}, "question 2: received the options 'abcd'"),
-        ({"options": [["a"] * 4, None]}, "question 2: received the options None"),
         ({"options": [["a"] * 4, ["a", "b", "c", 4]]}, "question 2: received the options"),
         ({"questions": "Why?"}, "expected 'questions', a list of texts"),
         ({"questions": ["Why?", 2]}, "expected 'questions', a list of texts"),

@@ -20,13 +20,6 @@ from tests.data.tfds_folder import write_tfds
 from tests.helpers import shared_path
 
 CONTEXT = "Ada wrote the café's first note in 1843."
-REAL_FILES = {
-    "dev-v2.0-half.json": (6078, 3168),
-    "xquad.ar.json": (1190, 0),
-    "xquad.de.json": (1190, 0),
-    "xquad.hi.json": (1190, 0),
-    "xquad.zh.json": (1190, 0),
-}
 
 
 def test_several_gold_answers_and_impossible_questions(tmp_path):
@@ -47,18 +40,6 @@ def test_several_gold_answers_and_impossible_questions(tmp_path):
         SquadExample("three", "¿qué?", "Another passage.", (Answer("passage", 8),)),
     ]
     assert examples[0].context is examples[1].context
-
-
-@pytest.mark.parametrize("name", REAL_FILES)
-def test_every_answer_of_the_real_files_is_at_its_offset(name):
-    examples = read_squad(str(shared_path(f"data/squad/{name}")))
-    assert (len(examples), sum(example.is_impossible for example in examples)) == REAL_FILES[name]
-    assert len({id(example.context) for example in examples}) < len(examples) / 4
-    assert describe_faults(examples, name, training=True) == []
-    assert all(example.is_trainable for example in examples)
-
-
-# Files that are not SQuAD
 
 
 MISSING = object()
@@ -167,9 +148,6 @@ def test_questions_to_predict_need_no_answers(tmp_path):
     assert read_squad(path, labelled=False) == [SquadExample("one", "who was it ?", CONTEXT)]
 
 
-# Questions at fault
-
-
 def example(id_="one", answers=(), context=CONTEXT, is_impossible=False):
     return SquadExample(id_, "q", context, tuple(Answer(*item) for item in answers), is_impossible)
 
@@ -210,9 +188,6 @@ def test_faults_are_counted_with_the_first_five_ids():
         "kept (bare, void)",
         "kept, and answered with an empty text (void)",
     ]
-
-
-# TensorFlow Datasets
 
 
 def to_records(squad, version_2):

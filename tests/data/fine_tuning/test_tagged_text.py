@@ -168,8 +168,6 @@ def test_mistakes_in_whole_files(tmp_path):
         read_tagged(write(tmp_path, "a O\n", "train.jsonl"), "train", None)
 
 
-# Words, windows and labels
-
 TAGS = make_tags(["X"])
 SENTENCES = [
     "the cats of New York-based (Reuters) don't play, 9,999 times!",

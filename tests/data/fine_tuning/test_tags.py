@@ -1,5 +1,3 @@
-"""Tags to spans and back."""
-
 import numpy as np
 import pytest
 from hypothesis import example, given

@@ -126,8 +126,6 @@ def test_longer_ngrams_can_be_favoured():
         assert_share(lengths.count(n), len(lengths), weight / 11)
 
 
-# Batches
-
 S, M = 83, 7
 
 
@@ -199,9 +197,6 @@ def test_every_evaluation_sees_the_same_masks(records):
     first, second = (np.concatenate([batch["input_ids"] for batch in dataset]) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert (first == MASK).any()
-
-
-# The vocabulary; tests/tasks/test_pretraining_records.py reads records with another one.
 
 
 def test_a_record_without_pieces_is_of_no_vocabulary():

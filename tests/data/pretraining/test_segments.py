@@ -87,14 +87,6 @@ def test_a_sentence_that_fills_a_short_target_is_joined_with_its_neighbour():
         assert list(map(len, in_order(segments))) == [20, 21]
 
 
-def test_a_sentence_as_long_as_the_sequence_is_split():
-    document = make_document([range(100)], max_tokens=25)
-    pairs = segments_of(document, SegmentConfig(28, short_seq_prob=0.0))
-    parts = [part for segments in pairs for part in in_order(segments)]
-    assert len(pairs) == 4
-    np.testing.assert_array_equal(np.concatenate(parts), np.arange(100))
-
-
 def test_a_last_sentence_of_one_piece_stays_with_its_neighbour():
     document = numbered_document([30, 31, 1])
     pairs = segments_of(document, SegmentConfig(66, short_seq_prob=0.0))
@@ -107,6 +99,11 @@ def test_long_sentences_become_parts():
     assert list(document.offsets) == [0, 3, 13, 23, 28, 29]
     assert document.pieces.tolist() == [7] * 3 + [8] * 25 + [9]
     assert document.pieces.dtype == np.int32
+    # One that fills a sequence is split between its segments, too.
+    pairs = segments_of(make_document([range(100)], 25), SegmentConfig(28, short_seq_prob=0.0))
+    parts = [part for segments in pairs for part in in_order(segments)]
+    assert len(pairs) == 4
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(100))
 
 
 def test_nsp_takes_what_follows_or_text_of_another_document():
