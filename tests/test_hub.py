@@ -29,22 +29,17 @@ _ERRORS = {"missing": (404, "RepoNotFound"), "private": (401, None), "gated": (4
 
 
 class HubServer(http.server.ThreadingHTTPServer):
-    """Speaks the part of the Hub's protocol that downloads need, and serves other files by their paths.
-
-    Attributes:
-        repos: repository -> file -> content; in place of the files the name of an error.
-        files: path -> content.
-        cuts: file -> number of bytes after which the connection is dropped, once.
-        requests: the requests so far, method and path.
-        tokens: the `Authorization` headers so far.
-    """
+    """Speaks the part of the Hub's protocol that downloads need, and serves other files by path."""
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.repos, self.files, self.cuts = {}, {}, {}
-        self.requests, self.tokens = [], set()
+        self.repos = {}  # repository -> file -> content; in place of the files the name of an error
+        self.files = {}  # path -> content
+        self.cuts = {}  # file -> number of bytes after which the connection is dropped, once
+        self.requests = []  # so far, method and path
+        self.tokens = set()  # the `Authorization` headers so far
 
     @property
     def address(self):

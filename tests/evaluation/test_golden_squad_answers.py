@@ -45,18 +45,23 @@ def read_windows(name):
     )
 
 
-def answer(name, setting, find_spans):
+def answer(name, setting):
     """Returns the original's files, our answers and the right ones."""
     golden = json.loads(shared_path(f"golden/squad/{name}_predictions.json").read_text())[setting]
     windows = read_windows(name)
     examples = read_squad(str(shared_path(f"golden/squad/{name}_eval_input.json")))
     outputs = np.load(shared_path(f"golden/squad/{name}_scores_0.npz"))
     np.testing.assert_array_equal(outputs["unique_id"], windows.unique_ids)
+    n_best_size, max_length = golden["n_best_size"], golden["max_answer_length"]
+    if name == "v2":
+        spans = conditional_spans(windows, outputs, max_length)
+    else:
+        spans = simple_spans(windows, outputs, n_best_size, max_length)
     answers = rank_answers(
         [example.id for example in examples],
         [example.context for example in examples],
-        find_spans(windows, outputs, golden),
-        golden["n_best_size"],
+        spans,
+        n_best_size,
         version_2_with_negative=name == "v2",
     )
     return golden, answers, gold_answers(examples)
@@ -74,13 +79,7 @@ def assert_same_nbest(answers, expected):
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", ["v1", "quirks"])
 def test_simple_head(name, setting):
-    golden, answers, golds = answer(
-        name,
-        setting,
-        lambda windows, outputs, golden: simple_spans(
-            windows, outputs, golden["n_best_size"], golden["max_answer_length"]
-        ),
-    )
+    golden, answers, golds = answer(name, setting)
     assert answers.predictions() == golden["predictions"]
     assert_same_nbest(answers, golden["nbest"])
     assert evaluate_v1(golds, answers.predictions()) == pytest.approx(
@@ -90,13 +89,7 @@ def test_simple_head(name, setting):
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def conditional(request):
-    return answer(
-        "v2",
-        request.param,
-        lambda windows, outputs, golden: conditional_spans(
-            windows, outputs, golden["max_answer_length"]
-        ),
-    )
+    return answer("v2", request.param)
 
 
 def test_conditional_head(conditional):

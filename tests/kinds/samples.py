@@ -48,25 +48,15 @@ def pair_rows(rng, split, count):
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A training of a kind.
+    """A training of a kind."""
 
-    Attributes:
-        least: what the first metric reaches after it.
-        result: maps what `predict` returns to a list with something of each example.
-        answer: maps the fields of an answered line to the same of its example.
-        rows: yields the rows of a split; None if the module below writes them.
-        header: columns of these rows, the label first.
-        options: further options of the training.
-        module: writes vocabulary and config, and makes the options.
-    """
-
-    least: float
-    result: Callable[[Any], list]
-    answer: Callable[[list[str]], Any]
-    rows: Callable | None = None
-    header: tuple[str, ...] = ("label", "text_a", "text_b")
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    module: Any = animals
+    least: float  # what the first metric reaches after it
+    result: Callable[[Any], list]  # what `predict` returns -> something of each example
+    answer: Callable[[list[str]], Any]  # fields of an answered line -> the same of its example
+    rows: Callable | None = None  # yields the rows of a split; None if the module writes them
+    header: tuple[str, ...] = ("label", "text_a", "text_b")  # of these rows
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  # further ones
+    module: Any = animals  # writes vocabulary and config, and makes the options
 
     def make_options(self, folder, **changes):
         """Writes the files, and returns the options of a training that predicts and exports."""

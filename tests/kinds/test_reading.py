@@ -131,9 +131,7 @@ def test_labels_of_rows_to_predict_do_not_matter(kind, row):
 
 def test_other_data_than_the_model_is_trained_on():
     one = rows(("text", "label"), ("a", "no"))
-    with pytest.raises(
-        InputError, match=r"^dev: has the text in 'text'; the model is trained on pa"
-    ):
+    with pytest.raises(InputError, match=r"^dev: has the text in 'text'; the model is trained"):
         dataclasses.replace(TEXTS, pairs=True).read(one, "dev")
     with pytest.raises(InputError, match=r"^rows.tsv: every row has the label 'no'"):
         Classification().fit_labels(Classification().read(one, "train"), "rows.tsv")
@@ -189,15 +187,11 @@ def test_columns_of_labels():
         assert recognise(Table.read(data), kind) == MultiLabel(labels=("z", "a"))
     with pytest.raises(InputError, match=r"^dev\[0\]: label_z is '2'; expected 0 or 1"):
         MultiLabel(labels=("z",)).read(rows(("text", "label_z"), ("x", "2")), "dev")
-    with pytest.raises(
-        InputError, match="columns of the labels z, a; expected a, y, as in the tra"
-    ):
+    with pytest.raises(InputError, match="columns of the labels z, a; expected a, y, as in"):
         MultiLabel(labels=("a", "y")).read(data, "dev")
     for names in (("label_a", "label_a"), ("label_a|b",), ("label_",)):
         table = Table("train", ("text", *names), [["x", *"00"]], [1])
-        with pytest.raises(
-            InputError, match=r"has the column 'label_.*'; expected names of labels"
-        ):
+        with pytest.raises(InputError, match=r"has the column 'label_.*'; expected names of"):
             recognise(table, "classification")
     with pytest.raises(
         InputError, match=r"^rows.csv: no row has a label; expected one label or more"

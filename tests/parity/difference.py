@@ -7,23 +7,14 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """How far one quantity is from its reference.
+    """How far one quantity is from its reference."""
 
-    Attributes:
-        part: the part of the project, such as "encoder".
-        compared: how many numbers, lines or examples.
-        largest: the largest absolute difference of numbers; the number of unequal items.
-        allowed: the tolerance, as text.
-        worst: the place of the largest difference or of the first unequal item; "" if all are equal.
-        agrees: whether all are within the tolerance.
-    """
-
-    part: str
-    compared: int
-    largest: float
-    allowed: str
-    worst: str
-    agrees: bool
+    part: str  # of the project, such as "encoder"
+    compared: int  # how many numbers, lines or examples
+    largest: float  # the largest absolute difference of numbers; the number of unequal items
+    allowed: str  # the tolerance
+    worst: str  # place of the largest difference or of the first unequal item; "" if all are equal
+    agrees: bool  # whether all are within the tolerance
 
 
 def compare_numbers(

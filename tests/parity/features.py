@@ -8,7 +8,6 @@ from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
 from albert_tf.data.fine_tuning.race import examples_of_article
 from albert_tf.data.fine_tuning.tsv import Example, Scores
-from tests.data.fine_tuning.test_glue import read_original_job
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
 from tests.parity.original import official_tokenizer, read_json, without_normalization
@@ -18,14 +17,11 @@ JOBS = (
     *("sts-b_test", "rte_dev", "rte_test", "wnli_dev", "wnli_test", "qnli_dev", "qnli_test"),
     *("ax_test", "mnli_train", "mnli_dev", "mnli_test", "qqp_dev"),
 )
-# The jobs whose examples are also read from the task's file.
-FILE_JOBS = ("cola_dev", "cola_test", "sst-2_dev", "sst-2_test")
 LENGTHS = (32, 128)
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def compare_job(job_name: str) -> list[Difference]:
-    """Compares the features of one task's examples, at two lengths."""
     job = read_json("finetune_features/glue.json")[job_name]
     texts = read_json("finetune_features/glue_texts.json")[job_name]
     golden = np.load(shared_path("golden/finetune_features/glue.npz"))
@@ -41,22 +37,6 @@ def compare_job(job_name: str) -> list[Difference]:
         names = {name: name for name in _INPUTS} | {"label_ids": "label_id"}
         expected += _rows({name: golden[f"{job_name}/{length}/{names[name]}"] for name in batch})
     return [count_unequal("GLUE features", received, expected)]
-
-
-def compare_file(job_name: str) -> list[Difference]:
-    """Compares the ids of examples that were read from a task's file."""
-    job, examples = read_original_job(job_name)
-    golden = np.load(shared_path("golden/finetune_features/glue.npz"))
-    chosen = [examples[index] for index in job["example_index"]]
-    differences = []
-    for lower_case, suffix in ((True, ""), (False, "_do_lower_case_false")):
-        tokenizer = official_tokenizer(lower_case)
-        received = _padded(encode_examples(chosen, job["label_list"], tokenizer, 32), 32)
-        expected = golden[f"{job_name}/32/input_ids{suffix}"]
-        differences.append(
-            count_unequal("GLUE files", received["input_ids"].tolist(), expected.tolist())
-        )
-    return differences
 
 
 def compare_pairs() -> list[Difference]:

@@ -33,7 +33,6 @@ _ALLOWED_AFTER = {1: 0.0, 2: 2e-6, 4: 1e-5, 12: 1e-4}
 
 
 def compare_schedule(name: str) -> list[Difference]:
-    """Compares learning rates."""
     folder = shared_path("golden/optimizers")
     run = read_json("optimizers/info.json")["learning_rates"][name]
     schedule = PolynomialDecayWithWarmup(

@@ -20,7 +20,6 @@ PARTS = {
     "WordPiece": tokenization.compare_wordpiece,
     "characters": tokenization.compare_characters,
     **_each("GLUE", features.compare_job, features.JOBS),
-    **_each("GLUE's file", features.compare_file, features.FILE_JOBS),
     "pairs around the limit": features.compare_pairs,
     "RACE": features.compare_race,
     **_each("SQuAD", windows.compare_windows, windows.GOLDEN_SETS),

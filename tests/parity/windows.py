@@ -29,23 +29,14 @@ _NO_OFFSET, _NOT_MAX_CONTEXT = -1, 2
 
 @dataclasses.dataclass(frozen=True)
 class GoldenSet:
-    """The original's windows of one file with one set of options.
+    """The original's windows of one file with one set of options."""
 
-    Attributes:
-        features: file of its windows.
-        questions: the file.
-        rule: how it cut.
-        lower_case: whether it lower-cased.
-        given_up: examples that it made nothing of.
-        compare_first_offsets: whether the offsets of a passage's first piece agree.
-    """
-
-    features: str
-    questions: str
-    rule: tuple[int, int, int] = _RULE
+    features: str  # file of its windows
+    questions: str  # the file
+    rule: tuple[int, int, int] = _RULE  # how it cut
     lower_case: bool = True
-    given_up: tuple[int, ...] = ()
-    compare_first_offsets: bool = True
+    given_up: tuple[int, ...] = ()  # examples that it made nothing of
+    compare_first_offsets: bool = True  # those of a passage's first piece
 
     @property
     def is_training(self) -> bool:

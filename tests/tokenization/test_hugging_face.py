@@ -208,9 +208,7 @@ def test_a_wordpiece_tokenizer_json_is_its_vocabulary(tmp_path, wordpiece, lower
     assert tokenizer.lower_case is lower_case
     assert tokenizer.pieces == expected.pieces
     assert tokenizer.encode_batch(TEXTS) == expected.encode_batch(TEXTS)
-    with pytest.raises(
-        InputError, match=r"holds a WordPiece vocabulary, .*; --vocab_file names it"
-    ):
+    with pytest.raises(InputError, match=r"a WordPiece vocabulary, .*; --vocab_file names it"):
         AlbertTokenizer(str(path))
     normalizer["handle_chinese_chars"] = False
     path.write_text(json.dumps(values))

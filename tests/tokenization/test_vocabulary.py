@@ -69,7 +69,6 @@ def test_draws_from_all_sentences(tmp_path):
         (90000, "the text is too small for so many pieces; it gives at most 19"),
         (17, "too few for the characters of the text; at least 18 are needed"),
         (1, "expected at least 5"),
-        (-3, "expected at least 5"),
     ],
 )
 def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):

@@ -1,5 +1,4 @@
 import hashlib
-import json
 
 import pytest
 
@@ -7,7 +6,9 @@ from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import METRICS
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from tests.helpers import shared_path
+from tests.parity.original import read_json
 
 JOBS = [
     *("cola_dev", "cola_test", "mrpc_dev", "mrpc_test", "sst-2_dev", "sst-2_test", "sts-b_dev"),
@@ -20,23 +21,21 @@ def read(name, data_dir, split, set_name=""):
     return task.sets[split][set_name].read(str(data_dir), split, task.labels)
 
 
-def read_original_job(job_name):
-    """Returns a job of the reference data and all examples of its file, or skips."""
-    job = json.loads(shared_path("golden/finetune_features/glue.json").read_text())[job_name]
+@pytest.mark.parametrize("job_name", JOBS)
+def test_rows_equal_the_originals(job_name):
+    job = read_json("finetune_features/glue.json")[job_name]
     path = shared_path(f"data/{job['file']}")
     if hashlib.sha256(path.read_bytes()).hexdigest() != job["file_sha256"]:
         pytest.skip(f"shared/data/{job['file']} is not the file that the reference data is made of")
-    return job, read(job["task_name"], path.parents[1], job["split"])
-
-
-@pytest.mark.parametrize("job_name", JOBS)
-def test_rows_equal_the_originals(job_name):
-    job, examples = read_original_job(job_name)
+    examples = read(job["task_name"], path.parents[1], job["split"])
     assert len(examples) == job["n_examples"]
     labels = find_task(job["task_name"]).labels
     assert ([None] if isinstance(labels, Scores) else list(labels)) == job["label_list"]
     chosen = [examples[index] for index in job["example_index"]]
     assert [example.guid for example in chosen] == job["guid"]
+    # The original normalises while it reads.
+    texts = [[x and normalize_text(x, True) for x in (one.text_a, one.text_b)] for one in chosen]
+    assert texts == read_json("finetune_features/glue_texts.json")[job_name]
     assert all((example.label is None) == (job["split"] == "test") for example in examples)
     if job["split"] == "dev":
         received = [example.label for example in chosen]

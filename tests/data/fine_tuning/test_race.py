@@ -33,13 +33,6 @@ def test_folder_above_is_accepted_too(tmp_path):
     assert read(tmp_path) == read(tmp_path / "RACE")
 
 
-def test_example_of_a_question():
-    (example,) = examples_of_article("", make_article("high1.txt", 1), RACE_TASK.labels, "dev")
-    assert example.text_a.startswith("On the high1 day")
-    assert (example.text_b, example.label) == ("They saw the _ in 0 .", "A")
-    assert len(example.choices) == 4
-
-
 def write_article(folder, split, level, article):
     (folder / split / level / "all.txt").write_text(json.dumps(article) + "\n")
 

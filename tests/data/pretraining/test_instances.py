@@ -119,9 +119,9 @@ def test_long_lines_are_cut_for_the_tokenizer_where_it_changes_nothing(tokenizer
     assert stats.unknown_pieces == stats.pieces > 10
 
 
-def test_instances_without_masks_are_whole(chunk, tokenizer):
-    records, stats = make(chunk, tokenizer, masking=None)
-    assert stats.predictions == 0
+def test_instances_without_masks_and_a_second_loss_are_whole(chunk, tokenizer):
+    records, stats = make(chunk, tokenizer, masking=None, objective="none")
+    assert stats.predictions == stats.means()["swapped_share"] == 0
     example = tf.train.Example.FromString(records[0])
     assert set(example.features.feature) == {each.name for each in unmasked_record(S).features}
     instances = parse(records, unmasked_record(S))
@@ -131,6 +131,7 @@ def test_instances_without_masks_are_whole(chunk, tokenizer):
     np.testing.assert_array_equal(
         instances["token_boundary"], begins & (instances["input_mask"] == 1)
     )
+    assert instances["segment_ids"].sum() == instances["next_sentence_labels"].sum() == 0
 
 
 def test_instances_have_the_layout_of_the_original(chunk, tokenizer):
@@ -156,13 +157,6 @@ def test_instances_have_the_layout_of_the_original(chunk, tokenizer):
         assert np.all(np.diff(instance["masked_lm_positions"][:count]) > 0)
         for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
             assert np.all(instance[name][count:] == 0)
-
-
-def test_instances_without_a_second_loss_have_one_segment(chunk, tokenizer):
-    records, stats = make(chunk, tokenizer, objective="none")
-    instances = parse(records)
-    assert instances["segment_ids"].sum() == instances["next_sentence_labels"].sum() == 0
-    assert stats.means()["swapped_share"] == 0
 
 
 def test_nsp_takes_its_random_text_from_other_documents(tokenizer):
