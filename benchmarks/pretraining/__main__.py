@@ -18,9 +18,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from albert_tf import command_line
-from albert_tf.config import AlbertConfig
+from albert_tf.checkpoints.loading import find_config, read_config
+from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
+from albert_tf.sources import find_model
 from benchmarks.harness import (
     KERAS_POLICIES,
     Rounds,
@@ -66,8 +68,12 @@ class StepOptions:
 
     def workloads(self, preset: str) -> Iterator[Workload]:
         """Yields a workload for each precision and shape."""
-        config = AlbertConfig.from_preset(
-            preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+        if preset in PRESETS:
+            config = AlbertConfig.from_preset(preset)
+        else:
+            config = read_config(find_config(find_model(preset)))
+        config = dataclasses.replace(
+            config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )
         for precision in self.precisions:
             for batch_size, length in parse_shapes(self.shapes):
@@ -78,7 +84,7 @@ class StepOptions:
 class PretrainingBenchmarkOptions(StepOptions):
     """The options of this benchmark."""
 
-    preset: str = option("Size of the model.", "base_v2")
+    preset: str = option("Size of the model, or a model with a config.", "base_v2")
     candidates: tuple[str, ...] = option("Candidates to time.", tuple(CANDIDATES))
 
 
