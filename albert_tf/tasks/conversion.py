@@ -219,13 +219,19 @@ def _check_written(
 
 
 def _difference(expected: Any, received: Any) -> float:
-    """Returns the largest difference of any output of a model and its written form."""
+    """Returns the largest difference of any output of a model and its written form.
+
+    Of an output with values beyond 1, whose last digits stand for more, it is relative to the largest.
+    """
     if isinstance(received, dict):
         # A SavedModel does not return everything.
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
-    # np.max keeps a NaN, max may not.
-    return float(np.max([np.abs(np.subtract(*pair)).max() for pair in pairs]))
+    differences = [
+        np.abs(np.subtract(ours, theirs)).max() / np.maximum(1, np.abs(ours).max())
+        for ours, theirs in pairs
+    ]
+    return float(np.max(differences))  # keeps a NaN, max may not
 
 
 def _random_inputs(model: keras.Model) -> dict[str, np.ndarray]:
