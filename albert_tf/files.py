@@ -57,8 +57,10 @@ def expand_globs(patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         if tf.io.gfile.isdir(pattern):
             raise InputError(f"'{pattern}' is a folder; expected files, e.g. '{pattern}/*'")
+        # A file's own name may hold the characters of patterns, as in `text[1].txt`.
+        names = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
         # TensorFlow puts `./` before the names in the current folder.
-        names = [name.removeprefix("./") for name in tf.io.gfile.glob(pattern)]
+        names = [name.removeprefix("./") for name in names]
         matches = sorted(name for name in names if not tf.io.gfile.isdir(name))
         if not matches:
             raise InputError(f"no file matches '{pattern}'")
@@ -251,20 +253,19 @@ def lock_folder(path: str) -> Iterator[None]:
     name = os.path.join(path, _LOCK)
     with contextlib.ExitStack() as stack:
         with explain_refusal(name):
-            file = stack.enter_context(open(name, "a+", encoding="utf-8"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise InputError(
-                f"{path}: {file.read().strip() or 'another process'} is training in this folder; wait "
-                "until it has ended, or use another folder"
-            ) from error
-        except OSError:
-            pass  # the file system has no locks
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+            file = stack.enter_context(open(name, "ab+", buffering=0))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                raise InputError(
+                    f"{path}: {file.read().decode().strip() or 'another process'} is training in this "
+                    "folder; wait until it has ended, or use another folder"
+                ) from error
+            except OSError:
+                pass  # the file system has no locks
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
 
 
@@ -275,29 +276,29 @@ def write_atomically(path: str) -> Iterator[str]:
     After an exception, what was written is removed and `path` is unchanged.
     """
     incomplete = path.rstrip("/") + INCOMPLETE
-    remove(incomplete)
-    try:
-        with explain_refusal(path):
+    with explain_refusal(path):
+        remove(incomplete)
+        try:
             yield incomplete
             tf.io.gfile.rename(incomplete, path, overwrite=True)
-    finally:
-        remove(incomplete)
+        finally:
+            remove(incomplete)
 
 
 @contextlib.contextmanager
 def write_together(paths: Sequence[str]) -> Iterator[str]:
     """Yields a folder to write files in, and moves them on success to `paths`, in this order."""
     folder = paths[-1] + INCOMPLETE
-    try:
-        with explain_refusal(paths[-1]):
-            remove(folder)
+    with explain_refusal(paths[-1]):
+        remove(folder)
+        try:
             tf.io.gfile.makedirs(folder)
             yield folder
             for path in paths:
                 incomplete = os.path.join(folder, os.path.basename(path))
                 tf.io.gfile.rename(incomplete, path, overwrite=True)
-    finally:
-        remove(folder)
+        finally:
+            remove(folder)
 
 
 @contextlib.contextmanager

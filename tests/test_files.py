@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
+from tests.helpers import largest_file
 
 
 def test_lines_of_a_file_from_anywhere(tmp_path):
@@ -67,12 +68,12 @@ def test_bad_json_is_one_line(tmp_path, content, message):
 
 
 def test_globs(tmp_path):
-    for name in ("b.txt", "a.txt", "c.md"):
+    for name in ("b.txt", "a.txt", "c.md", "d[1].md"):
         (tmp_path / name).touch()
     (tmp_path / "folder.txt").mkdir()
-    patterns = [str(tmp_path / "*.txt"), str(tmp_path / "a.*"), str(tmp_path / "c.md")]
+    patterns = [str(tmp_path / name) for name in ("*.txt", "a.*", "c.md", "d[1].md")]
     found = [os.path.basename(path) for path in files.expand_globs(patterns)]
-    assert found == ["a.txt", "b.txt", "c.md"]
+    assert found == ["a.txt", "b.txt", "c.md", "d[1].md"]
     with pytest.raises(InputError, match=r"^no file matches '.*/\*\.rst'"):
         files.expand_globs([str(tmp_path / "*.rst")])
 
@@ -107,6 +108,24 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
         files.write_text(str(tmp_path / "file" / "result"), "text")
     with pytest.raises(InputError, match=r"cannot make the folder '.*file/folder'"):
         files.make_directory(str(tmp_path / "file" / "folder"))
+    with (
+        pytest.raises(StoppedError, match=r"\.lock: cannot be written: File too large"),
+        largest_file(0),
+        files.lock_folder(str(tmp_path)),
+    ):
+        pass
+
+
+def test_rest_of_another_run_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
+    def refuse(path):
+        raise tf.errors.PermissionDeniedError(None, None, "Permission denied")
+
+    monkeypatch.setattr(tf.io.gfile, "rmtree", refuse)
+    (tmp_path / "result.incomplete").mkdir()
+    with pytest.raises(StoppedError, match="result: cannot be written: Permission denied"):
+        files.write_text(str(tmp_path / "result"), "text")
+    with pytest.raises(StoppedError, match="result: cannot be written: Permission denied"):
+        files.write_together([str(tmp_path / "result")]).__enter__()
 
 
 def test_files_of_one_prefix_appear_when_all_are_complete(tmp_path):
