@@ -187,9 +187,9 @@ def _help_lines(
         yield f"\n{title}:"
         for field in group:
             yield f"  --{_signature(field, types_of[field.name])}"
-            text = field.metadata["description"]
-            if field.default not in (dataclasses.MISSING, None, (), True, False):
-                text += f" Default: {field.default}."
+            text, default = field.metadata["description"], field.default
+            if not (default in (dataclasses.MISSING, None, ()) or isinstance(default, bool)):
+                text += f" Default: {default}."
             yield textwrap.fill(text, 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
     if main_flags is not None and more:
         yield f"\n{command} --helpfull shows {more} more."

@@ -25,6 +25,7 @@ class Base:
 class Options(Base):
     form: Literal["long", "short"] = option("Form of it.", "long")
     count: int | None = option("Number of characters.", None, least=1)
+    turns: int = option("Number of turns.", 1)
     quick: bool = option("Hurry.", True)
 
     def __post_init__(self):
@@ -45,7 +46,7 @@ The flags that most runs need:
   --count=INTEGER
       Number of characters.
 
-python script.py --helpfull shows 2 more.
+python script.py --helpfull shows 3 more.
 """
 _ALL_FLAGS = """Prints. Usage: python script.py --count=1
 
@@ -54,6 +55,8 @@ Flags of this command:
       Form of it. Default: long.
   --count=INTEGER
       Number of characters.
+  --turns=INTEGER
+      Number of turns. Default: 1.
   --[no]quick
       Hurry.
 

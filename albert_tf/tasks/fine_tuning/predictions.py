@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -183,7 +184,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
     is_tsv = options.predict_format == "tsv"
     if is_tsv:
-        print("\t".join(kind.answer_columns), flush=True)
+        print("\t".join(map(_cell, kind.answer_columns)), flush=True)
     count = unanswered = 0
     for answer in answers:
         count += 1
@@ -232,8 +233,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
     if isinstance(value, tuple):
-        return LABEL_SEPARATOR.join(value)
-    return value if isinstance(value, str) else _json(value)
+        value = LABEL_SEPARATOR.join(value)
+    # Tabs and ends of lines in an answer would be taken for those of the table.
+    return re.sub(r"[\t\r\n]", " ", value) if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
