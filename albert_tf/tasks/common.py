@@ -41,8 +41,8 @@ _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 
 
-def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
-    """Returns the strategy of a run. Call this before TensorFlow runs anything else."""
+def start_devices(options: TrainingOptions) -> None:
+    """Creates the strategy of a run. Call this before TensorFlow runs anything else."""
     require_tensorflow("this command")
     if options.deterministic:
         make_deterministic()
@@ -51,7 +51,6 @@ def start_devices(options: TrainingOptions) -> tf.distribute.Strategy:
         strategy = make_strategy(options.distribution_strategy, options.tpu)
     if options.distribution_strategy == "mirrored" and strategy.num_replicas_in_sync == 1:
         print(f"{flag}: this machine has one device, so there is one replica")
-    return strategy
 
 
 _Options = TypeVar("_Options", bound=TrainingOptions)

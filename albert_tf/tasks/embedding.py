@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import ExportedModel
 from albert_tf.models.encoder_with_heads import Pooling
 from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
@@ -23,7 +22,6 @@ from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.tasks.training_options import ExportOptions
-from albert_tf.tokenization import Tokenizer
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
 _TEXTS_AT_ONCE = 8192
@@ -81,19 +79,16 @@ class EmbeddingOptions(ExportOptions):
         if self.calibrates:
             raise InputError("--export_weights=int8: embedders have no such form for OpenVINO")
 
-    def load_tokenizer(self) -> Tokenizer | None:
-        """Loads the vocabulary that the flags name, if any."""
-        if not (self.spm_model_file or self.vocab_file):
-            return None
-        return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
-
 
 def run(options: EmbeddingOptions) -> None:
     """Does what the options ask for."""
+    check_addresses(options)
     with name_place("--model"):
         options = dataclasses.replace(options, model=find_model(options.model))
-    check_addresses(options)
-    tokenizer = options.load_tokenizer()
+    tokenizer = None
+    if options.spm_model_file or options.vocab_file:
+        vocabulary = options.spm_model_file, options.vocab_file
+        tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
     with name_place("--model"):
         loaded = load(options.model, tokenizer)
     embedder = loaded.make_embedder(
@@ -104,10 +99,6 @@ def run(options: EmbeddingOptions) -> None:
     if options.output_file:
         _embed_file(options, embedder)
     if options.export_dir:
-        if isinstance(embedder.model, ExportedModel):
-            raise InputError(
-                f"--export_dir: --model={options.model} is an exported model; expected a trained folder"
-            )
         wanted = options.export_format, options.export_weights
         paths = embedder.export(options.export_dir, *wanted)
         print("\n".join(f"exported {path}" for path in paths.values()))

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 import os
+import typing
 from typing import Any
 
 from albert_tf.backends import require_tensorflow
@@ -11,6 +12,7 @@ from albert_tf.data.fine_tuning.squad_questions import lacks_answers
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Classification, QuestionAnswering
 from albert_tf.kinds.registry import find_kind
+from albert_tf.options import check_type
 from albert_tf.tasks.fine_tuning import classification
 from albert_tf.tasks.fine_tuning.data import RunData, read_data
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
@@ -48,7 +50,8 @@ def fine_tune(
             dictionaries, with columns such as `text` and `label`. Questions have the columns `question`,
             `context` and `answers`, as in SQuAD's dataset, or are the path of a file in SQuAD's format.
         dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`; nothing
-            for questions and embeddings.
+            for questions and embeddings. Where questions may have no answer, it chooses
+            `null_score_diff_threshold`, unless that is given.
         output_dir: folder for checkpoints, metrics and results.
         kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,
             `embedding`, `question_answering`, or a kind of your own, see docs/kinds.md.
@@ -68,7 +71,7 @@ def fine_tune(
     options_class, task = QuestionAnsweringOptions, {}
     if not is_squad:
         options_class, task = classification.options_class(), {"task_name": kind}
-    _check_names(flags, options_class)
+    flags = _check_flags(flags, options_class)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
     files = {
@@ -97,14 +100,24 @@ def _read(options: Any, tokenizer: Any, kind: str, in_memory: dict[str, Any]) ->
     data = read_data(options, tokenizer, in_memory)
     if data.kind.name != kind:
         raise InputError(f"kind={kind!r}: the columns of the data say kind={data.kind.name!r}")
+    if data.kind.missing and not data.dev_set:
+        raise InputError(
+            f"dev: expected data to choose {data.kind.missing} by, or {data.kind.missing}; received none"
+        )
     return data
 
 
-def _check_names(flags: dict[str, Any], options_class: type) -> None:
-    """Raises an `InputError` if a keyword argument is no flag, or one that has no meaning here."""
+def _check_flags(flags: dict[str, Any], options_class: type) -> dict[str, Any]:
+    """Returns the flags with paths as strings, if each is one that has a meaning here, of its type."""
+    types_of = typing.get_type_hints(options_class)
     known = {field.name for field in dataclasses.fields(options_class)} - {*_NO_ARGUMENTS}
     for name in flags:
         if name not in known:
             nearest = difflib.get_close_matches(name, known)
             hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
             raise InputError(f"fine_tune: unknown argument '{name}'{hint}")
+    checked = {}
+    for name, value in flags.items():
+        checked[name] = os.fspath(value) if isinstance(value, os.PathLike) else value
+        check_type(name, checked[name], types_of[name])
+    return checked

@@ -16,13 +16,19 @@ from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenize
 from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
 
 _SECONDS_OF_SILENCE = 3.0
+_NO_PATHS = ("runner_options",)
+# Options whose addresses of these kinds `albert_tf.sources.find_model` downloads itself.
+_MODELS = ("init_checkpoint", "model")
+_DOWNLOADED = ("hf://", "https://", "http://")
 
 
 def check_addresses(options: Any) -> None:
     """Checks that TensorFlow has access to the file systems of all options like gs://bucket/file."""
     for name, value in to_json_dict(options).items():
         for path in value if isinstance(value, list) else [value]:
-            if not isinstance(path, str) or "://" not in path:
+            if not isinstance(path, str) or "://" not in path or name in _NO_PATHS:
+                continue
+            if name in _MODELS and path.startswith(_DOWNLOADED):
                 continue
             try:
                 with _say_if_slow(

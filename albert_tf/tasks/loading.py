@@ -33,6 +33,7 @@ from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.trained_folder import (
+    check_vocabulary,
     options_path,
     read_folder,
     read_options,
@@ -78,10 +79,10 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             version of an exported model, e.g. `exported/text/1`; an `--export_dir`, for its newest
             version; or a folder with an encoder, a classifier, a regression, a token classifier or a
             pre-trained model in another format (Hugging Face, KerasHub, Google), and its config.
-        tokenizer: of a pre-trained model or of a folder without a vocabulary.
+        tokenizer: that of the training, if the folder has no vocabulary.
 
     Returns:
-        The model, whose class depends on its task.
+        The model and its tokenizer.
 
     Raises:
         InputError: the folder holds no trained model, lacks a part of it, or was written by a newer
@@ -111,7 +112,7 @@ def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
             f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
         )
     if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
-        return _load_fine_tuned(model_dir, version)
+        return _load_fine_tuned(model_dir, version, tokenizer)
     if "sentence_objective" in read_options(options):
         return _load_checkpoint(folder, tokenizer)
     raise InputError(f"lacks {KIND_FILE}, which describes the head of a fine-tuned model")
@@ -127,18 +128,19 @@ def _find_version(folder: str) -> str | None:
     return folder if exists(folder) else None
 
 
-def _load_fine_tuned(folder: str, version: str | None) -> Loaded:
+def _load_fine_tuned(folder: str, version: str | None, tokenizer: Tokenizer | None) -> Loaded:
     """Loads a model from a trained folder, or a version of an exported model from its assets."""
     vocabulary = read_folder(folder)
     kind = read_kind(folder)
     if kind.missing:
         raise InputError(f"no {kind.missing} in {KIND_FILE}, which --do_eval writes; expected it")
-    tokenizer = load_tokenizer(
-        vocabulary["spm_model_file"], vocabulary["vocab_file"], vocabulary["do_lower_case"]
-    )
+    if tokenizer is None and (vocabulary["spm_model_file"] or vocabulary["vocab_file"]):
+        names = ("spm_model_file", "vocab_file", "do_lower_case")
+        tokenizer = load_tokenizer(*(vocabulary[name] for name in names))
     config_file = os.path.join(folder, CONFIG_FILE)
     config = AlbertConfig.from_json_file(config_file)
-    check_vocab_size(tokenizer, config, config_file)
+    _check_tokenizer(tokenizer, config, config_file)
+    check_vocabulary(folder, tokenizer)
     strategy = make_strategy("one_device")
     with strategy.scope():
         if version:
@@ -153,12 +155,7 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     """Loads a pre-trained model, or one of another library that predicts from texts."""
     found = find_companions(CheckpointOptions(init_checkpoint=folder))
     tokenizer = tokenizer or found.tokenizer
-    if tokenizer is None:
-        raise InputError(
-            "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
-            "training"
-        )
-    check_vocab_size(tokenizer, found.config, find_config(folder))
+    _check_tokenizer(tokenizer, found.config, find_config(folder))
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)
@@ -186,32 +183,38 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     return Loaded(dataclasses.replace(kind, **of_length), model, tokenizer, strategy)
 
 
+def _check_tokenizer(tokenizer: Tokenizer | None, config: AlbertConfig, config_file: str) -> None:
+    if tokenizer is None:
+        raise InputError(
+            "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
+            "training"
+        )
+    check_vocab_size(tokenizer, config, config_file)
+
+
 def read_modules(folder: str) -> dict[str, Any]:
     """Returns the fields of an `Embedding` that the modules of a folder determine; none without them."""
     path = os.path.join(folder, _MODULES_FILE)
     if not tf.io.gfile.exists(path):
         return {}
+    values: dict[str, Any] = {}
     try:
-        return _read_modules(folder, path)
+        for module in files.read_json(path):
+            name = str(module.get("type")).rpartition(".")[2]
+            if name == "Pooling":
+                pooling = os.path.join(folder, module["path"], _POOLING_FILE)
+                values["pooling"] = _read_pooling(pooling)
+            elif name == "Normalize":
+                values["normalize"] = True
+            elif name != "Transformer":
+                raise InputError(
+                    f"{path}: has a module '{name}'; expected Transformer, Pooling and Normalize"
+                )
+        transformer = os.path.join(folder, _TRANSFORMER_FILE)
+        if tf.io.gfile.exists(transformer):
+            values["max_seq_length"] = files.read_json(transformer).get("max_seq_length")
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{path}: does not describe an embedder as expected: {error}") from error
-
-
-def _read_modules(folder: str, path: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for module in files.read_json(path):
-        name = str(module.get("type")).rpartition(".")[2]
-        if name == "Pooling":
-            values["pooling"] = _read_pooling(os.path.join(folder, module["path"], _POOLING_FILE))
-        elif name == "Normalize":
-            values["normalize"] = True
-        elif name != "Transformer":
-            raise InputError(
-                f"{path}: has a module '{name}'; expected Transformer, Pooling and Normalize"
-            )
-    path = os.path.join(folder, _TRANSFORMER_FILE)
-    if tf.io.gfile.exists(path):
-        values["max_seq_length"] = files.read_json(path).get("max_seq_length")
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -187,10 +187,10 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
     A stopped run resumes when it is called again with the same options; see `albert_tf.resumable`.
     """
+    check_addresses(options)
     if options.model:
         with name_place("--model"):
             options = _with_vocabulary(options)
-    check_addresses(dataclasses.replace(options, runner_options=()))
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):

@@ -55,6 +55,7 @@ from albert_tf.training import (
     Trainer,
     TrainingPlan,
     draw_learning_curve,
+    explain_full_memory,
     explain_lost_worker,
     train,
 )
@@ -171,8 +172,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     Returns, with `--do_eval`, the metrics on the evaluation records: of the best checkpoint or, without
     `--do_train`, of `--init_checkpoint` if it is given.
     """
-    options = find_init_model(options)
     check_addresses(options)
+    options = find_init_model(options)
     start_devices(options)
     if not options.do_train:
         # Don't check or read the training records.
@@ -196,7 +197,11 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             fixed_size=fixed_length(options) is not None,
         )
         evaluate = functools.partial(evaluator.evaluate, batches.take(options.max_eval_steps))
-    with explain_lost_worker(evaluator.is_alone), explain_mistakes(records):
+    with (
+        explain_full_memory(),
+        explain_lost_worker(evaluator.is_alone),
+        explain_mistakes(records),
+    ):
         if options.do_train:
             _train(options, config, evaluator, records, tokenizer, evaluate)
         if not options.do_eval:

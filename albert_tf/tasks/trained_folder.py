@@ -123,6 +123,18 @@ def read_folder(model_dir: str) -> dict[str, Any]:
     }
 
 
+def check_vocabulary(model_dir: str, tokenizer: Tokenizer) -> None:
+    """Checks that a trained folder, or an exported model, was trained with the tokenizer's vocabulary."""
+    path, copy = options_path(model_dir), os.path.join(model_dir, tokenizer.file_name)
+    trained_with = None
+    if tf.io.gfile.exists(path):
+        trained_with = read_options(path).get(VOCABULARY_SHA256)
+    elif tf.io.gfile.exists(copy):  # users may have removed damaged run options
+        trained_with = files.sha256(copy)
+    if trained_with != tokenizer.vocabulary_sha256:
+        raise InputError(f"was trained with another vocabulary than {tokenizer.vocabulary_file}")
+
+
 def _check_file(path: str, expected: Sequence[str]) -> None:
     if not tf.io.gfile.exists(path):
         return

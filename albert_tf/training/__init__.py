@@ -6,7 +6,12 @@ What cannot be written is a `StoppedError` that names it, and a user's mistake a
 from albert_tf.training.evaluator import Evaluator
 from albert_tf.training.loop import LoopOptions, TrainingPlan, best_metrics, resume, train
 from albert_tf.training.reports import draw_learning_curve
-from albert_tf.training.strategy import explain_lost_worker, make_deterministic, make_strategy
+from albert_tf.training.strategy import (
+    explain_full_memory,
+    explain_lost_worker,
+    make_deterministic,
+    make_strategy,
+)
 from albert_tf.training.trainer import Trainer
 
 __all__ = [
@@ -16,6 +21,7 @@ __all__ = [
     "TrainingPlan",
     "best_metrics",
     "draw_learning_curve",
+    "explain_full_memory",
     "explain_lost_worker",
     "make_deterministic",
     "make_strategy",

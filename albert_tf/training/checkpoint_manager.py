@@ -123,19 +123,17 @@ class Checkpoints:
                 f"{len(prefixes)} checkpoints in the folder",
                 file=sys.stderr,
             )
-        damage = None
         for prefix in reversed(prefixes):
             try:
                 reader = CheckpointReader(prefix, open_tensors(prefix))
                 values = reader.read_all(self._variables)
             except UnreadableCheckpointError as error:
-                damage = error
+                if prefix == prefixes[0]:
+                    raise
                 print(f"warning: {error}; trying the previous one", file=sys.stderr)
-                continue
-            assign(self._variables, values)
-            return True
-        if damage is not None:
-            raise damage
+            else:
+                assign(self._variables, values)
+                return True
         return False
 
 

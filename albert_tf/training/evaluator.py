@@ -165,14 +165,10 @@ class MeanAccumulator:
         self._means: dict[str, tuple] = dict(sums)
 
     def add(self, means: Means) -> None:
-        """Adds the means of one step."""
+        """Adds the means of a step, or their sums over several steps."""
         for name, (total, weight) in means.items():
             old_total, old_weight = self._means.get(name, (0.0, 0.0))
             self._means[name] = (old_total + total, old_weight + weight)
-
-    def add_steps(self, means: Means) -> None:
-        """Adds the means of several steps, each total and weight of shape (count,)."""
-        self.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
 
     def sums(self) -> dict[str, tuple[float, float]]:
         """Returns each total and weight, without a loss of precision."""

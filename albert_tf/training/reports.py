@@ -88,7 +88,7 @@ class Interval:
 
     def add(self, means: Means, count: int) -> None:
         """Adds the means of `count` steps, as returned by the trainer."""
-        self._means.add_steps(means)
+        self._means.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
         self._steps += count
         if self._compiles:
             self._timed_from.append((self._steps, time.monotonic()))

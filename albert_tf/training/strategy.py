@@ -1,4 +1,4 @@
-"""Distribution strategies by name, lost workers, and deterministic execution."""
+"""Distribution strategies by name, errors of devices, and deterministic execution."""
 
 import contextlib
 import functools
@@ -111,12 +111,29 @@ def explain_lost_worker(is_alone: bool) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def explain_full_memory() -> Iterator[None]:
+    """Turns TensorFlow's error about a device without free memory into a `StoppedError`."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise StoppedError(
+            f"out of memory ({files.reason(error)}); a smaller --train_batch_size, --eval_batch_size or "
+            "--max_seq_length needs less, and so do more --accumulate_steps"
+        ) from error
+
+
 def make_deterministic() -> None:
     """Makes every step reproducible to the bit on CPU, and on GPU as far as TensorFlow supports it.
 
     On CPU deterministic operators are not enough: with two threads the same ten steps gave different
     weights in each run, with one thread the same ones. So this uses a single core.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError as error:
+        raise InputError(
+            "deterministic: expected before TensorFlow runs anything in the process; start a new one"
+        ) from error
     tf.config.experimental.enable_op_determinism()

@@ -127,6 +127,11 @@ def test_answers_to_questions(trained, tmp_path):
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
     with pytest.raises(InputError, match=r"^train\[0\]: not SQuAD: question is missing, expected"):
         albert_tf.fine_tune(trained, [{"text": "a"}], **{**same, "output_dir": tmp_path / "new"})
+    rows.append({**rows[0], "answers": {"text": [], "answer_start": []}})
+    with pytest.raises(
+        InputError, match=r"^dev: expected data to choose null_score_diff_threshold "
+    ):
+        albert_tf.fine_tune(trained, rows, **{**same, "output_dir": tmp_path / "new"})
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,9 @@ def test_answers_to_questions(trained, tmp_path):
         ({"learning_rat": 1}, "unknown argument 'learning_rat'; did you mean learning_rate"),
         ({"do_train": False}, "^fine_tune: unknown argument 'do_train'"),
         ({"learning_rate": -1.0}, "learning_rate=-1.0: expected at least 0"),
+        ({"learning_rate": "3e-5"}, r"^learning_rate='3e-5': expected float \| None$"),
+        ({"optimizer": "adam"}, r"^optimizer='adam': expected Literal\['lamb', 'adamw'\]$"),
+        ({"deterministic": True}, "^deterministic: expected before TensorFlow runs anything"),
         ({"train": [{"text": "", "label": "a"}]}, r"^train\[0\]: the text is empty$"),
         ({"train": [{"text": "a", "label": None}]}, r"^train\[0\]: the label is missing"),
         ({"train": 7}, "^train: received int; expected a path, a pandas DataFrame, a datasets"),

@@ -11,6 +11,7 @@ from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.kinds import Regression
 from tests.helpers import change_json, write_wordpiece
+from tests.tasks.animals import write_vocabulary
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,21 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
     tokenizer = albert_tf.WordPieceTokenizer(write_wordpiece(tmp_path / "vocab.txt", []))
     with pytest.raises(InputError, match=r"vocab\.txt has 5 pieces; .*config\.json says vocab"):
         albert_tf.load(folder, tokenizer=tokenizer)
+
+
+def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
+    (classifier / "vocabulary.model").unlink()
+    with pytest.raises(InputError, match=r"holds no vocabulary; pass tok"):
+        albert_tf.load(classifier)
+    texts = ["the old cat", "a rose"], ["a tree", ""]
+    received = albert_tf.load(classifier, loaded.tokenizer).predict(*texts)
+    np.testing.assert_array_equal(received.probabilities, loaded.predict(*texts).probabilities)
+    write_vocabulary(tmp_path / "other.model", seed=1)
+    other = albert_tf.AlbertTokenizer(str(tmp_path / "other.model"))
+    with pytest.raises(
+        InputError, match=r"was trained with another vocabulary than .*other\.model"
+    ):
+        albert_tf.load(classifier, other)
 
 
 def test_refuses_folders_without_a_model(tmp_path, exported):

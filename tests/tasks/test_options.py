@@ -308,5 +308,7 @@ def test_a_training_file_alone_asks_for_everything():
     options = ClassificationOptions(**given, do_train=True)
     assert (options.task_name, options.do_eval) == ("classification", False)
     assert options.export_dir is None
-    options = ClassificationOptions(**given, dev_fraction=0.0)
-    assert (options.do_train, options.do_eval) == (True, False)
+    # There is nothing to evaluate on.
+    for more in ({"dev_fraction": 0.0}, {"task_name": "embedding"}):
+        options = ClassificationOptions(**given, **more)
+        assert (options.do_train, options.do_eval) == (True, False)

@@ -69,6 +69,15 @@ def test_unusable_training_files_are_refused(data, tmp_path, paragraphs, message
         run(make_options(data, tmp_path / "out", train_file=path))
 
 
+def test_export_without_a_threshold_is_refused_before_the_training(data, tmp_path):
+    asked = {"predict_file": None, "do_eval": False, "export_dir": str(tmp_path / "exported")}
+    with pytest.raises(
+        InputError, match="has no null_score_diff_threshold, which --do_eval writes"
+    ):
+        run(make_options(data, tmp_path / "out", "v2", **asked))
+    assert not (tmp_path / "out").exists()
+
+
 def test_version_1_with_faults_in_its_questions(data, tmp_path, capsys):
     long = make_question("c", [("rose", 4)], "which plant " * 500)
     path = write(

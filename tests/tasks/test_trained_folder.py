@@ -18,6 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
+from albert_tf.tasks.fine_tuning.predictions import predict_file
 from tests.helpers import assert_same_weights, tiny_config
 from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabulary
 
@@ -170,6 +171,19 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
         assert label == ("animal", "plant")[np.argmax(numbers)]
 
 
+def test_an_answer_is_one_line_of_the_table(tmp_path, capsys):
+    kind = types.SimpleNamespace(
+        open=lambda *source: None,
+        read=lambda *source: ["an example"],
+        encode=lambda *examples: (),
+        decode=lambda *examples: None,
+        answers=lambda *examples: [{"answer": "the\nold\tcat", "score": 0.5}],
+        answer_columns=("answer", "score"),
+    )
+    predict_file(make_options(tmp_path, "out", predict_file="rows.jsonl"), kind, None, None)
+    assert capsys.readouterr().out == "answer\tscore\nthe old cat\t0.500000\n"
+
+
 @pytest.mark.parametrize("is_pipe", [True, False])
 def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, capsys, is_pipe):
     lines = b"the old cat\n\none\ttwo\tthree\n  \ncaf\xe9\nthe old cat\n"
@@ -316,7 +330,7 @@ def test_resumed_training_restores_the_files_of_the_folder(data, classifier, cap
         classifier,
         **pair_files(data),
         num_train_steps=31,
-        init_checkpoint="absent",  # not read again
+        init_checkpoint="hf://owner/absent",  # not read again
         do_eval=False,
     )
     with pytest.raises(InputError, match="with optimizer adamw; --optimizer says lamb"):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import Preempted, StoppedError
-from albert_tf.training import explain_lost_worker
+from albert_tf.training import explain_full_memory, explain_lost_worker
 from albert_tf.training.loop import Preemption
 
 
@@ -43,6 +43,12 @@ def test_lost_worker_is_one_line_where_there_are_others(error_class, message, re
 def test_another_error_is_no_lost_worker():
     with pytest.raises(tf.errors.InternalError), explain_lost_worker(False):
         raise tf.errors.InternalError(None, None, "another mistake")
+
+
+def test_full_memory_is_one_line():
+    message = r"^out of memory \(OOM when allocating [^\n]*\); a smaller --train_batch_size, --eval"
+    with pytest.raises(StoppedError, match=message), explain_full_memory():
+        tf.zeros([1 << 45])
 
 
 class Terminated(keras.layers.Layer):

@@ -1,6 +1,7 @@
 """Fine-tuning on texts: GLUE, RACE and the user's own files."""
 
 import dataclasses
+import functools
 import os
 from typing import Any, ClassVar, Literal
 
@@ -97,15 +98,16 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
 
     def _assume_training(self) -> None:
         """Sets what a training file that nothing is said of asks for: to train, evaluate and export."""
-        assumed = {}
-        if not any(getattr(self, name) for name in FineTuningOptions.WANTED):
-            assumed = {"do_train": True, "do_eval": bool(self.dev_file or self.dev_fraction)}
+        assume = functools.partial(object.__setattr__, self)  # as the dataclass is frozen
+        asks = any(getattr(self, name) for name in FineTuningOptions.WANTED)
+        if not asks:
+            assume("do_train", True)
+        if self.task_name is None and self.do_train:
+            assume("task_name", OWN_TASK.name)
+        if not asks:
+            assume("do_eval", bool(self.dev_file) or self.holds_out)
             if self.output_dir:
-                assumed["export_dir"] = os.path.join(self.output_dir, "exported")
-        if self.task_name is None and (self.do_train or assumed):
-            assumed["task_name"] = OWN_TASK.name
-        for name, value in assumed.items():
-            object.__setattr__(self, name, value)
+                assume("export_dir", os.path.join(self.output_dir, "exported"))
 
     @property
     def lines_file(self) -> str | None:

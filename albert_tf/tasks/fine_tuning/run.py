@@ -3,7 +3,6 @@
 Everything is read and checked before a model is made, so that mistakes show at once.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.data.batches import make_batch
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, ExportedModel, export
 from albert_tf.export.exporter import OF_RUNTIMES
 from albert_tf.export.runtimes import Predict
@@ -41,14 +40,14 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_scores,
     write_submission,
 )
-from albert_tf.tasks.fine_tuning.training import train_kind
+from albert_tf.tasks.fine_tuning.training import FineTuning
 from albert_tf.tasks.flags import check_addresses, check_vocab_size
-from albert_tf.tasks.trained_folder import options_asset, options_path, read_options, write_kind
+from albert_tf.tasks.trained_folder import check_vocabulary, options_asset, write_kind
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.vocabulary_files import VOCABULARY_SHA256
 from albert_tf.training import (
     Evaluator,
     best_metrics,
+    explain_full_memory,
     make_strategy,
 )
 from albert_tf.training.loop import Callback
@@ -67,38 +66,20 @@ def run(
     `read` reads the data, and `callback` is called after each report of the training. Returns the metrics
     of the best checkpoint on the dev set, empty without `--do_eval`.
     """
-    options = find_init_model(options)
     check_addresses(options)
+    options = find_init_model(options)
     start_devices(options)
     options = options.complete()
     config = load_config(options)
     tokenizer = options.load_tokenizer()
     check_vocab_size(tokenizer, config, options.albert_config_file)
-    _check_folder(options, config, tokenizer)
-    return _Run(options, read(options, tokenizer), config).run(callback)
-
-
-def _check_folder(options: FineTuningOptions, config: AlbertConfig, tokenizer: Tokenizer) -> None:
-    """Checks that the exported model, or the checkpoints in the output folder, fit the run."""
     if not options.exported_model:
-        if not has_checkpoint(options):
-            return
         check_output_dir(options, config, ("do_lower_case",))
-    if _trained_vocabulary(options, tokenizer) != tokenizer.vocabulary_sha256:
-        raise InputError(
-            f"{options.model_flag}: was trained with another vocabulary than "
-            f"{tokenizer.vocabulary_file}"
-        )
-
-
-def _trained_vocabulary(options: FineTuningOptions, tokenizer: Tokenizer) -> str | None:
-    """Returns the SHA-256 of the vocabulary that the folder's model was trained with."""
-    path = options_path(options.model_dir)
-    if tf.io.gfile.exists(path):
-        return read_options(path).get(VOCABULARY_SHA256)
-    # Models exported in Python have no run options, and users may have removed a damaged file.
-    copy = os.path.join(options.model_dir, tokenizer.file_name)
-    return files.sha256(copy) if tf.io.gfile.exists(copy) else None
+    if options.exported_model or has_checkpoint(options):
+        with name_place(options.model_flag):
+            check_vocabulary(options.model_dir, tokenizer)
+    with explain_full_memory():
+        return _Run(options, read(options, tokenizer), config).run(callback)
 
 
 class _Run:
@@ -110,6 +91,12 @@ class _Run:
         self.kind = data.kind
         self.config = config
         check_kind(options, data.kind)
+        predicts = options.do_predict or options.export_dir or options.lines_file
+        if data.kind.missing and predicts and not data.dev_set:
+            raise InputError(
+                f"{options.model_flag}: has no {data.kind.missing}, which --do_eval writes; expected it "
+                f"or --{data.kind.missing}"
+            )
         self.num_train_steps = _count_train_steps(options, data)
         self.warmup_steps = options.warmup_steps
         if self.warmup_steps is None:
@@ -121,7 +108,7 @@ class _Run:
         options = self.options
         if options.do_train:
             plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
-            train_kind(options, self.data, *plan, callback)
+            FineTuning(options, self.data, *plan, callback).run()
         if not options.exported_model:
             self._load_best_checkpoint()
         metrics = {}
@@ -130,11 +117,6 @@ class _Run:
             self._fit(predictions[0])
             if options.do_eval:
                 metrics = self._write_evaluation(predictions)
-        if self.kind.missing and (options.do_predict or options.export_dir or options.lines_file):
-            raise InputError(
-                f"{options.model_flag}: has no {self.kind.missing}, which --do_eval writes; expected it "
-                f"or --{self.kind.missing}"
-            )
         if "test" in self.data.sets:
             self._write_predictions()
         of_model = self.kind, self.data.tokenizer

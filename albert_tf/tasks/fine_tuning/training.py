@@ -33,36 +33,77 @@ _EVALUATIONS = 10
 _FEW_EXAMPLES = 100
 
 
-def train_kind(
-    options: FineTuningOptions,
-    data: RunData,
-    config: AlbertConfig,
-    trainer: Trainer,
-    num_train_steps: int,
-    warmup_steps: int,
-    callback: Callback | None,
-) -> None:
-    """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan.
+@dataclasses.dataclass(frozen=True)
+class FineTuning:
+    """The training of a run. `callback` is called after each report."""
 
-    `callback` is called after each report.
-    """
-    part = _starting_part(options, trainer.model)
-    with start_or_resume(options, config, trainer, part, data.tokenizer):
-        if options.export_dir:
-            # Otherwise hours of training could end at a folder that cannot be made.
-            files.make_directory(options.export_dir)
-        write_kind(options.output_dir, data.kind)
-        _warn_of_sizes(options, data)
-        _train_until_done(options, data, trainer, num_train_steps, warmup_steps, callback)
-    if _has_collapsed(options.output_dir):
-        print(
-            f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
-            "predictions are alike, and the loss is that of guessing; start again with another "
-            "--random_seed, a lower --learning_rate or a longer warm-up",
-            file=sys.stderr,
+    options: FineTuningOptions
+    data: RunData
+    config: AlbertConfig
+    trainer: Trainer
+    num_train_steps: int
+    warmup_steps: int
+    callback: Callback | None
+
+    def run(self) -> None:
+        """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
+        options, data = self.options, self.data
+        part = _starting_part(options, self.trainer.model)
+        with start_or_resume(options, self.config, self.trainer, part, data.tokenizer):
+            if options.export_dir:
+                # Otherwise hours of training could end at a folder that cannot be made.
+                files.make_directory(options.export_dir)
+            write_kind(options.output_dir, data.kind)
+            _warn_of_sizes(options, data)
+            self._train_until_done()
+        if _has_collapsed(options.output_dir):
+            print(
+                f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
+                "predictions are alike, and the loss is that of guessing; start again with another "
+                "--random_seed, a lower --learning_rate or a longer warm-up",
+                file=sys.stderr,
+            )
+        if path := draw_learning_curve(options.output_dir, *data.kind.metrics[:1]):
+            print(f"learning curve in {path}")
+
+    def _train_until_done(self) -> None:
+        """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
+        options, data, trainer, steps = self.options, self.data, self.trainer, self.num_train_steps
+        every = options.save_checkpoints_steps or math.ceil(steps / _EVALUATIONS)
+        options = dataclasses.replace(options, save_checkpoints_steps=every)
+        plan = TrainingPlan(options, data.row.name, steps, data.best_metric, higher_is_better=True)
+        batches_from = functools.partial(
+            training_batches,
+            data.train_features,
+            options.train_batch_size,
+            options.random_seed,
+            fixed_length=fixed_length(options),
         )
-    if path := draw_learning_curve(options.output_dir, *data.kind.metrics[:1]):
-        print(f"learning curve in {path}")
+        evaluate = self._evaluate if data.dev_set else None
+        patience = options.early_stopping_evaluations
+        if patience is None or not data.dev_set:
+            train(trainer, plan, batches_from, evaluate, callback=self.callback)
+            return
+        while not _has_stopped_improving(trainer.step, plan, patience * every):
+            end = min(trainer.step - trainer.step % every + every, steps)
+            part = dataclasses.replace(plan, num_train_steps=end)
+            train(trainer, part, batches_from, evaluate, callback=self.callback)
+            if trainer.step >= steps:
+                return
+
+    def _evaluate(self) -> dict[str, float]:
+        """Returns the metrics and, after the warm-up, whether the model has collapsed."""
+        data, dev_set = self.data, self.data.dev_set
+        predictions = predict_sets(data.kind, data.sets["dev"], self.trainer, self.options)
+        # Thresholds that suit these weights; those of the best ones are chosen after the training.
+        kind = data.kind.fit(dev_set.examples, predictions[0])
+        metrics = measure_sets(kind, data.sets["dev"], predictions)
+        if self.trainer.step > self.warmup_steps:
+            of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
+            collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
+            if collapsed is not None:
+                metrics[_COLLAPSED] = float(collapsed)
+        return metrics
 
 
 def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Model:
@@ -95,61 +136,6 @@ def _warn_of_sizes(options: FineTuningOptions, data: RunData) -> None:
             f"than {_FEW_EXAMPLES} that choice is mostly chance",
             file=sys.stderr,
         )
-
-
-def _train_until_done(
-    options: FineTuningOptions,
-    data: RunData,
-    trainer: Trainer,
-    steps: int,
-    warmup_steps: int,
-    callback: Callback | None,
-) -> None:
-    """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
-    if options.save_checkpoints_steps is None:
-        every = math.ceil(steps / _EVALUATIONS)
-        options = dataclasses.replace(options, save_checkpoints_steps=every)
-    plan = TrainingPlan(options, data.row.name, steps, data.best_metric, higher_is_better=True)
-    batches_from = functools.partial(
-        training_batches,
-        data.train_features,
-        options.train_batch_size,
-        options.random_seed,
-        fixed_length=fixed_length(options),
-    )
-
-    def evaluate() -> dict[str, float]:
-        return _evaluate(options, data, trainer, warmup_steps)
-
-    patience = options.early_stopping_evaluations
-    if patience is None or not data.dev_set:
-        evaluate = evaluate if data.dev_set else None
-        train(trainer, plan, batches_from, evaluate, callback=callback)
-        return
-    every = options.save_checkpoints_steps
-    while not _has_stopped_improving(trainer.step, plan, patience * every):
-        end = min(trainer.step - trainer.step % every + every, steps)
-        part = dataclasses.replace(plan, num_train_steps=end)
-        train(trainer, part, batches_from, evaluate, callback=callback)
-        if trainer.step >= steps:
-            return
-
-
-def _evaluate(
-    options: FineTuningOptions, data: RunData, trainer: Trainer, warmup_steps: int
-) -> dict[str, float]:
-    """Returns the metrics and, after the warm-up, whether the model has collapsed."""
-    dev_sets, dev_set = data.sets["dev"], data.dev_set
-    predictions = predict_sets(data.kind, dev_sets, trainer, options)
-    # Thresholds that suit these weights; those of the best ones are chosen after the training.
-    kind = data.kind.fit(dev_set.examples, predictions[0])
-    metrics = measure_sets(kind, dev_sets, predictions)
-    if trainer.step > warmup_steps:
-        of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
-        collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
-        if collapsed is not None:
-            metrics[_COLLAPSED] = float(collapsed)
-    return metrics
 
 
 def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -> bool:
