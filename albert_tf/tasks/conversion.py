@@ -228,7 +228,9 @@ def _difference(expected: Any, received: Any) -> float:
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
     differences = [
-        np.abs(np.subtract(ours, theirs)).max() / np.maximum(1, np.abs(ours).max())
+        # -1e30 stands for what is impossible, and for no size.
+        np.abs(np.subtract(ours, theirs)).max()
+        / np.abs(ours).max(initial=1, where=np.abs(ours) < 1e29)
         for ours, theirs in pairs
     ]
     return float(np.max(differences))  # keeps a NaN, max may not

@@ -17,7 +17,7 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
-from albert_tf.tasks.conversion import TARGETS, ConversionOptions, run
+from albert_tf.tasks.conversion import TARGETS, ConversionOptions, _difference, run
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from albert_tf.training.checkpoint_manager import save_checkpoint
@@ -406,6 +406,12 @@ def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, c
     assert shown[-1].startswith(f"wrote {out}; its outputs differ by at most ")
     loaded = tf.saved_model.load(str(out / "encoder" / "1"))
     assert len(loaded.mlm.trainable_variables) == len(encoder.weights) + 5
+
+
+def test_impossible_values_hide_no_difference():
+    ours, theirs = np.array([1.0, -1e30]), np.array([1.5, -1e30])
+    assert _difference(ours, theirs) == 0.5
+    assert np.isnan(_difference(np.array([np.nan, 1.0]), theirs))
 
 
 @pytest.mark.slow
