@@ -21,11 +21,6 @@ _SAME_PROBABILITY = 0.01
 _NO_THRESHOLD = 0.5
 
 
-def _f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the F1 of class 1; 0 if neither labels nor predictions have one."""
-    return metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
-
-
 def _zero_without_spread(metric: Metric) -> Metric:
     """Makes a correlation 0, its limit for guessing, if one side has a single value."""
 
@@ -44,7 +39,7 @@ def _pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 METRICS: Mapping[str, Metric] = {
     "accuracy": metrics.accuracy_score,
-    "f1": _f1,
+    "f1": lambda *sides: metrics.f1_score(*sides, pos_label=1, zero_division=0.0),
     "macro_f1": lambda *sides: metrics.f1_score(*sides, average="macro", zero_division=0.0),
     "matthews_corrcoef": _zero_without_spread(metrics.matthews_corrcoef),
     "pearson": _zero_without_spread(_pearson),

@@ -82,7 +82,11 @@ class Preprocessor(keras.layers.Layer):
         texts = [_as_strings("text_a", text_a)]
         if text_b is not None:
             texts.append(_as_strings("text_b", text_b))
-            _check_same_shape(*texts)
+            if not tf.TensorShape(texts[0].shape).is_compatible_with(texts[1].shape):
+                raise InputError(
+                    "Preprocessor: expected as many text_b as text_a; received "
+                    f"{texts[1].shape} and {texts[0].shape}"
+                )
         if BACKEND == "tensorflow":
             return super().__call__(*texts, **kwargs)
         if any(isinstance(text, keras.KerasTensor) for text in texts):
@@ -190,11 +194,3 @@ def _describe(texts) -> str:
             if isinstance(text, str) and any("\ud800" <= char <= "\udfff" for char in text):
                 return f"a surrogate, which is no character, at index {index}"
     return type(texts).__name__
-
-
-def _check_same_shape(text_a: tf.Tensor, text_b: tf.Tensor) -> None:
-    shapes = tuple(text_a.shape), tuple(text_b.shape)
-    if not tf.TensorShape(shapes[0]).is_compatible_with(shapes[1]):
-        raise InputError(
-            f"Preprocessor: expected as many text_b as text_a; received {shapes[1]} and {shapes[0]}"
-        )

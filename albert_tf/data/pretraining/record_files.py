@@ -137,7 +137,7 @@ def explain_bad_records(paths: Sequence[str], spec: RecordSpec) -> Iterator[None
 
 
 def read_sizes(path: str, spec: RecordSpec) -> dict[str, int]:
-    """Returns the number of values of each feature in the first record, by name.
+    """Returns the number of values of each feature of integers in the first record, by name.
 
     If it is not the record of a sequence, the result is empty.
     """
@@ -145,12 +145,8 @@ def read_sizes(path: str, spec: RecordSpec) -> dict[str, int]:
         with contextlib.suppress(message.DecodeError):
             fields = tf.train.Example.FromString(record).features.feature
             if "input_ids" in fields:
-                kinds = {name: field.WhichOneof("kind") for name, field in fields.items()}
-                return {
-                    name: len(getattr(fields[name], kind).value)
-                    for name, kind in kinds.items()
-                    if kind
-                }
+                sizes = {name: len(field.int64_list.value) for name, field in fields.items()}
+                return {name: size for name, size in sizes.items() if size}
     return {}
 
 
