@@ -128,3 +128,14 @@ def test_refuses_other_arguments(tokenizers, monkeypatch):
     ]:
         with pytest.raises(InputError, match=message):
             Preprocessor(*arguments)
+
+
+def test_operators_for_another_tensorflow_are_named(tokenizers, monkeypatch, tmp_path):
+    module = (
+        "import tensorflow\nraise tensorflow.errors.NotFoundError(None, None, 'undefined symbol')"
+    )
+    (tmp_path / "tensorflow_text.py").write_text(module)
+    monkeypatch.delitem(sys.modules, "tensorflow_text", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"cannot be imported \(undefined symbol\): pip install"):
+        Preprocessor(tokenizers["wordpiece"], 9)
