@@ -49,6 +49,15 @@ def test_offsets_of_a_split_piece(small_tokenizer):
     assert all(piece.replace("▁", "") == part.strip() for piece, part in written)
 
 
+def test_the_front_of_a_digit_comma_piece_gets_a_word_mark_even_inside_a_word(small_tokenizer):
+    for piece in small_tokenizer.pieces:
+        if piece[-1] == "," and piece[-2:-1].isdigit():
+            assert piece not in small_tokenizer.tokenize(piece.replace("▁", ""))
+    assert "5," in small_tokenizer.pieces
+    assert small_tokenizer.tokenize("a5,")[-3:] == ["▁", "5", ","]
+    assert small_tokenizer.tokenize("5")[-2:] == ["▁", "5"]
+
+
 def test_a_split_piece_has_one_word_mark_where_the_model_keeps_extra_spaces(tmp_path):
     model_file = tmp_path / "spaces.model"
     model_file.write_bytes(
