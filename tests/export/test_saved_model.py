@@ -40,6 +40,7 @@ def test_both_forms_of_a_new_version_appear_or_none(tmp_path, model, tokenizer, 
         if refused in path:
             raise OSError("No space left on device")
         pathlib.Path(path).mkdir()
+        pathlib.Path(path, "saved_model.pb").touch()
 
     def export_again():
         export(model, SINGLE_TEXTS, tokenizer, str(tmp_path))
