@@ -143,7 +143,8 @@ class Loaded:
         Args:
             export_dir: parent of the written folders.
             format: `saved_model`, `tflite`, `openvino` or `onnx`.
-            weights: `int8`, `float16` (LiteRT only), or None for the type that the model computes in.
+            weights: `int8` (for OpenVINO the commands only, which have examples to choose its ranges by),
+                `float16` (LiteRT only), or None for the type that the model computes in.
 
         Returns:
             The written folders: `ids` and `text`, or the one of another format.
@@ -155,6 +156,11 @@ class Loaded:
         if isinstance(main.model, ExportedModel):
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
+            )
+        if (format, weights) == ("openvino", "int8"):
+            raise InputError(
+                "weights=int8: OpenVINO's ranges are chosen by examples; expected a command with "
+                "--do_eval, --export_format=openvino and --export_weights=int8"
             )
         # What `albert_tf.load` reads.
         assets = options_asset(main.tokenizer, main.kind.assets())

@@ -7,8 +7,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from albert_tf.checkpoints.tensor_files import refuse_brackets
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.export.exporter import Form, Weights
 from albert_tf.export.runtimes import check_form
 from albert_tf.options import check_ranges, option
@@ -123,6 +124,9 @@ class ExportOptions:
             if value != default and not self.export_dir:
                 raise InputError(f"--{name}={value}: expected --export_dir")
         check_form(self.export_format, self.export_weights)
+        if self.export_dir:
+            with name_place("--export_dir"):
+                refuse_brackets(self.export_dir)
 
 
 def fixed_length(options: TrainingOptions) -> int | None:

@@ -134,6 +134,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {**NO_DEV, **STOPPING}, "--early_stopping_evaluations=2: expected --dev_file; rec"),
         (OWN, {"reset_head": True}, "--reset_head: expected --init_checkpoint"),
         (OWN, {"export_format": "tflite"}, "--export_format=tflite: expected --export_dir"),
+        (OWN, {"export_dir": "out[1]"}, r"--export_dir: out\[1\]: TensorFlow takes '\['"),
         (OWN, {"recipe": "paper"}, "--recipe=paper: has no row for --task_name=classification"),
         (OWN, {"data_source": "tfds", **NO_FILES}, "--data_source=tfds: TensorFlow Datasets has n"),
         (OWN, {**COLA, "task_name": "ax"}, "--task_name=ax: has no train set, but test; the mode"),
