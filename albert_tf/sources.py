@@ -31,6 +31,7 @@ BEST_DIR = "best"
 
 _SHIPPED = pathlib.Path(__file__).parent / "pretrained"
 _HUB = "hf://"
+_WEB = ("https://", "http://")
 _HUB_NAME = re.compile(r"(?P<repo>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 # No pickles: they can run any code.
 _HUB_WEIGHTS = ("model*.safetensors", "model.weights.h5")
@@ -42,6 +43,11 @@ _DAMAGES = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
 def shipped_names() -> tuple[str, ...]:
     """Returns the names of the models that come with this package."""
     return tuple(sorted(path.name for path in _SHIPPED.iterdir()))
+
+
+def is_download(name: str) -> bool:
+    """Returns whether a model's name is an address that `find_model` downloads from."""
+    return name.startswith((_HUB, *_WEB))
 
 
 def find_model(name: str) -> str:
@@ -57,7 +63,7 @@ def find_model(name: str) -> str:
         The path. It exists unless it was given as a path.
     """
     name = os.fspath(name)
-    if name.startswith(("https://", "http://")):
+    if name.startswith(_WEB):
         return _find_in_archive(name)
     if name.startswith(_HUB):
         found = _HUB_NAME.fullmatch(name.removeprefix(_HUB))

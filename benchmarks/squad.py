@@ -62,13 +62,13 @@ def repeat(examples: "Sequence[SquadExample]", count: int) -> "list[SquadExample
 def convert(input_file: str, spm_model_file: str, num_questions: str) -> None:
     """Turns questions into windows once, and prints their number and seconds as JSON."""
     from albert_tf.data.fine_tuning.squad_questions import read_squad
-    from albert_tf.data.fine_tuning.squad_windows import encode_windows
+    from albert_tf.kinds import QuestionAnswering
     from albert_tf.tokenization import AlbertTokenizer
 
     examples = repeat(read_squad(input_file), int(num_questions))
     tokenizer = AlbertTokenizer(spm_model_file)
     start = time.monotonic()
-    windows = encode_windows(examples, tokenizer, 384, 128, 64)
+    windows = QuestionAnswering().encode(examples, tokenizer)
     print(json.dumps({"count": len(windows), "seconds": time.monotonic() - start}))
 
 

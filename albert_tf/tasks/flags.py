@@ -12,14 +12,14 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import to_json_dict
+from albert_tf.sources import is_download
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
 from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
 
 _SECONDS_OF_SILENCE = 3.0
 _NO_PATHS = ("runner_options",)
-# Options whose addresses of these kinds `albert_tf.sources.find_model` downloads itself.
+# Options that name a model.
 _MODELS = ("init_checkpoint", "model")
-_DOWNLOADED = ("hf://", "https://", "http://")
 
 
 def check_addresses(options: Any) -> None:
@@ -28,7 +28,7 @@ def check_addresses(options: Any) -> None:
         for path in value if isinstance(value, list) else [value]:
             if not isinstance(path, str) or "://" not in path or name in _NO_PATHS:
                 continue
-            if name in _MODELS and path.startswith(_DOWNLOADED):
+            if name in _MODELS and is_download(path):
                 continue
             try:
                 with _say_if_slow(

@@ -18,11 +18,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from albert_tf import command_line
-from albert_tf.checkpoints.loading import find_config, read_config
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.sources import find_model
+from albert_tf.tasks.conversion import CheckpointOptions, find_companions
 from benchmarks.harness import (
     KERAS_POLICIES,
     Rounds,
@@ -71,7 +71,7 @@ class StepOptions:
         if preset in PRESETS:
             config = AlbertConfig.from_preset(preset)
         else:
-            config = read_config(find_config(find_model(preset)))
+            config = find_companions(CheckpointOptions(init_checkpoint=find_model(preset))).config
         config = dataclasses.replace(
             config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )
