@@ -228,7 +228,7 @@ def _difference(expected: Any, received: Any) -> float:
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
     differences = [
-        # -1e30 stands for what is impossible, and for no size.
+        # -1e30 marks a position that cannot be chosen. It does not count as a size.
         np.abs(np.subtract(ours, theirs)).max()
         / np.abs(ours).max(initial=1, where=np.abs(ours) < 1e29)
         for ours, theirs in pairs

@@ -47,7 +47,8 @@ def import_tensorflow_text() -> types.ModuleType:
     """
     try:
         import tensorflow_text
-    except (ImportError, tf.errors.NotFoundError) as error:  # the latter beside another TensorFlow
+    # NotFoundError: it was built for another version of TensorFlow.
+    except (ImportError, tf.errors.NotFoundError) as error:
         version = ".".join(tf.__version__.split(".")[:2])
         raise InputError(
             "tokenizing in a TensorFlow graph needs TensorFlow Text, which cannot be imported "

@@ -1,4 +1,4 @@
-"""What is special to files for LiteRT, and what is refused before anything is written.
+"""Files for LiteRT, and exports that are refused before anything is written.
 
 Some of these tests need the group parity (`make test-parity`).
 """

@@ -305,7 +305,7 @@ def test_a_training_file_alone_asks_for_everything():
     assert (options.task_name, options.do_train, options.do_eval) == ("classification", True, True)
     assert options.export_dir == "out/exported"
     assert ClassificationOptions(**given, predict_file="-").do_train
-    # What is asked for is all that is done.
+    # A wish turns the assumptions off.
     options = ClassificationOptions(**given, do_train=True)
     assert (options.task_name, options.do_eval) == ("classification", False)
     assert options.export_dir is None

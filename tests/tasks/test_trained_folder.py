@@ -1,4 +1,4 @@
-"""A training, what it starts from, and what the trained folder does alone."""
+"""A training, the models it can start from, and the predictions of a trained folder."""
 
 import dataclasses
 import io

@@ -83,8 +83,8 @@ def encode_windows(
 ) -> SquadWindows:
     """Cuts examples into windows; a passage without tokens has none.
 
-    A window has at most `max_seq_length` tokens, special tokens included, at least four more than the
-    `max_query_length` of a question; neighbouring windows start `doc_stride` tokens apart.
+    A window has at most `max_seq_length` tokens, special tokens included. That is `max_query_length` + 4
+    or more, so that a token of the passage fits. Neighbouring windows start `doc_stride` tokens apart.
     """
     names = ("input_ids", "token_starts", "token_ends", "token_is_max_context")
     along_tokens = {name: array.array("i") for name in names}

@@ -40,7 +40,7 @@ class CorpusConfig:
     )
 
     def __post_init__(self):
-        # What is no code, or one in capitals, would be split as English.
+        # The splitter takes any other text, also a code in capitals, for English.
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise InputError(
                 f"language={self.language}: expected an ISO 639 code in small letters, such as en"
