@@ -3,11 +3,12 @@ r"""Asks TensorFlow Serving's gRPC interface about texts; needs `pip install ten
     python grpc_client.py --server=localhost:8500 < texts.txt
 
 Each line is an example. For a model with several inputs, --inputs names them, and a line has their texts
-with tabs in between. Each answer is a line with the label, the answer or the score.
+with tabs in between. Each answer is a line of JSON.
 """
 
 import argparse
 import itertools
+import json
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -18,9 +19,6 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 # Lines per request: small enough for a quick answer.
 BATCH_SIZE = 32
-
-# The output to print: the first of these that the model has.
-OUTPUTS = ("label", "answer", "score")
 
 
 def predict(
@@ -76,14 +74,9 @@ def main() -> None:
         except grpc.RpcError as error:
             reason = " ".join(error.details().split())
             sys.exit(f"{arguments.server}: {error.code().name}: {reason}")
-        name = next((name for name in OUTPUTS if name in outputs), None)
-        if name is None:
-            sys.exit(
-                f"model '{arguments.model}' gives {', '.join(sorted(outputs))}; "
-                f"expected one of {', '.join(OUTPUTS)}"
-            )
-        for answer in outputs[name]:
-            print(answer.decode() if isinstance(answer, bytes) else answer)
+        for row in zip(*(values.tolist() for values in outputs.values()), strict=True):
+            answer = dict(zip(outputs, row, strict=True))
+            print(json.dumps(answer, default=bytes.decode, ensure_ascii=False))
 
 
 if __name__ == "__main__":
