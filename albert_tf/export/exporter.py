@@ -124,7 +124,7 @@ class _Export:
                 specs = input_specs(signature), signature.structured_outputs
                 self._describe(folder, weights or self.model.compute_dtype, specs, {})
                 if name == "text":
-                    warmup.write_batching_parameters(folder)
+                    warmup.write_batching_parameters(folder, specs[1])
                 if warmup.is_available():
                     requests = warmup.sample_requests(signature)
                     warmup.write_warmup_requests(folder, signature, requests)

@@ -33,25 +33,31 @@ _SAMPLE_TEXT = (
     "The server loads a model, answers a few requests like this one, and opens its doors."
 )
 
-# A proto `BatchingParameters`: a request may have 1024 texts; 32 at a time are computed, together with
-# those of other requests that arrive within 5 ms.
+# A proto `BatchingParameters`: a request may have 1024 texts, and is batched with others that arrive
+# within 5 ms.
 _BATCHING_PARAMETERS = """\
 max_batch_size { value: 1024 }
-enable_large_batch_splitting { value: true }
-max_execution_batch_size { value: 32 }
 batch_timeout_micros { value: 5000 }
 max_enqueued_batches { value: 100 }
 """
+# Batches have 32 texts; a request may become a part of several.
+_SPLITTING = """\
+enable_large_batch_splitting { value: true }
+max_execution_batch_size { value: 32 }
+"""
 
 
-def write_batching_parameters(saved_model_dir: str) -> None:
+def write_batching_parameters(saved_model_dir: str, outputs: Mapping[str, tf.TensorSpec]) -> None:
     """Writes how the server may batch requests to a model that takes text only.
 
     The server concatenates the tensors of several requests along the first axis. If other axes differ,
     as those of ids do, it refuses the requests; if told to pad, it pads a mask with its first value, 1.
+    It also concatenates the outputs of a request that it has split, and aborts if other axes differ.
     With `--enable_per_model_batching_parameters` it batches for models with such a file only.
     """
-    files.write_text(os.path.join(saved_model_dir, BATCHING_FILE), _BATCHING_PARAMETERS)
+    can_split = all(spec.shape[1:].is_fully_defined() for spec in outputs.values())
+    parameters = _BATCHING_PARAMETERS + _SPLITTING * can_split
+    files.write_text(os.path.join(saved_model_dir, BATCHING_FILE), parameters)
 
 
 def is_available() -> bool:
