@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
-from albert_tf.errors import InputError
 from albert_tf.export import runtimes, warmup
 from albert_tf.export.runtimes import Form, Weights
 from albert_tf.export.saved_models import (
@@ -92,7 +91,10 @@ def export(
         InputError: the model has no such form, or a package that writes it is missing.
         StoppedError: the file system refuses.
     """
-    kind.check_export(details.export_format, details.export_weights, tokenizer)
+    runtimes.check_form(
+        details.export_format, details.export_weights, has_examples=bool(details.calibration)
+    )
+    kind.check_export(details.export_format, tokenizer)
     this = _Export(model, kind, tokenizer, export_dir, details)
     return (
         this.write_saved_models() if details.export_format == "saved_model" else this.write_file()
@@ -133,10 +135,6 @@ class _Export:
     def write_file(self) -> dict[str, str]:
         """Writes the file for another runtime."""
         details, form = self.details, self.details.export_format
-        if form == "openvino" and details.export_weights == "int8" and not details.calibration:
-            raise InputError(
-                "export_weights=int8: export_format=openvino needs inputs as `calibration`"
-            )
         with write_next_version(self.export_dir, [form]) as (paths, incomplete):
             folder, evaluations = incomplete[form], {}
             tf.io.gfile.makedirs(folder)

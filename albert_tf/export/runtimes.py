@@ -42,10 +42,15 @@ Run = Callable[[Arrays], Arrays]
 Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
-def check_form(form: str, weights: str | None) -> None:
+def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
     """Checks the form of an exported model, and that the packages that write it are installed."""
     check_type("export_format", form, Form)
     check_type("export_weights", weights, Weights | None)
+    if (form, weights) == ("openvino", "int8") and not has_examples:
+        raise InputError(
+            "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
+            "with --do_train or --do_eval"
+        )
     if weights == "float16" and form != "tflite":
         raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
     missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]

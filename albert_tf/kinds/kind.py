@@ -17,7 +17,6 @@ from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import to_tsv
-from albert_tf.export.runtimes import check_form
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -209,12 +208,8 @@ class Kind(abc.ABC):
 
     # Exported models, whose methods run in TensorFlow graphs
 
-    def check_export(self, form: str, weights: str | None, tokenizer: Tokenizer) -> None:
-        """Raises an `InputError` if models of this kind do not have a form, or what writes it is missing.
-
-        `form` and `weights` are those of `albert_tf.export.ExportDetails`.
-        """
-        check_form(form, weights)
+    def check_export(self, form: str, tokenizer: Tokenizer) -> None:
+        """Raises an `InputError` if models of this kind do not have a form."""
         place = f"export_format={form}"
         if form in self.without_forms:
             raise InputError(f"{place}: {self.name.replace('_', ' ')} has no such form")

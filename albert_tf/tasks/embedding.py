@@ -75,9 +75,7 @@ class EmbeddingOptions(ExportOptions):
             raise InputError(
                 f"--output_file={self.output_file}: expected a name that ends in {_NPY}"
             )
-        self.check_export()
-        if self.calibrates:
-            raise InputError("--export_weights=int8: embedders have no such form for OpenVINO")
+        self.check_export(has_examples=False)
 
 
 def run(options: EmbeddingOptions) -> None:

@@ -157,11 +157,6 @@ class Loaded:
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
             )
-        if (format, weights) == ("openvino", "int8"):
-            raise InputError(
-                "weights=int8: OpenVINO's ranges are chosen by examples; expected a command with "
-                "--do_eval, --export_format=openvino and --export_weights=int8"
-            )
         # What `albert_tf.load` reads.
         assets = options_asset(main.tokenizer, main.kind.assets())
         details = ExportDetails(format, weights, assets)

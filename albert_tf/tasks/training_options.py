@@ -117,13 +117,13 @@ class ExportOptions:
         """Whether the export needs examples."""
         return self.export_format == "openvino" and self.export_weights == "int8"
 
-    def check_export(self) -> None:
-        """Checks that the options go together."""
+    def check_export(self, has_examples: bool) -> None:
+        """Checks that the options go together, and with a run that reads examples or does not."""
         for name, default in (("export_format", "saved_model"), ("export_weights", None)):
             value = getattr(self, name)
             if value != default and not self.export_dir:
                 raise InputError(f"--{name}={value}: expected --export_dir")
-        check_form(self.export_format, self.export_weights)
+        check_form(self.export_format, self.export_weights, has_examples)
         if self.export_dir:
             with name_place("--export_dir"):
                 refuse_brackets(self.export_dir)

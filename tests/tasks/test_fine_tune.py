@@ -100,7 +100,7 @@ def test_exports_models_that_can_be_loaded(tuned, tmp_path):
         exported.export(tmp_path / "again")
     with pytest.raises(InputError, match="export_weights=float16: expected export_format=tflite"):
         model.export(tmp_path / "again", weights="float16")
-    with pytest.raises(InputError, match="weights=int8: OpenVINO's ranges are chosen by examples"):
+    with pytest.raises(InputError, match="weights=int8: for OpenVINO, ranges are estimated"):
         model.export(tmp_path / "again", "openvino", "int8")
 
 

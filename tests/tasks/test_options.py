@@ -147,7 +147,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (TRAINED, {"exported_model": "ids", **EXPORT}, "--exported_model: expected no --export_d"),
         (TRAINED, {**EXPORT, "export_weights": "float16"}, "export_weights=float16: expected exp"),
         (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
-        (TRAINED, OPENVINO_INT8, "--export_format=openvino: --export_weights=int8 needs"),
+        (TRAINED, OPENVINO_INT8, "export_weights=int8: for OpenVINO, ranges are estimated"),
         (SQUAD, {"train_file": None}, "--do_train: expected --train_file; received none"),
         (SQUAD, {"predict_file": None}, "--do_eval: expected --predict_file; received none"),
         (SQUAD, {"albert_config_file": None}, "--do_train: expected --albert_config_file"),

@@ -86,7 +86,7 @@ def _encode(
     options: FineTuningOptions, row: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
 ) -> RunData:
     if options.export_dir:
-        kind.check_export(options.export_format, options.export_weights, tokenizer)
+        kind.check_export(options.export_format, tokenizer)
     if options.do_train:
         fault = kind.micro_batch_fault(options.train_batch_size // options.accumulate_steps)
         if fault:

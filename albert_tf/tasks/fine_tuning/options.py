@@ -188,17 +188,12 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         self._check_exports()
 
     def _check_exports(self) -> None:
-        if self.calibrates and not (self.do_train or self.do_eval):
-            raise InputError(
-                "--export_format=openvino: --export_weights=int8 needs examples to calibrate with; "
-                "expected --do_train or --do_eval"
-            )
         for name in ("do_train", "export_dir"):
             if self.exported_model and getattr(self, name):
                 raise InputError(
                     f"--exported_model: expected no --{name}; an exported model evaluates and predicts"
                 )
-        self.check_export()
+        self.check_export(has_examples=self.do_train or self.do_eval)
 
     def fill(self, recipe: Recipe | None, defaults: Mapping[str, Any]) -> Self:
         """Returns the options with the values of those that the user left out.
