@@ -188,8 +188,8 @@ def _help_lines(
         for field in group:
             yield f"  --{_signature(field, types_of[field.name])}"
             text, default = field.metadata["description"], field.default
-            if not (default in (dataclasses.MISSING, None, ()) or isinstance(default, bool)):
-                text += f" Default: {default}."
+            if default not in (dataclasses.MISSING, None, ()) and default is not False:
+                text += f" Default: {'true' if default is True else default}."
             yield textwrap.fill(text, 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
     if main_flags is not None and more:
         yield f"\n{command} --helpfull shows {more} more."

@@ -31,7 +31,7 @@ def pretrain() -> None:
     Usage:
         {command} --albert_config_file=albert_config.json \
             --input_file='data/*.tfrecord' --output_dir=pretrained --do_train \
-            --train_batch_size=64 --num_train_steps=10000
+            --train_batch_size=64 --learning_rate=0.00022 --num_train_steps=10000
 
     The same command resumes a run that was stopped or killed.
     """
@@ -67,9 +67,7 @@ def answer_questions() -> None:
 
     Usage:
         {command} --train_file=train-v2.0.json --predict_file=dev-v2.0.json \
-            --albert_config_file=albert_config.json --spm_model_file=30k-clean.model \
-            --init_checkpoint=pretrained/best --output_dir=squad --do_train --do_eval \
-            --export_dir=exported
+            --init_checkpoint=small_en --output_dir=squad --do_train --do_eval --export_dir=exported
         {command} --output_dir=squad --predict_file=questions.json --do_predict
     """
     with command_line.quiet_start():
@@ -104,8 +102,7 @@ def convert() -> None:
 
     Usage:
         {command} --init_checkpoint=albert_base/model.ckpt-best \
-            --albert_config_file=albert_base/albert_config.json \
-            --from=tf1 --to=hugging_face --output_checkpoint=albert_base_hugging_face
+            --to=hugging_face --output_checkpoint=albert_base_hugging_face
     """
     with command_line.quiet_start():
         from albert_tf.tasks import conversion as task

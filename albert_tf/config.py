@@ -41,14 +41,14 @@ _KEYS_WITHOUT_EFFECT: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
-    """Everything that decides the variables and the function of an encoder.
+    """The sizes and options of an encoder, ALBERT's or BERT's.
 
     The names are those of the published `albert_config.json` files; `sharing` is ours.
 
     Attributes:
         vocab_size: V, the number of pieces of the vocabulary.
         hidden_size: H, the width of every encoder layer.
-        num_hidden_layers: L, how often a group of blocks is applied.
+        num_hidden_layers: L, the number of layers; each applies a group of blocks.
         num_attention_heads: N; H is a multiple of it.
         intermediate_size: F, the width inside the feed-forward part.
         embedding_size: E, the width of the embedding tables; where E == H there is no projection.
@@ -161,7 +161,7 @@ class AlbertConfig:
         """Returns a published size or a baseline of the paper.
 
         Args:
-            name: one of `PRESETS`.
+            name: `base_v1` to `xxlarge_v2`, or `bert_base` to `bert_xlarge`.
             **changes: fields to set to another value.
 
         Raises:

@@ -58,7 +58,7 @@ Flags of this command:
   --turns=INTEGER
       Number of turns. Default: 1.
   --[no]quick
-      Hurry.
+      Hurry. Default: true.
 
 What others have, too:
   --rates=TEXT,TEXT,...

@@ -164,7 +164,7 @@ def find_config(path: str) -> str | None:
 def read_config(path: str) -> AlbertConfig:
     """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
-    Their keys tell them apart; they mean different functions by `gelu` (docs/fidelity.md).
+    Their keys tell them apart. `gelu` means another function in each (docs/fidelity.md).
 
     Raises:
         InputError: the file cannot be read or does not describe a model that we have.

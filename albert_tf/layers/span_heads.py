@@ -78,13 +78,7 @@ class ConditionalSpanHead(primitives.BaseLayer):
             training: whether dropout is active.
 
         Returns:
-            A dictionary:
-            `cls_logits`, float32 (B,), the logit of there being no answer;
-            `start_log_probs` and `end_log_probs`, float32 (B, S), the latter for the given or else the
-            best start;
-            `start_top_log_probs` (B, I) and `end_top_log_probs` (B, I * J), float32, the ends of the
-            first start first, and their positions `start_top_index` and `end_top_index`, int32.
-            A graph computes only those that are used.
+            Those of `AlbertConditionalSpanLabeler.call`. A graph computes only those that are used.
         """
         start_logits = _mask(self.start_logits(sequence_output)[..., 0], p_mask)  # (B, S)
         start_log_probs = ops.log_softmax(start_logits)

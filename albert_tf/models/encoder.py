@@ -28,7 +28,7 @@ _MASKED_SCORE = -10000.0
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertEncoder(BaseModel):
-    """Ids to hidden states.
+    """Encodes token ids as hidden states.
 
     Args:
         config: sizes, sharing, dropout.

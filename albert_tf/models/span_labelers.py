@@ -110,7 +110,12 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
             training: whether dropout is active.
 
         Returns:
-            those of `ConditionalSpanHead.call`, the same in training and inference.
+            A dictionary:
+            `cls_logits`, float32 (B,), the logit of there being no answer;
+            `start_log_probs` and `end_log_probs`, float32 (B, S), the latter for the given or else the
+            best start;
+            `start_top_log_probs` (B, I) and `end_top_log_probs` (B, I * J), float32, the ends of the
+            first start first, and their positions `start_top_index` and `end_top_index`, int32.
         """
         if training and "start_positions" not in inputs:
             raise InputError("start_positions is missing; training needs it")

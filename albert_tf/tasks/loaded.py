@@ -71,7 +71,7 @@ class Loaded:
         return f"<{type(self).__name__} {task}{labels}{parameters}, from {self.source!r}>"
 
     def summary(self) -> None:
-        """Prints what the model is and, but for an exported one, its layers."""
+        """Prints the line of `print(model)` and, unless the model is exported, its layers."""
         print(self)
         if isinstance(self.model, keras.Model):
             self.model.summary()

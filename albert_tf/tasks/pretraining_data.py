@@ -100,8 +100,8 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
     )
     word_start: WordStartRule = option(
         "Where words begin, for whole-word masking. original: at a word mark and at any piece with "
-        "other than ASCII letters, so that each piece of a Russian word counts as a word. "
-        "sentencepiece: at a word mark, and at the unknown piece.",
+        "others than ASCII letters and punctuation, so that each piece of a Russian word counts as a "
+        "word. sentencepiece: at a word mark, and at the unknown piece.",
         "original",
     )
     dupe_factor: int = option(
