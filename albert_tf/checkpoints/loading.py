@@ -146,7 +146,7 @@ class LoadReport:
         )
 
     def check_complete(self) -> None:
-        """Raises an `InputError` if a part is missing, which makes sense only before training."""
+        """Raises an `InputError` if weights are missing, which only training would make useful."""
         if self.missing:
             raise InputError(
                 f"{self.prefix} ({self.format}): lacks {', '.join(self.missing)}; without training they "

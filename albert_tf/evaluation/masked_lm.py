@@ -112,8 +112,7 @@ def fill_mask(
         top_k: number of pieces for each mask.
 
     Returns:
-        For each mask, in order, `top_k` tuples `(text, piece, probability)`, the most probable first: the
-        piece as text, such as `paris`, and as the vocabulary has it, such as `▁paris`.
+        For each mask, in order, `top_k` tuples `(text, piece, probability)`, the most probable first.
 
     Raises:
         InputError: the model has no masked-LM head or another vocabulary, or the text is no string,
