@@ -1,12 +1,7 @@
 """Writes a tokenizer as the JSON files that Hugging Face's `AutoTokenizer` reads, without that library.
 
 `tokenizer.json` describes a pipeline of the `tokenizers` library: normalizers that repeat ours and
-SentencePiece's own, and the same unigram or WordPiece model.
-
-Three differences are left. The name of a special piece in a text, such as `[SEP]`, is that piece there
-and ordinary text here. The library may choose another split if two are equally probable up to rounding.
-And if a SentencePiece model has pieces such as `0,` inside a word, our tokenizer puts a word mark
-before the digits, as the original does (see `AlbertTokenizer`); the library cannot.
+SentencePiece's own, and the same unigram or WordPiece model. docs/fidelity.md lists what still differs.
 """
 
 import base64
@@ -172,19 +167,18 @@ def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
 def _check_model(model: sentencepiece_model_pb2.ModelProto, model_file: str) -> None:
     """Raises an `InputError` if a model needs other settings than ALBERT's."""
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
-    received = {
-        "model_type": trainer.ModelType.Name(trainer.model_type),
-        "byte_fallback": trainer.byte_fallback,
-        "treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
-        "add_dummy_prefix": normalizer.add_dummy_prefix,
-        "remove_extra_whitespaces": normalizer.remove_extra_whitespaces,
-        "escape_whitespaces": normalizer.escape_whitespaces,
-    }
-    expected = dict(zip(received, ("UNIGRAM", False, False, True, True, True), strict=True))
-    for name, value in received.items():
-        if value != expected[name]:
+    settings = (
+        ("model_type", trainer.ModelType.Name(trainer.model_type), "UNIGRAM"),
+        ("byte_fallback", trainer.byte_fallback, False),
+        ("treat_whitespace_as_suffix", trainer.treat_whitespace_as_suffix, False),
+        ("add_dummy_prefix", normalizer.add_dummy_prefix, True),
+        ("remove_extra_whitespaces", normalizer.remove_extra_whitespaces, True),
+        ("escape_whitespaces", normalizer.escape_whitespaces, True),
+    )
+    for name, value, expected in settings:
+        if value != expected:
             raise InputError(
-                f"{model_file}: its {name} is {value}; {TOKENIZER_FILE} supports only {expected[name]}"
+                f"{model_file}: its {name} is {value}; {TOKENIZER_FILE} supports only {expected}"
             )
 
 

@@ -72,18 +72,14 @@ class AlbertTokenizer:
         self.lower_case = lower_case
         self.vocabulary = read_unigram(model_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
-        self._processor = _load_processor(self.vocabulary, model_file)
-        self.pieces = _read_pieces(self._processor, model_file)
+        processor = self._processor = _load_processor(self.vocabulary, model_file)
+        self.pieces = _read_pieces(processor, model_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file
         )
         starts_word = _WORD_STARTS[word_start_rule]
         self.word_start = np.array([starts_word(piece) for piece in self.pieces])
-        no_text = (
-            self._processor.is_control,
-            self._processor.is_unknown,
-            self._processor.is_unused,
-        )
+        no_text = (processor.is_control, processor.is_unknown, processor.is_unused)
         self.ordinary_ids = np.array(
             [id_ for id_ in range(self.vocab_size) if not any(kind(id_) for kind in no_text)],
             np.int32,
@@ -93,14 +89,11 @@ class AlbertTokenizer:
             for piece in self.pieces
             if piece.endswith(",") and piece[-2:-1].isdigit()
         }
-        self.digit_comma_splits = {
-            self._processor.piece_to_id(piece): self._processor.piece_to_id(split)
-            for piece, split in self._digit_comma_pieces.items()
-        }
-        self.digit_comma_tails = {
-            self._processor.piece_to_id(piece): _tails(split)
-            for piece, split in self._digit_comma_pieces.items()
-        }
+        self.digit_comma_splits, self.digit_comma_tails = {}, {}
+        for piece, split in self._digit_comma_pieces.items():
+            id_ = processor.piece_to_id(piece)
+            self.digit_comma_splits[id_] = processor.piece_to_id(split)
+            self.digit_comma_tails[id_] = _tails(split)
 
     @classmethod
     def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:

@@ -2,9 +2,7 @@
 
 transformers 5 saves nothing of a tokenizer but a `tokenizer.json`. A WordPiece vocabulary in it gives the
 ids of the `tokenizers` library. A unigram vocabulary becomes the SentencePiece model that it was made of,
-with the ids of that model and of our tokenizer. For them the library's own ids differ in places: it
-begins a new word after each added piece such as `(`, replaces `` by ", and does not split a comma from
-the digits before it.
+with the ids of that model and of our tokenizer; docs/fidelity.md says where the library's own differ.
 """
 
 import base64
@@ -42,6 +40,12 @@ WORDPIECE_NAMES = ("vocabulary.txt", WORDPIECE_FILE, "vocab*.txt")
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Of ALBERT's tokenizers, those of transformers and ours.
 _NORMALIZERS = {"Replace", "NFC", "NFKD", "StripAccents", "Lowercase", "Precompiled", "Strip"}
+# Options of WordPiece tokenizers, also of Japanese ones, with the one value that we have.
+_WORDPIECE_OPTIONS = {
+    "tokenize_chinese_chars": True,
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+}
 # The models of a `tokenizer.json` that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
 
@@ -52,7 +56,7 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
         for name in names:
             found = files.matches(folder, name)
             if len(found) == 1:
-                _check_sum(found[0], _read_object(os.path.join(folder, OPTIONS_FILE)))
+                _check_sum(found[0], read_object(os.path.join(folder, OPTIONS_FILE)))
                 return (None, found[0]) if is_wordpiece else (found[0], None)
     if (values := _read_tokenizer_json(folder)) is None:
         return None, None
@@ -85,16 +89,18 @@ def _check_sum(path: str, options: Mapping[str, Any]) -> None:
 def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
-    values = _read_object(path)
-    options = _read_object(os.path.join(folder, OPTIONS_FILE))
+    values = read_object(path)
+    options = read_object(os.path.join(folder, OPTIONS_FILE))
     lower_case = options.get("do_lower_case", values.get("do_lower_case"))
     if not isinstance(lower_case, bool):
         saved = _read_tokenizer_json(folder)
         lower_case = saved is None or any(
             one["type"] == "Lowercase" or one.get("lowercase") for one in _normalizers(saved)
         )
-    expected = {"strip_accents": lower_case, "tokenize_chinese_chars": True}
-    for key, value in expected.items() if is_wordpiece else ():
+    expected: dict[str, Any] = {"keep_accents": False}
+    if is_wordpiece:
+        expected = {"strip_accents": lower_case, **_WORDPIECE_OPTIONS}
+    for key, value in expected.items():
         if values.get(key) not in (None, value):
             raise InputError(
                 f"{path}: key '{key}' is {values[key]!r}; with do_lower_case {lower_case} only {value!r} "
@@ -103,7 +109,8 @@ def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     return lower_case
 
 
-def _read_object(path: str) -> Mapping[str, Any]:
+def read_object(path: str) -> Mapping[str, Any]:
+    """Returns the object in a JSON file; an empty one if there is no such file, or no object in it."""
     values = files.read_json(path) if tf.io.gfile.exists(path) else {}
     return values if isinstance(values, Mapping) else {}
 
@@ -158,6 +165,9 @@ def read_wordpiece(path: str) -> bytes:
     if (values := _parse(content)) is None:
         return content
     _check_kind(values, path, "WordPiece")
+    splitter = (values.get("pre_tokenizer") or {}).get("type")
+    if splitter != "BertPreTokenizer":
+        raise InputError(f"{path}: has the pre-tokenizer {splitter}; expected BertPreTokenizer")
     for one in _normalizers(values):
         accents = one.get("strip_accents")
         if one["type"] == "BertNormalizer" and (

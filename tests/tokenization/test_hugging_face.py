@@ -93,10 +93,6 @@ def test_class_of_combining_marks_is_that_of_python(small_tokenizer):
     ("settings", "message"),
     [
         ({"model_type": "bpe"}, "its model_type is BPE; tokenizer.json supports only UNIGRAM"),
-        (
-            {"add_dummy_prefix": False},
-            "its add_dummy_prefix is False; tokenizer.json supports only True",
-        ),
         ({"treat_whitespace_as_suffix": True}, "its treat_whitespace_as_suffix is True; "),
     ],
 )
@@ -177,10 +173,17 @@ def test_a_unigram_tokenizer_json_is_the_model_that_it_was_made_of(
     assert tokenizer.pieces == expected.pieces
     assert tokenizer.ordinary_ids.tolist() == expected.ordinary_ids.tolist()
     texts = [*TEXTS, *make_sentences()[:20], "It cost (9,999, they say)."]
-    assert tokenizer.encode_batch(texts) == expected.encode_batch(texts)
+    received = tokenizer.encode_batch(texts)
+    assert received == expected.encode_batch(texts)
     (tmp_path / "copy.model").write_bytes(tokenizer.vocabulary)
     copy = AlbertTokenizer(str(tmp_path / "copy.model"), lower_case)
     assert copy.encode_batch(texts) == expected.encode_batch(texts)
+    (tmp_path / "tokenizer_config.json").write_text('{"keep_accents": true}')
+    with pytest.raises(
+        InputError, match=r"er_config\.json: key 'keep_accents' is True; with do_lo"
+    ):
+        AlbertTokenizer.from_preset(tmp_path)
+    assert AlbertTokenizer.from_preset(tmp_path, lower_case).encode_batch(texts) == received
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
@@ -201,7 +204,8 @@ def test_a_wordpiece_tokenizer_json_is_its_vocabulary(tmp_path, wordpiece, lower
         "max_input_chars_per_word": 100,
         "vocab": dict(sorted(ids.items())),
     }
-    values = {"added_tokens": [], "normalizer": normalizer, "model": model}
+    splitter = {"type": "BertPreTokenizer"}
+    values = {"normalizer": normalizer, "pre_tokenizer": splitter, "model": model}
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(values))
     tokenizer = WordPieceTokenizer.from_preset(tmp_path)
@@ -213,6 +217,10 @@ def test_a_wordpiece_tokenizer_json_is_its_vocabulary(tmp_path, wordpiece, lower
     normalizer["handle_chinese_chars"] = False
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match=r"tokenizer\.json: its normalizer treats accents or Chi"):
+        WordPieceTokenizer(str(path))
+    splitter["type"] = "Whitespace"
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"has the pre-tokenizer Whitespace; expected BertPreTok"):
         WordPieceTokenizer(str(path))
 
 
