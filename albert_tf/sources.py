@@ -175,8 +175,9 @@ def _find_in_archive(url: str) -> str:
                 raise InputError(
                     f"{url}: no .tar.gz archive, or a damaged one: {_one_line(error)}"
                 ) from error
-    configs = sorted(pathlib.Path(folder).rglob("*config.json"))
-    return os.fspath(configs[0].parent) if configs else folder
+    folders = {path.parent for path in pathlib.Path(folder).rglob("*config.json")}
+    # Parts of a model, such as a pooling, may have a config in a folder below.
+    return os.fspath(min(folders, key=lambda path: (len(path.parts), path), default=folder))
 
 
 def folder_of(path: str) -> str:
