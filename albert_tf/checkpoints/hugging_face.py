@@ -63,6 +63,8 @@ _OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         'an object with a label for each of "0", "1" and so on',
     ),
+    # Of files older than `id2label`.
+    "num_labels": (lambda value: type(value) is int and value > 0, "a positive number"),
     "problem_type": (
         lambda value: value in get_args(ProblemType),
         f"one of {', '.join(get_args(ProblemType))}",
@@ -139,7 +141,7 @@ class HuggingFaceConfig:
             config,
             architecture=(values.get("architectures") or [None])[0],
             classifier_dropout=dropout,
-            labels=labels or generic_labels(_NUM_LABELS),
+            labels=labels or generic_labels(values.get("num_labels") or _NUM_LABELS),
             problem_type=values.get("problem_type"),
         )
 

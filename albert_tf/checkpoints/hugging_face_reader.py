@@ -67,7 +67,7 @@ def is_folder(path: str) -> bool:
     )
 
 
-def check_folder(directory: str) -> None:
+def _check_folder(directory: str) -> None:
     """Raises an `InputError` if a path that `is_folder` accepts has no weights that we can read."""
     name = os.path.basename(directory)
     if name in (WEIGHTS_FILE, INDEX_FILE):
@@ -90,7 +90,7 @@ class FolderReader(TensorReader):
     description = "Hugging Face"
 
     def __init__(self, directory: str):
-        check_folder(directory)
+        _check_folder(directory)
         self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
         self.labels, self.problem_type = self.config.label_names, self.config.problem_type
         self.sha256: dict[str, str] = {}
@@ -104,8 +104,7 @@ class FolderReader(TensorReader):
         # Names of an encoder without heads have no prefix.
         is_bare = not any(name.startswith(prefix) for name in shapes)
         of_heads = {"albert": "", "bert": ", BERT"}[model_type]
-        model_class = f", {model_type.capitalize()}Model" if is_bare else of_heads
-        self.description += model_class
+        self.description += f", {model_type.capitalize()}Model" if is_bare else of_heads
         self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
         self.layout = layout_of(model_type, is_bare)
 

@@ -14,10 +14,9 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.checkpoints.tensor_files import variables_by_path
 from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization.vocabulary_files import find_vocabulary
 from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
 from tests.checkpoints.layouts import (
@@ -394,13 +393,3 @@ def test_indices_of_several_files(tmp_path, encoder):
     for content in ("[]", "{}", '{"weight_map": {}}', '{"weight_map": ["a"]}'):
         index.write_text(content)
         assert_refused(encoder, folder, r"index.json: expected an object with a 'weight_map'")
-
-
-@pytest.mark.parametrize("missing", ["masked_lm_head/output_bias", "encoder/pooler/dense/bias"])
-def test_missing_weight_of_ours_is_named(tmp_path, missing):
-    pretrainer = AlbertPretrainer(AlbertEncoder(tiny_config()))
-    variables = variables_by_path(pretrainer.weights)
-    (path,) = (path for path in variables if path.endswith(missing))
-    Checkpoints(str(tmp_path), {p: v for p, v in variables.items() if p != path}, 1).save(7)
-    message = rf"'{path}' is not in it; the model's '{path}' has shape"
-    assert_refused(pretrainer, tmp_path, message)
