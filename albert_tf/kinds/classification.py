@@ -52,7 +52,9 @@ class TextKind(Kind):
         self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
     ) -> list[Example]:
         columns = find_columns(table, split == "test", choices)
-        if split != "train" and (columns.text_b is not None) != self.pairs:
+        # Other libraries do not say whether they trained on pairs, nor name a task.
+        is_known = self.task_name and split != "train"
+        if is_known and (columns.text_b is not None) != self.pairs:
             has = f"'{columns.text_a}'" + (f" and '{columns.text_b}'" if columns.text_b else "")
             model = "pairs of texts" if self.pairs else "single texts"
             raise InputError(

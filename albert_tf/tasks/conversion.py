@@ -8,7 +8,6 @@ import keras
 import numpy as np
 
 from albert_tf.checkpoints.hugging_face import generic_labels
-from albert_tf.checkpoints.hugging_face_reader import check_folder, is_folder
 from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
 from albert_tf.checkpoints.tensor_files import (
     FormatName,
@@ -115,10 +114,8 @@ def run(options: ConversionOptions) -> LoadReport:
     part = target.part_of(model)
     _print_table(part, report, target.layout(config))
     print(report.summary())
-    if (
-        unwritten := variables_by_path(model.weights).keys()
-        - variables_by_path(part.weights).keys()
-    ):
+    unwritten = variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys()
+    if unwritten:
         print(f"not written, as {options.to} has no place for them: {', '.join(sorted(unwritten))}")
     if companions.config != config:
         print(f"num_hidden_groups in the written config: {companions.config.num_hidden_groups}")
@@ -139,8 +136,6 @@ def run(options: ConversionOptions) -> LoadReport:
 def find_companions(options: CheckpointOptions) -> Companions:
     """Returns the config and the tokenizer, if any, from the flags or from next to the checkpoint."""
     path = options.init_checkpoint
-    if is_folder(path):
-        check_folder(path)
     config_file = options.albert_config_file or find_config(path)
     if not config_file:
         raise InputError(
@@ -160,8 +155,13 @@ def find_companions(options: CheckpointOptions) -> Companions:
     return Companions(config, tokenizer)
 
 
-def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | None:
-    """Returns what a classifier of texts or tokens predicts, if known."""
+def head_of(
+    model: keras.Model, report: LoadReport, checkpoint: str, unnamed: bool = False
+) -> Kind | None:
+    """Returns what a classifier of texts or tokens predicts, if known.
+
+    With `unnamed`, classes without names get those of `generic_labels`.
+    """
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
     if head := kind_of(checkpoint):
@@ -171,24 +171,26 @@ def head_of(model: keras.Model, report: LoadReport, checkpoint: str) -> Kind | N
                 f"next to it has {len(head.labels)} labels"
             )
         return head
-    if isinstance(model, AlbertTokenClassifier):
-        if not report.labels:
-            return None
-        return TokenClassification(task_name=TokenClassification.name, labels=report.labels)
-    if report.problem_type == "multi_label_classification":
-        labels = report.labels or generic_labels(model.num_classes)
-        return MultiLabel(task_name=MultiLabel.name, labels=labels, pairs=True)
-    theirs = report.format_name == "hugging_face"
+    kind, labels, more = Classification, report.labels, {"pairs": True}
+    is_multi_label = report.problem_type == "multi_label_classification"
+    if not labels and (unnamed or is_multi_label):
+        labels = generic_labels(model.num_classes)
     # To `transformers`, a single output without a problem type is a regression.
-    if theirs and (report.problem_type == "regression" or model.num_classes == 1):
+    is_score = report.problem_type == "regression" or model.num_classes == 1
+    if isinstance(model, AlbertTokenClassifier):
+        kind, more = TokenClassification, {}
+    elif is_multi_label:
+        kind = MultiLabel
+    elif report.format_name == "hugging_face" and is_score:
         if model.num_classes > 1:
             raise InputError(
                 f"{checkpoint}: predicts {model.num_classes} scores; only one can be read"
             )
-        return Regression(task_name=Regression.name, pairs=True)
-    if report.labels:
-        return Classification(task_name=Classification.name, labels=report.labels, pairs=True)
-    return None
+        kind, labels = Regression, ()
+    if not labels and kind is not Regression:
+        return None
+    positions = model.config.max_position_embeddings
+    return kind(labels=labels, max_seq_length=positions, **more)
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:

@@ -40,6 +40,7 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
     hugging_face_files,
     vocabulary_name,
 )
+from albert_tf.tokenization.vocabulary_files import TOKENIZER_CONFIG_FILE
 from albert_tf.training.checkpoint_manager import save_checkpoint
 
 _FLAG = "output_checkpoint"
@@ -133,10 +134,8 @@ class HuggingFaceTarget:
 
     def check(self, output: str, companions: Companions) -> None:
         """Raises an `InputError` if the output exists, unless it is an empty folder."""
-        if tf.io.gfile.isdir(output):
-            if tf.io.gfile.listdir(output):
-                raise _exists_already(output)
-        elif tf.io.gfile.exists(output):
+        is_taken = tf.io.gfile.listdir if tf.io.gfile.isdir(output) else tf.io.gfile.exists
+        if is_taken(output):
             raise _exists_already(output)
 
     @contextlib.contextmanager
@@ -240,7 +239,9 @@ def _contents(companions: Companions) -> dict[str, bytes]:
     """Returns the files next to a checkpoint, name -> content."""
     contents = {CONFIG_FILE: files.to_json(companions.config.to_dict()).encode()}
     if tokenizer := companions.tokenizer:
+        case = {"do_lower_case": tokenizer.lower_case}
         contents[vocabulary_name(tokenizer)] = tokenizer.vocabulary
+        contents[TOKENIZER_CONFIG_FILE] = files.to_json(case).encode()
     if companions.head:
         contents |= companions.head.assets()
     return contents

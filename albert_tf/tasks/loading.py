@@ -1,6 +1,5 @@
 """Loads trained models to predict from text in Python."""
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,6 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import find_config, load_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
@@ -18,7 +16,7 @@ from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
-from albert_tf.kinds import Classification, Embedding, TokenClassification
+from albert_tf.kinds import Embedding, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import read_kind
 from albert_tf.models import (
@@ -39,12 +37,18 @@ from albert_tf.tasks.trained_folder import (
     read_options,
 )
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.vocabulary_files import TOKENIZER_CONFIG_FILE, read_object
 from albert_tf.training import make_strategy
 
 # Of a folder of sentence-transformers.
 _MODULES_FILE = "modules.json"
+_CONFIG_FILE = "config_sentence_transformers.json"
 _POOLING_FILE = "config.json"
-_TRANSFORMER_FILE = "sentence_bert_config.json"
+# Files that may say the maximum length, and its key. The last one that does is right.
+_LENGTHS = {
+    TOKENIZER_CONFIG_FILE: "model_max_length",
+    "sentence_bert_config.json": "max_seq_length",
+}
 _POOLINGS: Mapping[str, Pooling] = {
     "mean": "mean",
     "mean_tokens": "mean",
@@ -159,28 +163,19 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)
-    length = found.config.max_position_embeddings
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
-        values = {"normalize": False, "max_seq_length": length, **read_modules(folder)}
-        return Loaded(Embedding(**values), model, tokenizer, strategy)
+        kind = Embedding(**read_modules(folder, found.config.max_position_embeddings))
+        return Loaded(kind, model, tokenizer, strategy)
     name = type(model).__name__
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(
             f"holds an {name}; only encoders, classifiers, regressions, token classifiers "
             f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
-    kind = head_of(model, report, folder)
-    if kind is None:
-        labels = generic_labels(model.num_classes)
-        if isinstance(model, AlbertClassifier):
-            kind = Classification(task_name=Classification.name, labels=labels, pairs=True)
-        else:
-            kind = TokenClassification(task_name=TokenClassification.name, labels=labels)
-    of_length = {"max_seq_length": length}
+    kind = head_of(model, report, folder, unnamed=True)
     if isinstance(kind, TokenClassification):
         TagTable.from_tags(kind.labels)
-        of_length["doc_stride"] = None
-    return Loaded(dataclasses.replace(kind, **of_length), model, tokenizer, strategy)
+    return Loaded(kind, model, tokenizer, strategy)
 
 
 def _check_tokenizer(tokenizer: Tokenizer | None, config: AlbertConfig, config_file: str) -> None:
@@ -192,12 +187,15 @@ def _check_tokenizer(tokenizer: Tokenizer | None, config: AlbertConfig, config_f
     check_vocab_size(tokenizer, config, config_file)
 
 
-def read_modules(folder: str) -> dict[str, Any]:
-    """Returns the fields of an `Embedding` that the modules of a folder determine; none without them."""
-    path = os.path.join(folder, _MODULES_FILE)
+def read_modules(folder: str, positions: int) -> dict[str, Any]:
+    """Returns the fields of an `Embedding` that a folder's modules determine, or their defaults."""
+    path, config = (os.path.join(folder, name) for name in (_MODULES_FILE, _CONFIG_FILE))
+    values: dict[str, Any] = {"normalize": False, "max_seq_length": positions}
     if not tf.io.gfile.exists(path):
-        return {}
-    values: dict[str, Any] = {}
+        return values
+    for key in ("default_prompt_name", "truncate_dim"):
+        if (value := read_object(config).get(key)) is not None:
+            raise InputError(f"{config}: key '{key}' is {value!r}; only null is supported")
     try:
         for module in files.read_json(path):
             name = str(module.get("type")).rpartition(".")[2]
@@ -210,12 +208,12 @@ def read_modules(folder: str) -> dict[str, Any]:
                 raise InputError(
                     f"{path}: has a module '{name}'; expected Transformer, Pooling and Normalize"
                 )
-        transformer = os.path.join(folder, _TRANSFORMER_FILE)
-        if tf.io.gfile.exists(transformer):
-            values["max_seq_length"] = files.read_json(transformer).get("max_seq_length")
+        for file, key in _LENGTHS.items():
+            if length := read_object(os.path.join(folder, file)).get(key):
+                values["max_seq_length"] = min(positions, length)
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{path}: does not describe an embedder as expected: {error}") from error
-    return {name: value for name, value in values.items() if value is not None}
+    return values
 
 
 def _read_pooling(path: str) -> Pooling:

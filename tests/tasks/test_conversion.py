@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensor_files import write_checkpoint
 from albert_tf.conversion import load_model, save_hugging_face
@@ -245,6 +246,9 @@ def test_cased_training_gives_a_cased_tokenizer(classifier, tmp_path):
         convert(source, "hugging_face", output)
         assert "Lowercase" not in (output / "tokenizer.json").read_text()
         assert read_json(output / "tokenizer_config.json")["do_lower_case"] is False
+    convert(classifier, "albert_tf", tmp_path / "ours" / "ckpt")
+    loaded = albert_tf.load(tmp_path / "ours")
+    assert (loaded.tokenizer.lower_case, loaded.kind.max_seq_length) == (False, 24)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +257,7 @@ def test_cased_training_gives_a_cased_tokenizer(classifier, tmp_path):
         # To `transformers`, a single output without a problem type is one.
         ("regression", ["LABEL_0"], {}),
         ("multi_label", ["no", "if", "yes"], {"problem_type": "multi_label_classification"}),
-        (None, ["LABEL_0", "LABEL_1", "LABEL_2"], {}),
+        (None, ["LABEL_0", "LABEL_1", "LABEL_2"], {"id2label": None, "num_labels": 3}),
     ],
 )
 def test_kind_is_kept_in_both_directions(tmp_path, kind, names, changes):
@@ -301,7 +305,7 @@ def test_wordpiece_vocabulary_goes_along(tmp_path):
     convert(theirs, "albert_tf", back / "ckpt")
     assert (back / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
     # A tokenizer that is not ours is refused, unless the user chooses ours.
-    for key in ("strip_accents", "tokenize_chinese_chars"):
+    for key in ("strip_accents", "tokenize_chinese_chars", "word_tokenizer_type"):
         change_json(theirs / "tokenizer_config.json", **{key: False})
         with pytest.raises(InputError, match=f"tokenizer_config.json: key '{key}' is False; with"):
             convert(theirs, "albert_tf", None, dry_run=True)

@@ -149,17 +149,29 @@ def write_modules(folder, modules, pooling):
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
 
 
-@pytest.mark.parametrize("pooling", [{"pooling_mode": "cls"}, {"pooling_mode_cls_token": True}])
-def test_folders_of_sentence_transformers_say_how(pooling, model, folder, tmp_path):
+@pytest.mark.parametrize(
+    ("pooling", "key", "file"),
+    [
+        ({"pooling_mode_cls_token": True}, "max_seq_length", "sentence_bert_config.json"),
+        ({"pooling_mode": "cls"}, "model_max_length", "tokenizer_config.json"),  # of version 6
+    ],
+)
+def test_folders_of_sentence_transformers_say_how(pooling, key, file, model, folder, tmp_path):
     sentences = shutil.copytree(folder, tmp_path / "sentences")
     pooling = {"pooling_mode_mean_tokens": False, **pooling}
     write_modules(sentences, [*MODULES, NORMALIZE], pooling)
-    (sentences / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    (sentences / file).write_text(json.dumps({key: 9}))
     theirs = albert_tf.load(sentences)
     expected = model.embed(TEXTS, pooling="cls", normalize=True, max_seq_length=9)
     np.testing.assert_array_equal(theirs.embed(TEXTS), expected)
     expected = model.embed(TEXTS, max_seq_length=9)
     np.testing.assert_array_equal(theirs.embed(TEXTS, pooling="mean", normalize=False), expected)
+    # `transformers` writes a huge number where it knows none.
+    (sentences / file).write_text(json.dumps({key: 10**30}))
+    assert albert_tf.load(sentences).kind.max_seq_length == 24
+    (sentences / "config_sentence_transformers.json").write_text('{"default_prompt_name": "query"}')
+    with pytest.raises(InputError, match="key 'default_prompt_name' is 'query'; only null is sup"):
+        albert_tf.load(sentences)
 
 
 DAMAGED = r"modules\.json: does not describe an embedder as expected"
@@ -179,7 +191,7 @@ DAMAGED = r"modules\.json: does not describe an embedder as expected"
 def test_other_and_damaged_modules_are_refused(modules, pooling, message, tmp_path):
     write_modules(tmp_path, modules, pooling)
     with pytest.raises(InputError, match=message):
-        read_modules(str(tmp_path))
+        read_modules(str(tmp_path), 24)
 
 
 def test_every_model_embeds(model, encoder, trained, exported, tmp_path):

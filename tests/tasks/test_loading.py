@@ -55,6 +55,8 @@ def test_a_hugging_face_classifier_predicts_the_same(loaded, write_hugging_face)
     received, expected = (model.predict(texts_a, texts_b) for model in (theirs, loaded))
     assert received.label == expected.label
     np.testing.assert_allclose(received.probabilities, expected.probabilities, atol=1e-6)
+    # The folder does not say that it was trained on pairs.
+    assert theirs.evaluate([{"text": "the old cat", "label": "animal"}])["accuracy"] in (0, 1)
 
 
 def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
