@@ -10,6 +10,8 @@ import numpy as np
 from scipy import stats
 from sklearn import metrics
 
+from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR
+
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
 # A collapsed classifier has at least this fraction of the prior's loss. Its probabilities of a class, if
@@ -96,9 +98,8 @@ def _choose(labels: np.ndarray, probabilities: np.ndarray) -> float:
         return _NO_THRESHOLD
     precision, recall, limits = metrics.precision_recall_curve(labels, probabilities)
     # The last point of the curve has no limit. The sum is 0 where nothing is right.
-    precision, recall = precision[:-1], recall[:-1]
     f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
-    best = int(f1.argmax())
+    best = int(f1[:-1].argmax())
     below = limits[best - 1] if best else 0.0
     return float(limits[best] + below) / 2
 
@@ -159,14 +160,18 @@ def compute_label_metrics(
 
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns a table with a header row. All rows have the columns of the first one."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, tuple):
+            return LABEL_SEPARATOR.join(value)
+        # Nine digits give the same float32 back.
+        return f"{value:.9g}" if isinstance(value, float) else str(value)
+
     lines = []
     for row in rows:
         if not lines:
             lines.append("\t".join(row))
-        # Nine digits give the same float32 back.
-        lines.append(
-            "\t".join(f"{x:.9g}" if isinstance(x, float) else str(x) for x in row.values())
-        )
+        lines.append("\t".join(map(cell, row.values())))
     return "\n".join(lines) + "\n"
 
 
@@ -181,13 +186,4 @@ def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np
 
 def label_scores(scores: Mapping[str, NamedTuple]) -> str:
     """Returns the scores of each label, and the number of its true examples."""
-    return to_tsv(
-        {
-            "label": label,
-            **{
-                name: f"{value:.6f}" if isinstance(value, float) else value
-                for name, value in of_label._asdict().items()
-            },
-        }
-        for label, of_label in scores.items()
-    )
+    return to_tsv({"label": label, **of_label._asdict()} for label, of_label in scores.items())

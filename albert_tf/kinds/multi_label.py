@@ -110,17 +110,10 @@ class MultiLabel(TextKind):
         chosen = probabilities >= np.array(self._limits, np.float32)
         return LabelSets([tuple(labels[row].tolist()) for row in chosen], probabilities)
 
-    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
+    def rows(self, examples, predictions) -> Iterator[dict[str, Any]]:
         """Yields ids, labels, predicted labels and the probabilities of all labels."""
         for example, names, row in zip(examples, *self.result(examples, predictions), strict=True):
-            probabilities = name_probabilities(self.labels, row)
-            predicted = {"prediction": LABEL_SEPARATOR.join(names)}
-            yield {**example.known(), **predicted, **probabilities}
-
-    def answers(self, examples, predictions) -> Iterator[dict[str, Any]]:
-        """Yields the names of the predicted labels and the probabilities of all labels."""
-        for names, row in zip(*self.result(examples, predictions), strict=True):
-            yield {"prediction": names, **name_probabilities(self.labels, row)}
+            yield {**example.known(), "prediction": names, **name_probabilities(self.labels, row)}
 
     def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
         ids = label_ids(examples, self.accepted_labels)

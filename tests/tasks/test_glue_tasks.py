@@ -131,6 +131,7 @@ def test_each_race_level_has_its_accuracy(data, tmp_path):
 
 
 QUESTIONS = ("high1.txt-0", "high1.txt-1", "middle-2.txt-0")
+SCORES = "index\tprediction\n0\t0.000000\n7\t5.000000\n"
 ANSWERS = {"high1.txt": ["A", "D"], "middle-2.txt": ["B"]}
 
 
@@ -139,8 +140,7 @@ ANSWERS = {"high1.txt": ["A", "D"], "middle-2.txt": ["B"]}
     [
         ("mnli", "mismatched", "79", "ba", "MNLI-mm.tsv", "index\tprediction\n7\tb\n9\ta\n"),
         # Scores are clipped.
-        ("sts-b", "", "0", ["-0.2"], "STS-B.tsv", "index\tprediction\n0\t0.000000\n"),
-        ("sts-b", "", "0", ["5.01"], "STS-B.tsv", "index\tprediction\n0\t5.000000\n"),
+        ("sts-b", "", "07", ["-0.2", "5.01"], "STS-B.tsv", SCORES),
         ("race", "", QUESTIONS, "ADB", "race_answers.json", to_json(ANSWERS)),
     ],
 )

@@ -21,6 +21,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
+from albert_tf.evaluation.metrics import to_tsv
 from albert_tf.kinds import Kind
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -140,11 +141,6 @@ def write_submission(
     return path
 
 
-def _glue_submission(guids: Sequence[str], names: Sequence[str]) -> str:
-    rows = [f"{guid}\t{name}\n" for guid, name in zip(guids, names, strict=True)]
-    return "".join(["index\tprediction\n", *rows])
-
-
 def _race_answers(guids: Sequence[str], names: Sequence[str]) -> str:
     """Article id -> the letters of its questions in order, like `answers` in RACE's own files."""
     answers = collections.defaultdict(list)
@@ -154,7 +150,9 @@ def _race_answers(guids: Sequence[str], names: Sequence[str]) -> str:
 
 
 _SUBMISSIONS: dict[str, Callable[[Sequence[str], Sequence[str]], str]] = {
-    ".tsv": _glue_submission,
+    ".tsv": lambda *columns: to_tsv(
+        {"index": guid, "prediction": name} for guid, name in zip(*columns, strict=True)
+    ),
     ".json": _race_answers,
 }
 
