@@ -63,5 +63,5 @@ def recognise(table: Table, kind: str) -> Kind:
     if names or kind == MultiLabel.name:
         return MultiLabel(labels=names)
     label = table.columns.index(find_columns(table).label)
-    has_lists = any(isinstance(row[label], list | tuple) for row in table.rows)
+    has_lists = any(isinstance(row[label], list) for row in table.rows)
     return MultiLabel() if has_lists else Classification()

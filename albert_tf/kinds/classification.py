@@ -13,7 +13,7 @@ from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.features import Features, encode_examples, label_ids
 from albert_tf.data.fine_tuning.packing import encode_in_graph
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
-from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples, quote_names
+from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples, quote_names, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
 from albert_tf.export.openvino_text import add_text_tokenizer
@@ -147,12 +147,12 @@ class Classification(TextKind):
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with the labels of the training set, sorted, unless it has labels."""
-        labels = self.labels or sorted({example.label for example in examples})
+        labels = self.labels or sort_labels({example.label for example in examples})
         if len(labels) < 2:
             raise InputError(
                 f"{path}: every row has the label '{labels[0]}'; expected two labels or more"
             )
-        fitted = dataclasses.replace(super().fit_labels(examples, path), labels=tuple(labels))
+        fitted = dataclasses.replace(super().fit_labels(examples, path), labels=labels)
         return dataclasses.replace(fitted, weights=fitted._weigh(examples))
 
     def _weigh(self, examples: Sequence[Example]) -> tuple[float, ...]:

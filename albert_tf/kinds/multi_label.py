@@ -11,7 +11,7 @@ from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.columns import join_label_columns, label_names
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tables import Table
-from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example
+from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
     choose_thresholds,
@@ -79,7 +79,7 @@ class MultiLabel(TextKind):
         names.discard("")
         if not names:
             raise InputError(f"{path}: no row has a label; expected one label or more")
-        return dataclasses.replace(fitted, labels=tuple(sorted(names)))
+        return dataclasses.replace(fitted, labels=sort_labels(names))
 
     @property
     def _limits(self) -> tuple[float, ...]:

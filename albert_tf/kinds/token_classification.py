@@ -17,6 +17,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
+from albert_tf.errors import InputError
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
@@ -73,6 +74,8 @@ class TokenClassification(Kind):
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
         """Opens a table; a CoNLL file is none."""
         is_conll = isinstance(source, str) and not is_table(source)
+        if is_conll and names != ColumnNames():
+            raise InputError(f"{source}: a CoNLL file has no names of columns; expected none")
         return source if is_conll else Table.read(source, split, names)
 
     def read(self, source: Any, split: str) -> list[TaggedText]:

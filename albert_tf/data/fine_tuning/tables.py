@@ -144,7 +144,7 @@ def _wrong_line_ends(place: str) -> str:
 
 
 def _suffix(path: str) -> str:
-    stem, suffix = os.path.splitext(path)
+    stem, suffix = os.path.splitext(path.lower())
     return os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix
 
 
@@ -222,7 +222,7 @@ def _read_memory(source: Any, name: str) -> Table:
 
 
 def decode(value: Any) -> Any:
-    """Returns a record, or a part of it, with texts and lists in place of bytes and arrays.
+    """Returns a record, or a part of it, with texts and lists in place of bytes, arrays and so on.
 
     TensorFlow Datasets has both, and pandas reads the lists of Parquet files as arrays.
     """
@@ -234,7 +234,9 @@ def decode(value: Any) -> Any:
         return decode(value.to_list())
     if isinstance(value, np.ndarray):
         return decode(value.tolist())
-    return [decode(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, set):
+        value = sorted(value, key=str)  # in any process the same order
+    return [decode(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _read_folder(path: str) -> Table:

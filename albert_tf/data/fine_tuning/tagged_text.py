@@ -62,10 +62,10 @@ class TaggedText(Example):
 def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
     """Reads tagged texts, from a CoNLL file or from whatever has named columns.
 
-    A row has `text` and `spans`, a list of objects with `start`, `end` and `label`, whose offsets count
-    characters (code points); or lists of words, `tokens`, and of tags, `ner_tags`. A line of a CoNLL file
-    has a word in the first column and its tag, BIO or BIOES, in the last column; an empty line ends a
-    text. A test set may lack the tags, or `spans`.
+    A row has `text` and `spans`, a list of objects with `start`, `end` and `label`, or of lists of the
+    three, whose offsets count characters (code points); or lists of words, `tokens`, and of tags,
+    `ner_tags`. A line of a CoNLL file has a word in the first column and its tag, BIO or BIOES, in the
+    last column; an empty line ends a text. A test set may lack the tags, or `spans`.
 
     The source is a CoNLL file, whose name may be any that `is_table` does not know, or what `Table.read`
     takes. `labels` are those that exist; None accepts all.
@@ -97,23 +97,32 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    if "text" not in table.columns and any(name in table.columns for name in _WORDS):
-        yield from _make_texts([*_read_words(table, rows, split)], labels)
+    of_text = table.names.text_column or _find_column(table, ("text", *_WORDS))
+    if of_text in _WORDS or isinstance(rows[0].get(of_text), list):
+        yield from _make_texts([*_read_words(table, rows, split, of_text)], labels)
         return
+    of_spans = table.names.label_column or "spans"
     for number, row in zip(table.numbers, rows, strict=True):
-        place, text = table.place(number), row.get("text")
+        place, text, spans = table.place(number), row.get(of_text), row.get(of_spans)
         if not isinstance(text, str) or not text.strip():
             raise InputError(
-                f"{place}: 'text' is {_shown(text)}; expected a text that is not empty"
+                f"{place}: '{of_text}' is {_shown(text)}; expected a text that is not empty"
             )
-        spans = None
-        if row.get("spans") is not None or split != "test":
-            spans = _read_spans(place, text, row.get("spans"), labels)
+        if spans is not None or split != "test":
+            if not isinstance(spans, list):
+                raise InputError(f"{place}: '{of_spans}' is {_shown(spans)}; expected a list")
+            spans = _read_spans(place, text, spans, labels)
         yield TaggedText(f"{split}-{number}", text, spans=spans)
 
 
-def _read_words(table: Table, rows: Sequence[Mapping[str, Any]], split: str) -> Iterator[_Sentence]:
-    names = [next((name for name in of if name in table.columns), of[0]) for of in (_WORDS, _TAGS)]
+def _find_column(table: Table, names: Sequence[str]) -> str:
+    return next((name for name in names if name in table.columns), names[0])
+
+
+def _read_words(
+    table: Table, rows: Sequence[Mapping[str, Any]], split: str, of_words: str
+) -> Iterator[_Sentence]:
+    names = [of_words, table.names.label_column or _find_column(table, _TAGS)]
     for number, row in zip(table.numbers, rows, strict=True):
         place, (words, tags) = table.place(number), map(row.get, names)
         columns = [words] if tags is None and split == "test" else [words, tags]
@@ -127,10 +136,8 @@ def _read_words(table: Table, rows: Sequence[Mapping[str, Any]], split: str) -> 
 
 
 def _read_spans(
-    place: str, text: str, values: Any, labels: Sequence[str] | None
+    place: str, text: str, values: Sequence[Any], labels: Sequence[str] | None
 ) -> tuple[Span, ...]:
-    if not isinstance(values, list):
-        raise InputError(f"{place}: 'spans' is {_shown(values)}; expected a list")
     spans = sorted(_read_span(place, text, value, labels) for value in values)
     for one, other in itertools.pairwise(spans):
         if other.start < one.end:
@@ -142,12 +149,13 @@ def _read_spans(
 
 
 def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) -> Span:
-    span = Span(*map(value.get, Span._fields)) if isinstance(value, dict) else None
-    if span is None or [type(part) for part in span] != [int, int, str]:
+    parts = [*map(value.get, Span._fields)] if isinstance(value, dict) else value
+    if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
         raise InputError(
             f"{place}: received the span {_shown(value)}; expected an object with the whole numbers "
-            "'start' and 'end' and a 'label'"
+            "'start' and 'end' and a 'label', or a list of the three"
         )
+    span = Span(*parts)
     if not 0 <= span.start < span.end <= len(text):
         raise InputError(
             f"{place}: received the span {span.start} to {span.end}; expected at least one character of "

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
 
 
 def _read_text(place: str, name: str, cell: Any, columns: Columns) -> str:
-    if isinstance(cell, list | dict | tuple):
+    if isinstance(cell, list | dict):
         raise InputError(f"{place}: received {type(cell).__name__} in place of a text")
     text = "" if is_missing(cell) else as_text(cell)
     required = () if columns.broken_rows else ("text_a", *columns.choices)
@@ -175,19 +175,31 @@ def _read_text(place: str, name: str, cell: Any, columns: Columns) -> str:
 
 def _read_label(place: str, cell: Any, labels: Labels) -> str:
     """Returns a label without spaces around it, or around the names in a set of labels."""
-    if is_missing(cell):
+    is_list = isinstance(cell, list)
+    names = cell if is_list else [cell]
+    if any(map(is_missing, names)):
         raise InputError(f"{place}: the label is missing ({cell})")
-    if isinstance(cell, list | tuple):
-        names = [as_text(name).strip() for name in cell]
-        if not names:
-            return ""
-    elif isinstance(labels, LabelSets):
-        names = [name.strip() for name in as_text(cell).split(LABEL_SEPARATOR)]
-    else:
-        names = [as_text(cell).strip()]
-    label = LABEL_SEPARATOR.join(names)
-    check_label(place, label, labels)
+    if isinstance(labels, LabelSets) and not is_list:
+        names = as_text(cell).split(LABEL_SEPARATOR)
+    for name in names:
+        if isinstance(name, list | dict) or as_text(name).startswith(("['", '["')):
+            raise InputError(
+                f"{place}: received the label {quote_names([str(name)])}; expected a name, or names with "
+                f"{LABEL_SEPARATOR} between two, or in a list"
+            )
+    label = LABEL_SEPARATOR.join(as_text(name).strip() for name in names)
+    if names:
+        check_label(place, label, labels)
     return label
+
+
+def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """Sorts names of labels; if all are whole numbers, by their values."""
+    labels = sorted(labels)
+    try:
+        return tuple(sorted(labels, key=int))
+    except ValueError:
+        return tuple(labels)
 
 
 def check_label(place: str, label: str, labels: Labels) -> None:

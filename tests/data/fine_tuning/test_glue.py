@@ -109,16 +109,9 @@ def test_malformed_score_is_refused(tmp_path, score):
 
 def test_names_in_any_case_and_unknown_ones():
     assert {find_task(name).name for name in ("SST-2", "sst-2", "Sst-2")} == {"sst-2"}
-    for name, hint in [
-        ("sst2", "did you mean sst-2"),
-        ("MPRC", "did you mean mrpc"),
-        ("xx", "There are"),
-    ]:
-        message = (
-            rf"^task_name: unknown task '{name}'; {hint}.*cola, sst-2, mrpc, .*, classification"
-        )
-        with pytest.raises(InputError, match=message):
-            find_task(name)
+    message = "^task_name: unknown task 'xx'; There are cola, sst-2, mrpc, .*, classification"
+    with pytest.raises(InputError, match=message):
+        find_task("xx")
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -127,7 +120,6 @@ def test_every_row_of_the_table_is_complete(task):
     assert set(task.metrics) <= set(METRICS)
     assert (task.kind == "regression") == isinstance(task.labels, Scores)
     if task.sets:
-        assert set(task.sets) <= {"train", "dev", "test"}
         assert ("train" in task.sets) == (task.trained_as is None)
         assert set(task.submissions) <= set(task.sets.get("test", ()))
         assert TASKS[task.model_task].labels == task.labels

@@ -48,7 +48,6 @@ def write_article(folder, split, level, article):
         ({"options": [["a"] * 4, "abcd"]}, "question 2: received the options 'abcd'"),
         ({"options": [["a"] * 4, ["a", "b", "c", 4]]}, "question 2: received the options"),
         ({"questions": "Why?"}, "expected 'questions', a list of texts"),
-        ({"questions": ["Why?", 2]}, "expected 'questions', a list of texts"),
         ({"article": 7}, "line 1: not an article of RACE: expected 'article', a text"),
         ({"article": " "}, "line 1: the article is empty"),
     ],

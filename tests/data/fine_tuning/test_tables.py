@@ -63,8 +63,8 @@ def write(folder, name):
         "rows.tsv": CSV.replace('",', '"\t').replace("text,", "text\t"),
         "rows.jsonl": lines,
     }
-    if name in contents:
-        path.write_text(contents[name])
+    if name.lower() in contents:
+        path.write_text(contents[name.lower()])
     elif name.endswith(".gz"):
         path.write_bytes(gzip.compress(write(folder, name.removesuffix(".gz")).read_bytes()))
     elif name == "rows.parquet":
@@ -80,7 +80,7 @@ def write(folder, name):
 @pytest.mark.parametrize(
     ("source", "last"),
     [
-        ("rows.csv", "line 4"),
+        ("rows.CSV", "line 4"),
         ("rows.csv.gz", "line 4"),
         ("rows.tsv", "line 4"),
         ("rows.jsonl", "line 2"),

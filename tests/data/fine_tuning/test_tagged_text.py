@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.packing import encode_passage
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     collect_labels,
@@ -17,6 +18,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
 )
 from albert_tf.data.fine_tuning.tags import Span, make_tags
 from albert_tf.errors import InputError
+from albert_tf.kinds import TokenClassification
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.interface import word_tables
 from tests.helpers import write_wordpiece
@@ -61,7 +63,8 @@ def test_bioes(tmp_path):
 def test_json_lines_count_characters(tmp_path):
     text = "🐍 naïve, ก็ดี e\u0301"
     spans = [(9, 13, "TH"), (0, 1, "EMOJI"), (14, 16, "E")]
-    value = {"text": text, "spans": [dict(zip(Span._fields, s, strict=True)) for s in spans]}
+    objects = [dict(zip(Span._fields, span, strict=True)) for span in spans[1:]]
+    value = {"text": text, "spans": [spans[0], *objects]}
     (read,) = read_tagged(write_json(tmp_path, value), "train", None)
     assert read.spans == tuple(sorted(Span(*span) for span in spans))
     assert [text[start:end] for start, end, _ in read.spans] == ["🐍", "ก็ดี", "e\u0301"]
@@ -78,6 +81,9 @@ def test_words_with_tags_in_columns(tmp_path):
     )
     assert dataclasses.replace(first, guid=conll.guid) == conll
     assert (second.text_a, second.spans) == ("Oslo", (Span(0, 4, "LOC"),))
+    other = [{"text": "", "w": row["tokens"], "tags": [], "t": row["ner_tags"]} for row in rows]
+    names = ColumnNames(text_column="w", label_column="t")
+    assert read_tagged(Table.read(other, "train", names), "train", None) == [first, second]
     (unlabelled,) = read_tagged([{"words": ["a", "b"]}], "test", ["X"])
     assert (unlabelled.text_a, unlabelled.spans) == ("a b", None)
 
@@ -139,7 +145,7 @@ def span(start, end, label="X"):
         ({"spans": []}, "'text' is None; expected a text that is not empty"),
         ({"text": " "}, "'text' is ' '; expected a text"),
         ({"text": "a cat"}, "'spans' is None; expected a list"),
-        ({"text": "a cat", "spans": [[2, 5, "X"]]}, r"the span \[2, 5, 'X'\]; expected an object"),
+        ({"text": "a cat", "spans": [[2, 5]]}, r"the span \[2, 5\]; expected an object"),
         ({"text": "a cat", "spans": [span(2, 5.0)]}, "expected an object with the whole numbers"),
         ({"text": "a cat", "spans": [span(2, True)]}, "expected an object with the whole numbers"),
         ({"text": "a cat", "spans": [span(2, 6)]}, "received the span 2 to 6; .* which has 5"),
@@ -158,6 +164,8 @@ def test_mistakes_in_json_lines(tmp_path, value, message):
 
 
 def test_mistakes_in_whole_files(tmp_path):
+    with pytest.raises(InputError, match=r"^x: a CoNLL file has no names of columns; expected non"):
+        TokenClassification.open("x", "train", ColumnNames(label_column="ner"))
     path = write(tmp_path, "a O\n")
     with pytest.raises(InputError, match="none of its 1 texts has a span; expected one or more"):
         collect_labels(read_tagged(path, "train", None), path)
