@@ -45,6 +45,7 @@ class Embedding(TextKind):
     texts: ClassVar = ("text_a",)
     texts_of_line: ClassVar = 2
     of_weights: ClassVar = ("pooling",)
+    least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
@@ -85,14 +86,6 @@ class Embedding(TextKind):
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind itself: there are no labels."""
         return self
-
-    def micro_batch_fault(self, size: int) -> str | None:
-        """Returns what is wrong with micro-batches in which a pair has no negatives."""
-        if size >= 2:
-            return None
-        return (
-            "expected two pairs or more for each micro-batch, as the other pairs are the negatives"
-        )
 
     def make_examples(self, texts: Sequence[str]) -> list[Example]:
         """Makes examples of n single texts."""

@@ -46,6 +46,7 @@ class Kind(abc.ABC):
     of_training: ClassVar[tuple[str, ...]] = ("max_seq_length",)
     needs_offsets: ClassVar[bool] = False  # whether the text model needs the places of tokens
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
+    least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
     without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
@@ -93,10 +94,6 @@ class Kind(abc.ABC):
     ) -> list[str]:
         """Returns a line for each type of label that the model cannot learn or predict."""
         return []
-
-    def micro_batch_fault(self, size: int) -> str | None:
-        """Returns what is wrong with micro-batches of a size; None if nothing is."""
-        return None
 
     # Model
 
@@ -277,7 +274,9 @@ def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
     """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings."""
     if isinstance(texts, str):
         return [texts]
-    if isinstance(texts, bytes | Mapping) or not hasattr(texts, "__len__"):
+    # The elements of a DataFrame are the names of its columns.
+    is_list = hasattr(texts, "__len__") and not hasattr(texts, "columns")
+    if isinstance(texts, bytes | Mapping | set) or not is_list:
         raise InputError(
             f"{name}: expected a string or a list of strings; received {type(texts).__name__}"
         )

@@ -13,6 +13,9 @@ from albert_tf.kinds import Regression
 from tests.helpers import change_json, write_wordpiece
 from tests.tasks.animals import write_vocabulary
 
+# As a DataFrame of pandas does, it yields the names of its columns.
+FRAME = type("Frame", (list,), {"columns": ("text",)})(["text"])
+
 
 @pytest.mark.parametrize(
     ("texts", "message"),
@@ -20,6 +23,8 @@ from tests.tasks.animals import write_vocabulary
         ((b"A fine film.",), "^text_a: expected a string or a list of strings; received bytes$"),
         ((7,), "^text_a: expected a string or a list of strings; received int$"),
         (({"a": 1},), "^text_a: expected a string or a list of strings; received dict$"),
+        (({"a"},), "^text_a: expected a string or a list of strings; received set$"),
+        ((FRAME,), "^text_a: expected a string or a list of strings; received Frame$"),
         ((["a", 7],), r"^text_a\[1\]: expected a string; received int$"),
         (([],), "^text_a: expected at least one string; received none$"),
         ((["a", "b"], ["c"]), "^expected as many of text_a and text_b; received 2 and 1$"),

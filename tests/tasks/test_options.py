@@ -112,9 +112,9 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (EMBEDDING, {**LINES, "output_file": "x.csv"}, r".*\.csv: expected a name that ends"),
         (EMBEDDING, {**LINES, "max_seq_length": 2}, "max_seq_length=2: expected at least 5$"),
         (EMBEDDING, {**LINES, "export_weights": "int8"}, "--export_weights=int8: exp"),
-        (OWN, {"task_name": "sst2"}, "task_name: unknown task 'sst2'; did you mean sst-2"),
+        (OWN, {"task_name": "MPRC"}, "task_name: unknown task 'MPRC'; did you mean mrpc"),
         (OWN, {"task_name": None, **NO_FILES}, "--do_train: expected --task_name; received none"),
-        (OWN, {"albert_config_file": None}, "--do_train: expected --albert_config_file; rec"),
+        (OWN, {"albert_config_file": None}, "expected --albert_config_file or --init_checkp"),
         (OWN, {"task_name": "cola", **NO_FILES}, "--task_name=cola: expected --data_dir; rec"),
         (OWN, {**NO_DEV, "do_eval": True}, "--task_name=classification: expected --dev_file"),
         (OWN, {"text_column": "x", **COLA}, "--text_column: --task_name=cola has"),
@@ -150,7 +150,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (TRAINED, OPENVINO_INT8, "export_weights=int8: for OpenVINO, ranges are estimated"),
         (SQUAD, {"train_file": None}, "--do_train: expected --train_file; received none"),
         (SQUAD, {"predict_file": None}, "--do_eval: expected --predict_file; received none"),
-        (SQUAD, {"albert_config_file": None}, "--do_train: expected --albert_config_file"),
+        (SQUAD, {"albert_config_file": None}, "expected --albert_config_file or --init"),
         (SQUAD, {"data_source": "tfds"}, "--train_file: expected --data_source=files; received t"),
         (SQUAD, {"doc_stride": 0}, "doc_stride=0: expected at least 1"),
         (SQUAD, NO_QUESTIONS, "--early_stopping_evaluations=2: expected --predict_file; rec"),
@@ -248,13 +248,10 @@ def test_flags_override_the_recipe(capsys):
     assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
 
 
-def test_recipe_with_another_length_keeps_the_warmup_proportion():
+def test_a_given_length_keeps_the_recipes_warmup_proportion_and_replaces_the_default():
     options = GLUE(recipe="paper", num_train_epochs=2.0).complete()
     assert (options.num_train_steps, options.num_train_epochs) == (None, 2.0)
     assert (options.warmup_steps, options.warmup_proportion) == (None, 0.1)
-
-
-def test_steps_replace_the_default_epochs():
     options = GLUE(num_train_steps=9, warmup_steps=2).complete()
     assert (options.num_train_steps, options.num_train_epochs) == (9, None)
     assert (options.warmup_steps, options.warmup_proportion) == (2, None)

@@ -87,10 +87,12 @@ def _encode(
 ) -> RunData:
     if options.export_dir:
         kind.check_export(options.export_format, tokenizer)
-    if options.do_train:
-        fault = kind.micro_batch_fault(options.train_batch_size // options.accumulate_steps)
-        if fault:
-            raise InputError(f"--train_batch_size={options.train_batch_size}: {fault}")
+    micro_batch = options.train_batch_size // options.accumulate_steps
+    if options.do_train and micro_batch < kind.least_micro_batch:
+        raise InputError(
+            f"--train_batch_size={options.train_batch_size}: expected {kind.least_micro_batch} examples "
+            "or more for each micro-batch"
+        )
     sets = {
         split: [
             ExampleSet(name, rows, kind.encode(rows, tokenizer)) for name, rows in of_split.items()
