@@ -8,13 +8,12 @@ import typing
 from typing import Any
 
 from albert_tf.backends import require_tensorflow
-from albert_tf.data.fine_tuning.squad_questions import lacks_answers
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Classification, QuestionAnswering
 from albert_tf.kinds.registry import find_kind
 from albert_tf.options import check_type
 from albert_tf.tasks.fine_tuning import classification
-from albert_tf.tasks.fine_tuning.data import RunData, read_data
+from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loaded import Loaded
@@ -80,9 +79,6 @@ def fine_tune(
     }
     if is_squad:
         files["predict_file"] = files.pop("dev_file", None)
-        if "train" in in_memory and flags.get("recipe"):
-            # The recipe depends on it, and options do not see data in memory.
-            flags.setdefault("version_2_with_negative", lacks_answers(train, "train"))
     options = options_class(
         init_checkpoint=os.fspath(model),
         output_dir=os.fspath(output_dir),
@@ -92,32 +88,29 @@ def fine_tune(
         **flags,
     )
     options = dataclasses.replace(options, do_eval=dev is not None or options.holds_out)
-    run(options, functools.partial(_read, kind=kind, in_memory=in_memory), callback)
+    run(options, in_memory, functools.partial(_check, kind), callback)
     return load(output_dir)
 
 
-def _read(options: Any, tokenizer: Any, kind: str, in_memory: dict[str, Any]) -> RunData:
-    data = read_data(options, tokenizer, in_memory)
+def _check(kind: str, data: RunData) -> None:
     if data.kind.name != kind:
         raise InputError(f"kind={kind!r}: the columns of the data say kind={data.kind.name!r}")
     if data.kind.missing and not data.dev_set:
         raise InputError(
             f"dev: expected data to choose {data.kind.missing} by, or {data.kind.missing}; received none"
         )
-    return data
 
 
 def _check_flags(flags: dict[str, Any], options_class: type) -> dict[str, Any]:
     """Returns the flags with paths as strings, if each is one that has a meaning here, of its type."""
     types_of = typing.get_type_hints(options_class)
     known = {field.name for field in dataclasses.fields(options_class)} - {*_NO_ARGUMENTS}
-    for name in flags:
+    checked = {}
+    for name, value in flags.items():
         if name not in known:
             nearest = difflib.get_close_matches(name, known)
             hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
             raise InputError(f"fine_tune: unknown argument '{name}'{hint}")
-    checked = {}
-    for name, value in flags.items():
         checked[name] = os.fspath(value) if isinstance(value, os.PathLike) else value
         check_type(name, checked[name], types_of[name])
     return checked

@@ -228,6 +228,13 @@ def test_evaluations_agree(name, trained, tmp_path):
     if name == "classification":
         # The run is finished, so the same command only evaluates.
         assert run(dataclasses.replace(options, export_dir=None)) == metrics
+    if name == "multi_label":  # an evaluation alone chooses no thresholds
+        out = shutil.copytree(folder / "out", tmp_path / "out")
+        change_json(out / "run_options.json", sha256={})
+        change_json(out / "task.json", thresholds=[])
+        alone = {"output_dir": str(out), "do_train": False, "export_dir": None}
+        received = run(dataclasses.replace(options, **alone))
+        assert albert_tf.load(out).evaluate(options.dev_file) == pytest.approx(received, abs=1e-5)
     dev_file = "predict_file" if SAMPLES[name].module is plants else "dev_file"
     exported = type(options)(
         exported_model=str(folder / "exported" / "ids" / "1"),
@@ -265,7 +272,7 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
     with pytest.raises(InputError, match="a model of another task: task_name regression, but"):
         run(dataclasses.replace(options, **of_other))
-    message = "--train_batch_size=16: expected two pairs or more for each micro"
+    message = "--train_batch_size=16: expected 2 examples or more for each micro"
     with pytest.raises(InputError, match=message):
         run(dataclasses.replace(options, accumulate_steps=16, output_dir=str(folder / "new")))
 

@@ -71,8 +71,10 @@ def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
     assert (labels.count("animal"), labels.count("plant")) == (9, 1)
     with pytest.raises(InputError, match="--best_metric=f2: expected one of accuracy, f1, macro"):
         run(dataclasses.replace(options, best_metric="f2"))
+    with pytest.raises(InputError, match="a run with random_seed 12345; --random_seed says 7"):
+        run(dataclasses.replace(options, random_seed=7))
     with pytest.raises(InputError, match="too few rows to evaluate on; expected --dev_file"):
-        run(dataclasses.replace(options, dev_fraction=0.001))
+        run(dataclasses.replace(options, dev_fraction=0.001, output_dir=str(tmp_path / "new")))
 
 
 def test_vocabulary_of_wrong_size_is_refused(data, tmp_path):
@@ -120,6 +122,7 @@ OTHER_LABELS = {"train_file": "train.tsv", "dev_file": None, "do_eval": False, "
         ({"max_seq_length": 20}, r"with max_seq_length 24; --max_seq_length says 20"),
         ({"dropout": 0.25}, r"hidden_dropout_prob 0.0, but --dropout says 0.25"),
         ({"spm_model_file": "other.model"}, r"with another vocabulary than .*other\.model"),
+        ({"dev_file": None}, r"with dev_file .*pairs-dev\.tsv; --dev_file says None"),
         (OTHER_LABELS, r"labels \['animal', 'plant'\], but this run has \['no', 'yes'\]"),
     ],
 )
@@ -252,10 +255,9 @@ def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier
     assert_same(classifier, albert_tf.load(trained).model, same_head=False)
 
 
-FILES = ("albert_config_file", "spm_model_file", "predict_file", "init_checkpoint")
-
-
-@pytest.mark.parametrize("flag", FILES)
+@pytest.mark.parametrize(
+    "flag", ["albert_config_file", "spm_model_file", "predict_file", "init_checkpoint"]
+)
 def test_missing_file_is_reported_before_training(data, tmp_path, flag):
     with pytest.raises(InputError, match=rf"^--{flag}: .*absent"):
         run(make_options(data, tmp_path / "out", **{flag: "absent"}))

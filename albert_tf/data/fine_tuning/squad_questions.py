@@ -106,12 +106,6 @@ def _note_id(places: dict[str, str], id_: str, place: str, where: str) -> None:
         raise InputError(f"{where}: '{id_}' is also the id of {first}; expected unique ids")
 
 
-def lacks_answers(source: Any, name: str = "data") -> bool:
-    """Returns whether a training set, as `read_questions` takes it, has questions without an answer."""
-    questions = read_questions(source, name)
-    return any(question.is_impossible and question.is_trainable for question in questions)
-
-
 def _example(record: Mapping[str, Any]) -> SquadExample:
     """Makes an example of a row of a table; questions about one passage share the string."""
     texts = record["id"], record["question"], sys.intern(record["context"])

@@ -25,8 +25,7 @@ from albert_tf.tasks.training_options import PAPER
 
 __all__ = ["ClassificationOptions", "options_class", "run"]
 
-_SPLITS = ("train", "dev", "test")
-_OWN_FILES = tuple(f"{split}_file" for split in _SPLITS)
+_OWN_FILES = ("train_file", "dev_file", "test_file")
 
 # The original's.
 _MAX_SEQ_LENGTH_OF_RACE = 512
@@ -139,24 +138,21 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
         return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
 
-    def complete(self) -> "_ClassificationOptions":
+    def complete(self, train: Any = None) -> "_ClassificationOptions":
         """Returns the options with the values of those that the user left out."""
         recipe = PAPER[self.task.name] if self.recipe and self.do_train else None
-        completed = self.fill(recipe, self._defaults())
+        defaults: dict[str, Any] = {"learning_rate": _LEARNING_RATE}
+        if self.task_name is not None:
+            is_race = self.task.name == RACE_TASK.name
+            length = find_kind(self.task.kind).max_seq_length
+            defaults["max_seq_length"] = _MAX_SEQ_LENGTH_OF_RACE if is_race else length
+        completed = self.fill(recipe, defaults)
         if completed.task_name is None or completed.albert_config_file is None:
             raise InputError(
                 f"{self.model_flag}: holds no classifier; expected a folder that "
                 f"--{'export_dir' if self.exported_model else 'do_train'} wrote"
             )
         return completed
-
-    def _defaults(self) -> dict[str, Any]:
-        task = None if self.task_name is None else self.task
-        length = KINDS["classification"].max_seq_length
-        if task:
-            is_race = task.name == RACE_TASK.name
-            length = _MAX_SEQ_LENGTH_OF_RACE if is_race else find_kind(task.kind).max_seq_length
-        return {"max_seq_length": length, "learning_rate": _LEARNING_RATE}
 
     def _check_task(self) -> None:
         task, name = self.task, f"--task_name={self.task_name}"

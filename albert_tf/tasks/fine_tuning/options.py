@@ -146,8 +146,8 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         """Returns the name of the option that names the file of a split."""
         return f"{split}_file"
 
-    def complete(self) -> Self:
-        """Returns the options with the values of those that the user left out."""
+    def complete(self, train: Any = None) -> Self:
+        """Returns the options with the values of those left out; `train` is a training set in memory."""
         raise NotImplementedError
 
     def check_kinds(self, kinds: Iterable[str]) -> None:
@@ -169,7 +169,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
             flags = ", ".join(f"--{name}" for name in self.WANTED)
             raise InputError(f"expected at least one of {flags}; received none")
         if self.do_train and not (self.albert_config_file or self.init_checkpoint):
-            raise InputError("--do_train: expected --albert_config_file; received none")
+            raise InputError("expected --albert_config_file or --init_checkpoint; received neither")
         if self.init_checkpoint and not self.do_train:
             raise InputError(
                 "--init_checkpoint: expected --do_train; without it the best checkpoint of --output_dir "

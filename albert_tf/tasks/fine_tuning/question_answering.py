@@ -1,9 +1,13 @@
 """Fine-tuning on SQuAD: questions about passages, with answers that are spans of the passage."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from albert_tf.data.fine_tuning.squad_questions import SquadExample, lacks_answers, read_squad_tfds
+from albert_tf.data.fine_tuning.squad_questions import (
+    SquadExample,
+    read_questions,
+    read_squad_tfds,
+)
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
@@ -72,11 +76,11 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         """Returns the name of the option that names the file of a split."""
         return "train_file" if split == "train" else "predict_file"
 
-    def complete(self) -> "_QuestionAnsweringOptions":
+    def complete(self, train: Any = None) -> "_QuestionAnsweringOptions":
         """Returns the options with the values of those that the user left out."""
         recipe = None
         if self.do_train and self.recipe:
-            recipe = PAPER_SQUAD_V2 if self._is_version_2() else PAPER_SQUAD_V1
+            recipe = PAPER_SQUAD_V2 if self._is_version_2(train) else PAPER_SQUAD_V1
         length = QuestionAnswering.max_seq_length
         filled = self.fill(recipe, {"max_seq_length": length, "learning_rate": _LEARNING_RATE})
         if filled.albert_config_file is None:
@@ -86,10 +90,11 @@ class _QuestionAnsweringOptions(FineTuningOptions):
             )
         return filled
 
-    def _is_version_2(self) -> bool:
+    def _is_version_2(self, train: Any) -> bool:
         if self.version_2_with_negative is not None or self.data_source == "tfds":
             return bool(self.version_2_with_negative)
-        return lacks_answers(self.train_file)
+        questions = read_questions(self.train_file if train is None else train, "train")
+        return any(question.is_impossible and question.is_trainable for question in questions)
 
     def read_tfds(self, kind: QuestionAnswering, split: str) -> list[SquadExample]:
         """Reads a split from TensorFlow Datasets."""

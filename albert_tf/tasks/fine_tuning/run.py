@@ -3,7 +3,8 @@
 Everything is read and checked before a model is made, so that mistakes show at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -43,7 +44,6 @@ from albert_tf.tasks.fine_tuning.predictions import (
 from albert_tf.tasks.fine_tuning.training import FineTuning
 from albert_tf.tasks.flags import check_addresses, check_vocab_size
 from albert_tf.tasks.trained_folder import check_vocabulary, options_asset, write_kind
-from albert_tf.tokenization import Tokenizer
 from albert_tf.training import (
     Evaluator,
     best_metrics,
@@ -58,28 +58,34 @@ _CALIBRATION_EXAMPLES = 300
 
 def run(
     options: FineTuningOptions,
-    read: Callable[[FineTuningOptions, Tokenizer], RunData] = read_data,
+    in_memory: Mapping[str, Any] = MappingProxyType({}),
+    check: Callable[[RunData], None] = lambda data: None,
     callback: Callback | None = None,
 ) -> dict[str, float]:
     """Trains, evaluates, predicts and exports, as the options say.
 
-    `read` reads the data, and `callback` is called after each report of the training. Returns the metrics
-    of the best checkpoint on the dev set, empty without `--do_eval`.
+    `in_memory` are data by split, instead of the files that the options name. `check` is called with the
+    data, and `callback` after each report of the training. Returns the metrics of the best checkpoint on
+    the dev set, empty without `--do_eval`.
     """
     check_addresses(options)
     options = find_init_model(options)
     start_devices(options)
-    options = options.complete()
+    options = options.complete(in_memory.get("train"))
     config = load_config(options)
     tokenizer = options.load_tokenizer()
     check_vocab_size(tokenizer, config, options.albert_config_file)
     if not options.exported_model:
-        check_output_dir(options, config, ("do_lower_case",))
+        # Otherwise rows that were trained on could be held out.
+        of_dev_set = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
+        check_output_dir(options, config, ("do_lower_case", *of_dev_set))
     if options.exported_model or has_checkpoint(options):
         with name_place(options.model_flag):
             check_vocabulary(options.model_dir, tokenizer)
     with explain_full_memory():
-        return _Run(options, read(options, tokenizer), config).run(callback)
+        data = read_data(options, tokenizer, in_memory)
+        check(data)
+        return _Run(options, data, config).run(callback)
 
 
 class _Run:
@@ -114,7 +120,8 @@ class _Run:
         metrics = {}
         if self.data.dev_set:
             predictions = predict_sets(self.kind, self.data.sets["dev"], self.evaluator, options)
-            self._fit(predictions[0])
+            if options.do_train or self.kind.missing:
+                self._fit(predictions[0])
             if options.do_eval:
                 metrics = self._write_evaluation(predictions)
         if "test" in self.data.sets:
