@@ -75,7 +75,7 @@ def export(
     export_dir: str,
     details: ExportDetails = _SAVED_MODELS,
 ) -> dict[str, str]:
-    """Writes the next version of a trained model; its number is one above the greatest in `export_dir`.
+    """Writes the next version of a trained model; its number is one above the greatest of its form.
 
     Args:
         model: the model.
