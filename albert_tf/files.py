@@ -215,8 +215,8 @@ def write_json_lines(path: str, values: Iterable[Any]) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, atomically."""
-    write_bytes(path, text.encode("utf-8"))
+    r"""Writes a UTF-8 text file, atomically; half a surrogate pair as JSON has it, such as `\ud83d`."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str, content: bytes) -> None:

@@ -80,7 +80,7 @@ def test_globs(tmp_path):
 
 def test_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "result.json"
-    files.write_json(str(path), {"old": 1})
+    files.write_json(str(path), {"old": "half a pair: \ud83d"})
 
     def fail_half_way():
         with files.write_atomically(str(path)) as incomplete:
@@ -89,7 +89,7 @@ def test_failed_write_keeps_the_old_file(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         fail_half_way()
-    assert files.read_json(str(path)) == {"old": 1}
+    assert files.read_json(str(path)) == {"old": "half a pair: \ud83d"}
     assert os.listdir(tmp_path) == ["result.json"]
 
 
