@@ -45,6 +45,23 @@ def write_squad(path, squad):
     return str(path)
 
 
+def to_records(squad):
+    """Turns the contents of a file into the records of TensorFlow Datasets."""
+    for article in squad["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                answers = {
+                    name: [answer[name] for answer in question["answers"]]
+                    for name in ("text", "answer_start")
+                }
+                record = {name: question[name] for name in ("id", "question")}
+                record |= {"title": "", "context": paragraph["context"], "answers": answers}
+                if "is_impossible" in question:
+                    record |= {"plausible_answers": answers}
+                    record |= {"is_impossible": question["is_impossible"]}
+                yield record
+
+
 def make_examples(count):
     """Five questions a passage, of 0 to 30 words; some impossible, some without a known answer."""
     examples = []

@@ -8,6 +8,7 @@ import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
+from tests.data.squad_file import to_records
 from tests.tasks import plants
 from tests.tasks.animals import read_table
 
@@ -110,26 +111,14 @@ def test_answers_to_questions(trained, tmp_path):
     same = {"max_seq_length": 40, "max_query_length": 7, "doc_stride": 17, "num_train_steps": 1}
     same |= {"kind": "question_answering", "output_dir": tmp_path / "out"}
     squad = json.loads(pathlib.Path(options.train_file).read_text())
-    rows = [
-        {
-            "question": question["question"],
-            "context": paragraph["context"],
-            "answers": {
-                name: [answer[name] for answer in question["answers"]]
-                for name in ("text", "answer_start")
-            },
-        }
-        for article in squad["data"]
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    ]
+    rows = list(to_records(squad))
     model = albert_tf.fine_tune(trained, rows, options.predict_file, recipe="paper", **same)
     assert model.evaluate(rows) == model.evaluate(options.train_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
     with pytest.raises(InputError, match=r"^train\[0\]: not SQuAD: question is missing, expected"):
         albert_tf.fine_tune(trained, [{"text": "a"}], **{**same, "output_dir": tmp_path / "new"})
-    rows.append({**rows[0], "answers": {"text": [], "answer_start": []}})
+    rows.append({**rows[0], "id": "new", "answers": {"text": [], "answer_start": []}})
     with pytest.raises(
         InputError, match=r"^dev: expected data to choose null_score_diff_threshold "
     ):

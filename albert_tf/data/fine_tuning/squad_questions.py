@@ -9,7 +9,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.tables import Table, is_missing, is_table
@@ -67,8 +67,10 @@ class SquadExample:
         return has_target and bool(self.context.strip())
 
 
+# Some files of other languages have numbers.
+_ID = str | int
 # In rows of tables, which `datasets` has for SQuAD. A member with "?" may be missing.
-_ROW = {"id?": str, "question": str, "context": str}
+_ROW = {"id?": _ID, "question": str, "context": str}
 _ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}, "is_impossible?": bool}
 
 
@@ -78,9 +80,8 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
     Rows are those of `datasets`' SQuAD: `answers` maps `text` and `answer_start` to lists, which are
     empty for a question without an answer. `name` is what messages call a source in memory.
     """
-    is_path = isinstance(source, str | os.PathLike)
-    if is_path and (str(source).endswith(".json") or not is_table(str(source))):
-        return read_squad(str(source), labelled)
+    if isinstance(source, str | os.PathLike) and _is_squad(os.fspath(source)):
+        return read_squad(os.fspath(source), labelled)
     table = Table.read(source, name)
     layout = _ROW | (_ROW_ANSWERS if labelled else {})
     examples = []
@@ -99,6 +100,14 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
     return examples
 
 
+def _is_squad(path: str) -> bool:
+    """Returns whether a file has SQuAD's format rather than rows; `.json` may also be JSON lines."""
+    if not path.endswith(".json"):
+        return not is_table(path)
+    line = next(files.read_chunks(path), b"").partition(b"\n")[0].rstrip()
+    return b'"data"' in line or not line.endswith(b"}")
+
+
 def _note_id(places: dict[str, str], id_: str, place: str, where: str) -> None:
     """Adds the place of an id, which may have no other; `where` is the place in full."""
     first = places.setdefault(id_, place)
@@ -108,7 +117,7 @@ def _note_id(places: dict[str, str], id_: str, place: str, where: str) -> None:
 
 def _example(record: Mapping[str, Any]) -> SquadExample:
     """Makes an example of a row of a table; questions about one passage share the string."""
-    texts = record["id"], record["question"], sys.intern(record["context"])
+    texts = str(record["id"]), record["question"], sys.intern(record["context"])
     if (found := record.get("answers")) is None:
         return SquadExample(*texts)
     answers = tuple(map(Answer, found["text"], map(int, found["answer_start"])))
@@ -118,7 +127,7 @@ def _example(record: Mapping[str, Any]) -> SquadExample:
 def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
     """Reads a file with the layout `data[].paragraphs[].qas[]`, each with answers if `labelled`."""
     answers = {"answers" if labelled else "answers?": [{"text": str, "answer_start": int}]}
-    question = {"id": str, "question": str, **answers, "is_impossible?": bool}
+    question = {"id": _ID, "question": str, **answers, "is_impossible?": bool}
     content = files.read_json(path)
     _check_layout(content, {"data": [{"paragraphs": [{"context": str, "qas": [question]}]}]}, path)
     examples = []
@@ -127,14 +136,13 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
         for paragraph_number, paragraph in enumerate(article["paragraphs"]):
             for number, question in enumerate(paragraph["qas"]):
                 place = f"data[{article_number}].paragraphs[{paragraph_number}].qas[{number}]"
-                _note_id(places, question["id"], place, f"{path}: {place}.id")
-                texts = question["id"], question["question"], paragraph["context"]
-                answers = [
-                    Answer(answer["text"], answer["answer_start"])
-                    for answer in question.get("answers", ())
-                ]
+                id_ = str(question["id"])
+                _note_id(places, id_, place, f"{path}: {place}.id")
+                texts = id_, question["question"], paragraph["context"]
+                found = question.get("answers", ())
+                answers = tuple(Answer(each["text"], each["answer_start"]) for each in found)
                 is_impossible = question.get("is_impossible", False)
-                examples.append(SquadExample(*texts, tuple(answers), is_impossible))
+                examples.append(SquadExample(*texts, answers, is_impossible))
     if not examples:
         raise InputError(f"{path}: holds no question")
     return examples
@@ -142,12 +150,12 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
 
 def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
     """Checks the type of a value of JSON, and its parts by those of `layout`."""
-    expected = layout if isinstance(layout, type) else type(layout)
-    if type(value) is not expected:  # in Python `True` is an `int`
+    expected = get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
+    if type(value) not in expected:  # in Python `True` is an `int`
         raise InputError(
             f"{path}: not SQuAD: {place or 'the file'} is "
             f"{_TYPE_NAMES.get(type(value), type(value).__name__)}, "
-            f"expected {_TYPE_NAMES[expected]}"
+            f"expected {' or '.join(_TYPE_NAMES[each] for each in expected)}"
         )
     if isinstance(layout, list):
         for number, item in enumerate(value):
@@ -166,29 +174,21 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
     return list(map(_example, dataset))
 
 
-class _Fault(NamedTuple):
-    """A mistake in the data: how many an example has, what they are, and the consequences."""
-
-    count: Callable[[SquadExample], int]
-    what: str
-    in_training: str
-    in_evaluation: str
-
-
-_FAULTS = (
-    _Fault(
+# Mistakes in the data: how many an example has, what they are, and what training and evaluation do.
+_FAULTS: tuple[tuple[Callable[[SquadExample], int], str, str, str], ...] = (
+    (
         lambda example: sum(not example.is_at_offset(answer) for answer in example.answers),
         "answers whose text is not at their offset",
         "skipped, with the question where it has no other",
         "kept, as scores go by the text",
     ),
-    _Fault(
+    (
         lambda example: not example.answers and not example.is_impossible,
         "questions without an answer that are not marked is_impossible",
         "skipped",
         "kept",
     ),
-    _Fault(
+    (
         lambda example: not example.context.strip(),
         "questions about an empty passage",
         "skipped",
@@ -200,15 +200,13 @@ _FAULTS = (
 def describe_faults(examples: Sequence[SquadExample], source: str, training: bool) -> list[str]:
     """Returns a line for each type of mistake in the examples; training skips them."""
     lines = []
-    for fault in _FAULTS:
-        counts = {example.id: fault.count(example) for example in examples}
+    for count, what, in_training, in_evaluation in _FAULTS:
+        counts = {example.id: count(example) for example in examples}
         ids = [id_ for id_, count in counts.items() if count]
         if not ids:
             continue
-        consequence = fault.in_training if training else fault.in_evaluation
-        lines.append(
-            f"{source}: {fault.what}: {sum(counts.values())}, {consequence} ({show_ids(ids)})"
-        )
+        consequence = in_training if training else in_evaluation
+        lines.append(f"{source}: {what}: {sum(counts.values())}, {consequence} ({show_ids(ids)})")
     return lines
 
 
