@@ -16,13 +16,14 @@ from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
-from albert_tf.kinds import Embedding, TokenClassification
+from albert_tf.kinds import Embedding, QuestionAnswering, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import read_kind
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
     AlbertPretrainer,
+    AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
 from albert_tf.models.encoder_with_heads import Pooling
@@ -81,8 +82,9 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             the Hugging Face Hub, also without `hf://` and `@revision`; or the https:// address of one of
             Google's .tar.gz archives. Or a folder: an `--output_dir`, whose best checkpoint is used; a
             version of an exported model, e.g. `exported/text/1`; an `--export_dir`, for its newest
-            version; or a folder with an encoder, a classifier, a regression, a token classifier or a
-            pre-trained model in another format (Hugging Face, KerasHub, Google), and its config.
+            version; or a folder with an encoder, a classifier, a regression, a token classifier, a
+            pre-trained model or one that answers every question (SQuAD 1.1) in another format
+            (Hugging Face, KerasHub, Google), and its config.
         tokenizer: that of the training, if the folder has no vocabulary.
 
     Returns:
@@ -163,13 +165,17 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     strategy = make_strategy("one_device")
     with strategy.scope():
         model, report = load_model(found.config, folder)
+    length = found.config.max_position_embeddings
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
-        kind = Embedding(**read_modules(folder, found.config.max_position_embeddings))
-        return Loaded(kind, model, tokenizer, strategy)
+        return Loaded(Embedding(**read_modules(folder, length)), model, tokenizer, strategy)
+    if isinstance(model, AlbertSpanLabeler):
+        values = {"max_seq_length": min(384, length), "max_query_length": min(64, length // 2)}
+        values |= {"task_name": "squad", "version_2_with_negative": False, "head": "simple"}
+        return Loaded(QuestionAnswering(**values), model, tokenizer, strategy)
     name = type(model).__name__
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(
-            f"holds an {name}; only encoders, classifiers, regressions, token classifiers "
+            f"holds an {name}; only encoders, classifiers, regressions, token classifiers, span labelers "
             f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
     kind = head_of(model, report, folder, unnamed=True)

@@ -80,8 +80,10 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
     assert load(encoder).predict(["a rose", "the cat"]).shape == (2, width)
     pretrainer = load(albert_tf.AlbertPretrainer(encoder, sentence_head=False))
     assert len(pretrainer.fill_mask("the [MASK]", top_k=3)[0]) == 3
-    with pytest.raises(InputError, match=r"^load\(.*\): holds an AlbertSpanLabeler; only encoders"):
-        load(albert_tf.AlbertSpanLabeler(encoder))
+    with pytest.raises(InputError, match=r"^load\(.*\): holds an AlbertMultipleChoice; only enc"):
+        load(albert_tf.AlbertMultipleChoice(encoder))
+    answers = load(albert_tf.AlbertSpanLabeler(encoder)).predict("which", "the old cat")
+    assert answers.answer == ["the old cat"[answers.start[0] : answers.end[0]]] != [""]
     labeller = load(loaded.model, problem_type="multi_label_classification")
     labels, probabilities = labeller.predict(["a rose", "the cat"])
     assert labels == [
