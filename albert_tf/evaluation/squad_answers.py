@@ -25,8 +25,6 @@ from albert_tf.data.fine_tuning.squad_windows import (
 )
 from albert_tf.evaluation import squad_metrics
 
-_CLS_POSITION = 0
-
 
 class ScoredSpans(NamedTuple):
     """K spans that may be answers, and the null scores of W windows."""
@@ -62,7 +60,7 @@ def simple_spans(
         np.argsort(-logits, axis=1, kind="stable")[:, :n_best_size]
         for logits in (start_logits, end_logits)
     )
-    null_logits = [logits[:, _CLS_POSITION] for logits in (start_logits, end_logits)]
+    null_logits = start_logits[:, 0], end_logits[:, 0]
     return _valid_spans(
         windows,
         starts[:, :, None],  # (W, n, 1)
@@ -171,10 +169,11 @@ class RankedAnswers:
     # Question id -> confidence that the passage holds no answer, on the head's own scale.
     null_odds: dict[str, float]
 
-    def predictions(self, null_threshold: float = math.inf) -> dict[str, str]:
+    def predictions(self, null_threshold: float | None = None) -> dict[str, str]:
         """Returns the best answer by question id; empty if the null odds are above the threshold."""
+        limit = math.inf if null_threshold is None else null_threshold
         return {
-            name: "" if self.null_odds[name] > null_threshold else answers[0].text
+            name: "" if self.null_odds[name] > limit else answers[0].text
             for name, answers in self.nbest.items()
         }
 
@@ -270,9 +269,8 @@ def answer_files(answers: RankedAnswers, null_threshold: float | None) -> dict[s
 
     Predictions with null odds above the threshold, which is None for SQuAD 1.1, are empty.
     """
-    limit = math.inf if null_threshold is None else null_threshold
     contents: dict[str, Any] = {
-        "predictions": answers.predictions(limit),
+        "predictions": answers.predictions(null_threshold),
         "nbest_predictions": {
             name: [answer.to_json_dict() for answer in best] for name, best in answers.nbest.items()
         },

@@ -10,15 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.squad_windows import (
-    NO_SPAN_LOG_PROB,
-    NO_WINDOW_SCORE,
-    PADDING_LOGIT,
-)
+from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
 from albert_tf.export.graph_windows import GraphWindows
+from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
 
-_IMPOSSIBLE = np.float64("-inf")
+_NO_SPAN = np.float64("-inf")
 
 
 def find_answers(
@@ -129,16 +126,14 @@ def _find_best_spans(
         of_windows, windows.examples, nrows=tf.size(passage_lengths, tf.int64)
     )
     # One column more, which is never the first, for the case of no questions.
-    of_questions = tf.pad(
-        ragged.to_tensor(_IMPOSSIBLE), [[0, 0], [0, 1]], constant_values=_IMPOSSIBLE
-    )
+    of_questions = tf.pad(ragged.to_tensor(_NO_SPAN), [[0, 0], [0, 1]], constant_values=_NO_SPAN)
     best = ragged.row_starts() + tf.argmax(of_questions, axis=1)  # (B,)
     in_window = tf.gather(in_window, best)
     start = tf.gather(tf.gather(candidates.starts, best), in_window // shape[2], batch_dims=1)
     ends = _with_rows(candidates.ends)
     end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
     scores = tf.gather(of_windows, best)
-    is_found = scores > _IMPOSSIBLE
+    is_found = scores > _NO_SPAN
     scores = tf.where(is_found, scores, np.float64(2 * NO_SPAN_LOG_PROB))
     first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
     after = tf.gather(tf.gather(windows.token_ends, best), end, batch_dims=1)
@@ -155,7 +150,7 @@ def _simple(
     mask = windows.inputs["input_mask"] > 0
     count = tf.minimum(n_best_size, tf.shape(mask)[1])
     start_logits, end_logits = (
-        tf.where(mask, outputs[name], PADDING_LOGIT) for name in ("start_logits", "end_logits")
+        tf.where(mask, outputs[name], IMPOSSIBLE) for name in ("start_logits", "end_logits")
     )
     start_scores, starts = tf.math.top_k(start_logits, count)
     end_scores, ends = tf.math.top_k(end_logits, count)
@@ -199,4 +194,4 @@ def _score(windows: GraphWindows, candidates: _Candidates, max_answer_length: in
     totals = tf.cast(candidates.start_scores, tf.float64)[..., None] + tf.cast(
         candidates.end_scores, tf.float64
     )
-    return tf.where(is_valid, totals, _IMPOSSIBLE)
+    return tf.where(is_valid, totals, _NO_SPAN)

@@ -18,7 +18,6 @@ from albert_tf.data.fine_tuning.squad_questions import (
     show_ids,
 )
 from albert_tf.data.fine_tuning.squad_windows import (
-    PADDING_LOGIT,
     SquadWindows,
     count_answer_tokens,
     encode_windows,
@@ -40,6 +39,7 @@ from albert_tf.export.graph_answers import find_answers
 from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.kind import Kind, rows_of
 from albert_tf.kinds.registry import register
+from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 from albert_tf.options import option
@@ -90,8 +90,10 @@ class QuestionAnswering(Kind):
         "predicted. Default: conditional if questions may have no answer, otherwise simple.",
         None,
     )
-    start_n_top: int = option("Number of starts to try (--head=conditional).", 5, least=1)
-    end_n_top: int = option("Number of ends to try per start (--head=conditional).", 5, least=1)
+    start_n_top: int = option("Number of starts to try (--head=conditional).", 5, least=1, most=99)
+    end_n_top: int = option(
+        "Number of ends to try per start (--head=conditional).", 5, least=1, most=99
+    )
     doc_stride: int = option(
         "Number of tokens between the starts of two neighbouring windows in the passage.",
         128,
@@ -113,11 +115,6 @@ class QuestionAnswering(Kind):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("start_n_top", "end_n_top"):
-            if getattr(self, name) > self.max_seq_length:
-                raise InputError(
-                    f"{name}={getattr(self, name)}: expected at most {self.max_seq_length}"
-                )
         check_max_seq_length(
             self.max_seq_length,
             self.max_query_length + 4,
@@ -150,18 +147,32 @@ class QuestionAnswering(Kind):
     def find_faults(
         self, path: str, split: str, examples: Sequence[SquadExample], features: SquadWindows
     ) -> list[str]:
-        """Counts the questions that `max_answer_length` makes unanswerable."""
-        if split != "dev":
-            return []
+        """Counts the questions that cannot be answered right, or teach something wrong."""
         counts = count_answer_tokens(examples, features)
-        too_long = np.flatnonzero(counts > self.max_answer_length)
-        if not len(too_long):
-            return []
-        ids = show_ids([examples[index].id for index in too_long])
+        answers = [(each.found_answer is not None, each.is_impossible) for each in examples]
+        has_answer, has_none = np.array(answers).T
+        faults = (
+            (
+                f"--max_answer_length={self.max_answer_length}",
+                (split == "dev") & (counts > self.max_answer_length),
+                f"to evaluate on have only longer answers, of up to {counts.max()} tokens",
+            ),
+            (
+                f"--doc_stride={self.doc_stride}",
+                has_answer & (counts == 0),
+                "have an answer that no window holds as a whole; smaller steps or longer windows do",
+            ),
+            (
+                path,
+                has_none & (not self.version_2_with_negative),
+                "have no answer, but this model always gives one",
+            ),
+        )
         return [
-            f"--max_answer_length={self.max_answer_length}: {len(too_long)} of {len(examples)} questions "
-            f"to evaluate on have only longer answers, of up to {counts.max()} tokens, and cannot be "
-            f"answered right ({ids})"
+            f"{place}: {is_faulty.sum()} of {len(examples)} questions {what} "
+            f"({show_ids([examples[index].id for index in np.flatnonzero(is_faulty)])})"
+            for place, is_faulty, what in faults
+            if is_faulty.any()
         ]
 
     @property
@@ -197,7 +208,7 @@ class QuestionAnswering(Kind):
             return conditional_spans(passages, outputs, self.max_answer_length)
         mask = np.arange(lengths.max()) < lengths[:, None]
         logits = {
-            name: np.where(mask, values[:, : lengths.max()], np.float32(PADDING_LOGIT))
+            name: np.where(mask, values[:, : lengths.max()], np.float32(IMPOSSIBLE))
             for name, values in outputs.items()
         }
         return simple_spans(passages, logits, self.n_best_size, self.max_answer_length)
@@ -221,12 +232,8 @@ class QuestionAnswering(Kind):
         """The threshold; None if every question has an answer."""
         return self.null_score_diff_threshold if self.version_2_with_negative else None
 
-    @property
-    def _limit(self) -> float:
-        return math.inf if self._threshold is None else self._threshold
-
     def _texts(self, predictions: RankedAnswers) -> list[str]:
-        return list(predictions.predictions(self._limit).values())
+        return list(predictions.predictions(self._threshold).values())
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -292,7 +299,8 @@ class QuestionAnswering(Kind):
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
         """Chooses the answers; see `find_answers`."""
         texts, windows, lengths = context
-        rule = self.n_best_size, self.max_answer_length, self._limit
+        limit = math.inf if self._threshold is None else self._threshold
+        rule = self.n_best_size, self.max_answer_length, limit
         return find_answers(texts, windows, outputs, lengths, *rule)
 
 

@@ -26,7 +26,8 @@ class SpanHead(primitives.BaseLayer):
         return input_shape[:2], input_shape[:2]
 
 
-# What the original gives a position that cannot be part of an answer.
+# What the original gives a position that cannot be part of an answer. Padding has it, too: answers must
+# not depend on its amount, which differs between batches.
 IMPOSSIBLE = -1e30
 
 

@@ -40,8 +40,8 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
     [
         ({"max_seq_length": 10}, r"^max_seq_length=10: expected at least 11, .*max_query_length"),
         ({"max_seq_length": 41}, r"^--max_seq_length=41: .* max_position_embeddings 40"),
-        ({"start_n_top": 10**6}, "start_n_top=1000000: expected at most 40"),
-        ({"end_n_top": 10**6}, "end_n_top=1000000: expected at most 40"),
+        ({"start_n_top": 10**6}, "start_n_top=1000000: expected at most 99"),
+        ({"end_n_top": 10**6}, "end_n_top=1000000: expected at most 99"),
     ],
 )
 def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
@@ -111,20 +111,27 @@ def test_version_1_with_faults_in_its_questions(data, tmp_path, capsys):
     assert read(out / "predictions.json") == predictions
 
 
-def test_too_long_answers_are_counted(data, tmp_path):
+def test_questions_that_cannot_be_answered_right_are_counted(data, tmp_path):
     words = "oak fern moss ivy rose"  # a piece each, or more
     path = write(
         tmp_path,
         (f"the {words} near", [make_question("long", [(words, 4)])]),
         (f"a {words} near", [make_question("both", [(words, 2), ("rose", 20)])]),
-        ("the rose near", [make_question("short", [("rose", 4)])]),
+        ("the rose near", [make_question("none", is_impossible=True)]),
     )
-    kind = QuestionAnswering(max_seq_length=40, max_query_length=7, max_answer_length=4)
-    questions = kind.read(path, "dev")
-    windows = kind.encode(questions, AlbertTokenizer(str(data / "words.model")))
-    (fault,) = kind.find_faults(path, "dev", questions, windows)
-    assert fault.startswith("--max_answer_length=4: 1 of 3 questions to evaluate on have only")
-    assert fault.endswith("and cannot be answered right (long)")
+    none = f"{path}: 1 of 3 questions have no answer, but this model always gives one (none)"
+    for length, version_2, split, expected in (
+        (40, False, "dev", ["--max_answer_length=4: 1 of 3 questions to evaluate on", none]),
+        (40, True, "train", []),
+        (12, False, "train", ["--doc_stride=128: 2 of 3 questions have an answer that no", none]),
+    ):
+        rule = {"max_seq_length": length, "max_query_length": 7, "max_answer_length": 4}
+        kind = QuestionAnswering(version_2_with_negative=version_2, **rule)
+        questions = kind.read(path, split)
+        windows = kind.encode(questions, AlbertTokenizer(str(data / "words.model")))
+        faults = kind.find_faults(path, split, questions, windows)
+        for fault, start in zip(faults, expected, strict=True):
+            assert fault.startswith(start)
 
 
 @pytest.mark.slow

@@ -22,10 +22,6 @@ from albert_tf.tokenization import Tokenizer
 # Position of the answer in data without labels.
 UNKNOWN_POSITION = -1
 
-# Logit of padding, below every logit that a model returns: answers must not depend on the amount of
-# padding, which differs between batches.
-PADDING_LOGIT = -1e30
-
 # The original's null score of a question whose passage has no token.
 NO_WINDOW_SCORE = 1e6
 

@@ -22,9 +22,8 @@ from albert_tf.tasks.training_options import PAPER_SQUAD_V1, PAPER_SQUAD_V2
 __all__ = ["QuestionAnsweringOptions", "run"]
 
 # The original's.
-_LEARNING_RATE = 5e-5
+_DEFAULTS = {"max_seq_length": QuestionAnswering.max_seq_length, "learning_rate": 5e-5}
 
-_TFDS_BUILDERS = {False: "squad", True: "squad/v2.0"}
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
 
 
@@ -81,8 +80,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         recipe = None
         if self.do_train and self.recipe:
             recipe = PAPER_SQUAD_V2 if self._is_version_2(train) else PAPER_SQUAD_V1
-        length = QuestionAnswering.max_seq_length
-        filled = self.fill(recipe, {"max_seq_length": length, "learning_rate": _LEARNING_RATE})
+        filled = self.fill(recipe, _DEFAULTS)
         if filled.albert_config_file is None:
             raise InputError(
                 f"{self.model_flag}: holds no model that answers questions; expected a folder that "
@@ -98,7 +96,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
 
     def read_tfds(self, kind: QuestionAnswering, split: str) -> list[SquadExample]:
         """Reads a split from TensorFlow Datasets."""
-        builder = _TFDS_BUILDERS[bool(kind.version_2_with_negative)]
+        builder = "squad/v2.0" if kind.version_2_with_negative else "squad"
         with name_original_files("train_file", "predict_file"):
             examples = read_squad_tfds(builder, _TFDS_SPLITS[split], self.data_dir)
         return usable_examples(examples, f"{builder}, {_TFDS_SPLITS[split]}", split)
