@@ -33,6 +33,7 @@ from albert_tf.tasks.conversion_targets import (
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.trained_folder import kind_of
+from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
 
 # Two runs of one model on one machine differ by rounding only.
@@ -133,8 +134,8 @@ def run(options: ConversionOptions) -> LoadReport:
     return report
 
 
-def find_companions(options: CheckpointOptions) -> Companions:
-    """Returns the config and the tokenizer, if any, from the flags or from next to the checkpoint."""
+def find_companions(options: CheckpointOptions, tokenizer: Tokenizer | None = None) -> Companions:
+    """Returns config and tokenizer, if any: those given, or from next to the checkpoint."""
     path = options.init_checkpoint
     config_file = options.albert_config_file or find_config(path)
     if not config_file:
@@ -142,6 +143,8 @@ def find_companions(options: CheckpointOptions) -> Companions:
             f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
         )
     config = read_config(config_file)
+    if tokenizer is not None:
+        return Companions(config, tokenizer)
     vocabulary = options.spm_model_file, options.vocab_file
     if not any(vocabulary):
         vocabulary = find_vocabulary(folder_of(path))

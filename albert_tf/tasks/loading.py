@@ -159,8 +159,8 @@ def _load_fine_tuned(folder: str, version: str | None, tokenizer: Tokenizer | No
 
 def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     """Loads a pre-trained model, or one of another library that predicts from texts."""
-    found = find_companions(CheckpointOptions(init_checkpoint=folder))
-    tokenizer = tokenizer or found.tokenizer
+    found = find_companions(CheckpointOptions(init_checkpoint=folder), tokenizer)
+    tokenizer = found.tokenizer
     _check_tokenizer(tokenizer, found.config, find_config(folder))
     strategy = make_strategy("one_device")
     with strategy.scope():

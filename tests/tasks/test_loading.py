@@ -94,7 +94,13 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
     assert load(tagger, labels=("O", "B-X", "I-X")).labels == ("X",)
     with pytest.raises(InputError, match=r"labels: received 'LABEL_0'; expected O, or B-, I-"):
         load(tagger)
+    load(encoder)
     folder = tmp_path / "hugging_face"
+    (folder / "tokenizer_config.json").write_text('{"keep_accents": true}')
+    with pytest.raises(InputError, match=r"key 'keep_accents' is True; with do_lower_case True on"):
+        albert_tf.load(folder)
+    tokenizer = albert_tf.AlbertTokenizer.from_preset(folder, lower_case=True)
+    assert albert_tf.load(folder, tokenizer).tokenizer is tokenizer
     (folder / "spiece.model").unlink()
     with pytest.raises(InputError, match=r"holds no vocabulary; pass tok"):
         albert_tf.load(folder)
