@@ -19,8 +19,8 @@ Metric = Callable[[np.ndarray, np.ndarray], float]
 _AT_PRIOR = 0.98
 _SAME_PROBABILITY = 0.01
 
-# Threshold of a label that no example has.
-_NO_THRESHOLD = 0.5
+# Threshold of a label that no example has, and of a model without a dev set.
+DEFAULT_THRESHOLD = 0.5
 
 
 def _zero_without_spread(metric: Metric) -> Metric:
@@ -95,7 +95,7 @@ def choose_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[flo
 
 def _choose(labels: np.ndarray, probabilities: np.ndarray) -> float:
     if not labels.any():
-        return _NO_THRESHOLD
+        return DEFAULT_THRESHOLD
     precision, recall, limits = metrics.precision_recall_curve(labels, probabilities)
     # The last point of the curve has no limit. The sum is 0 where nothing is right.
     f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)

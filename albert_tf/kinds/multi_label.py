@@ -14,6 +14,7 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
+    DEFAULT_THRESHOLD,
     choose_thresholds,
     compute_label_metrics,
     label_scores,
@@ -22,9 +23,6 @@ from albert_tf.evaluation.metrics import (
 from albert_tf.kinds.classification import TextKind, name_probabilities
 from albert_tf.kinds.registry import register
 from albert_tf.losses import MultiLabelLoss, batch_loss
-
-# Of a model without a dev set.
-_DEFAULT_THRESHOLD = 0.5
 
 
 class LabelSets(NamedTuple):
@@ -83,7 +81,7 @@ class MultiLabel(TextKind):
 
     @property
     def _limits(self) -> tuple[float, ...]:
-        return self.thresholds or (_DEFAULT_THRESHOLD,) * len(self.labels)
+        return self.thresholds or (DEFAULT_THRESHOLD,) * len(self.labels)
 
     def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
         """Returns the kind with the thresholds of the highest F1, unless it has any."""

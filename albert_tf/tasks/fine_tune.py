@@ -67,9 +67,8 @@ def fine_tune(
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
     is_squad = kind == QuestionAnswering.name
-    options_class, task = QuestionAnsweringOptions, {}
-    if not is_squad:
-        options_class, task = classification.options_class(), {"task_name": kind}
+    options_class = QuestionAnsweringOptions if is_squad else classification.options_class()
+    task = {} if is_squad else {"task_name": kind}
     flags = _check_flags(flags, options_class)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}

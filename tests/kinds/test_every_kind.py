@@ -77,7 +77,12 @@ def read_lines(path):
 
 def judge_classes(out):
     sides = [[row[side] for row in read_table(out)] for side in ("label", "prediction")]
-    return {"accuracy": metrics.accuracy_score(*sides)}
+    scores = {"accuracy": metrics.accuracy_score(*sides)}
+    if {*sides[0]} == {*LABELS}:
+        scores["f1"] = metrics.f1_score(*sides, pos_label="plant")
+        scores["macro_f1"] = metrics.f1_score(*sides, average="macro")
+        scores["matthews_corrcoef"] = metrics.matthews_corrcoef(*sides)
+    return scores
 
 
 def judge_scores(out):

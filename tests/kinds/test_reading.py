@@ -18,7 +18,7 @@ from albert_tf.kinds import (
     recognise,
 )
 
-TEXTS = Classification(labels=("no", "yes"))
+TEXTS = Classification(task_name="classification", labels=("no", "yes"))
 
 
 def rows(*columns_and_rows):
@@ -66,6 +66,8 @@ def test_columns_may_be_named():
     kind = dataclasses.replace(TEXTS, pairs=True)
     table = Table.read(data, names=names)
     assert kind.read(table, "dev") == [Example("dev-0", "a", "b", "yes")]
+    with pytest.raises(InputError, match=r"^x: a CoNLL file has no names of columns; expected non"):
+        TokenClassification.open("x", "dev", names)
 
 
 @pytest.mark.parametrize(

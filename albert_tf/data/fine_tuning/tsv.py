@@ -2,12 +2,13 @@
 
 import collections
 import dataclasses
+import hashlib
+import itertools
+import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-import numpy as np
 
 from albert_tf.data.fine_tuning.tables import Table, as_text, is_missing, read_unquoted
 from albert_tf.errors import InputError
@@ -23,6 +24,11 @@ class Example:
     label: str | None = None  # a name, or a score in digits; None in a test set without labels
     choices: tuple[str, ...] = ()  # the answers to choose from; their labels are A, B, ...
     subset: str = ""  # part of the set with metrics of its own, like RACE's levels
+
+    @property
+    def texts(self) -> tuple:
+        """All that a model reads."""
+        return self.text_a, self.text_b, self.choices
 
     def known(self) -> dict[str, str]:
         """Returns the id and, if there is one, the label, for rows of predictions."""
@@ -58,10 +64,6 @@ class Scores:
     # The square of an error between these is finite in float32.
     least: float = -1e18
     greatest: float = 1e18
-
-    def clip(self, score: float) -> float:
-        """Returns the nearest score within the range."""
-        return min(max(score, self.least), self.greatest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,22 +121,25 @@ def hold_out(
 ) -> tuple[list[Any], list[Any]]:
     """Splits a training set into one for training and a dev set, both in the order of the rows.
 
-    The dev set is a fraction of the rows, chosen by the seed, with `by_label` of those of each label;
-    labels, or sets of labels, that are too rare for a row in it count together.
+    The dev set is a fraction of the rows, with `by_label` of those of each label; labels, or sets of
+    labels, that are too rare for a row in it count together. The rows are those with the least hashes of
+    the seed and their texts, so that most rows keep their place if others are added.
     """
     groups = collections.defaultdict(list)
+    hashes, counts = [], collections.Counter()
     for row, example in enumerate(examples):
         groups[example.label if by_label else None].append(row)
-    rng = np.random.default_rng(seed)
-    chosen, rare = [], []
-    for rows in groups.values():
-        count = int(len(rows) * fraction + 0.5)
-        chosen += rng.permutation(rows)[:count].tolist()
-        if not count:
-            rare += rows
-    chosen += rng.permutation(rare)[: int(len(rare) * fraction + 0.5)].tolist()
+        content = json.dumps((seed, getattr(example, "texts", example)), default=repr)
+        counts[content] += 1  # otherwise the dev set could be a single text
+        hashes.append(hashlib.sha256(f"{counts[content]} {content}".encode()).digest())
+
+    def draw(rows: list[int]) -> list[int]:
+        return sorted(rows, key=hashes.__getitem__)[: int(len(rows) * fraction + 0.5)]
+
+    drawn = [draw(rows) for rows in groups.values()]
+    rare = [rows for rows, of_label in zip(groups.values(), drawn, strict=True) if not of_label]
+    dev = {*itertools.chain(*drawn, draw([*itertools.chain(*rare)]))}
     parts = [], []
-    dev = set(chosen)
     for row, example in enumerate(examples):
         parts[row in dev].append(example)
     return parts

@@ -209,13 +209,9 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
     """Counts the dev rows that are training rows, too."""
     if not isinstance(train[0], Example):
         return
-
-    def texts(example: Example) -> tuple:
-        return example.text_a, example.text_b, example.choices
-
-    known = {texts(example) for example in train}
+    known = {example.texts for example in train}
     for name, dev in dev_sets.items():
-        shared = sum(texts(example) in known for example in dev)
+        shared = sum(example.texts in known for example in dev)
         if shared:
             which = f"{name} dev" if name else "dev"
             print(

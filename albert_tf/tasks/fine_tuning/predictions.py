@@ -135,7 +135,8 @@ def write_submission(
     """Writes predictions in the leaderboard's format, and returns the file."""
     path = os.path.join(output_dir, task.submissions[set_name])
     if isinstance(task.labels, Scores):
-        names = [f"{task.labels.clip(float(name)):.6f}" for name in names]
+        limits = task.labels.least, task.labels.greatest
+        names = [f"{np.clip(float(name), *limits):.6f}" for name in names]
     write = _SUBMISSIONS[os.path.splitext(path)[1]]
     files.write_text(path, write([example.guid for example in examples], names))
     return path

@@ -42,7 +42,6 @@ def write_article(folder, split, level, article):
     [
         ({"answers": ["A", "E"]}, "line 1, question 2: unknown label 'E'; expected 'A', 'B'"),
         ({"answers": ["A"]}, "line 1: received 2 questions, 2 options and 1 answers"),
-        ({"answers": None}, "expected 'answers', a list of texts"),
         ({"answers": ["A", 1]}, "expected 'answers', a list of texts"),
         ({"options": [["a"] * 4, ["b"] * 2]}, r"the options \['b', 'b'\]; expected 4 texts"),
         ({"options": [["a"] * 4, "abcd"]}, "question 2: received the options 'abcd'"),

@@ -18,7 +18,6 @@ from albert_tf.data.fine_tuning.tagged_text import (
 )
 from albert_tf.data.fine_tuning.tags import Span, make_tags
 from albert_tf.errors import InputError
-from albert_tf.kinds import TokenClassification
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.interface import word_tables
 from tests.helpers import write_wordpiece
@@ -164,8 +163,6 @@ def test_mistakes_in_json_lines(tmp_path, value, message):
 
 
 def test_mistakes_in_whole_files(tmp_path):
-    with pytest.raises(InputError, match=r"^x: a CoNLL file has no names of columns; expected non"):
-        TokenClassification.open("x", "train", ColumnNames(label_column="ner"))
     path = write(tmp_path, "a O\n")
     with pytest.raises(InputError, match="none of its 1 texts has a span; expected one or more"):
         collect_labels(read_tagged(path, "train", None), path)

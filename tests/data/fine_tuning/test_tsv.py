@@ -89,6 +89,16 @@ def test_rare_labels_are_held_out_together(rare, count):
     assert sum(example.label == "often" for example in dev) == 10
 
 
+def test_most_rows_keep_their_place_when_others_are_added():
+    def dev_set(rows, seed=3):
+        return {example.guid for example in hold_out(rows, 0.1, seed, True)[1]}
+
+    rows = [Example(str(row), f"text {row % 900}", label="x") for row in range(1000)]
+    dev = dev_set(rows)
+    assert len(dev & dev_set([*rows, *rows[:100]])) > 90
+    assert len(dev & dev_set(rows, seed=4)) < 30
+
+
 def test_long_lists_and_names_are_shortened_in_messages(write):
     labels = [f"label {number:04d}" for number in range(3000)]
     path = write(f"label\tfirst\n{'very ' * 200_000}\tone\n")
