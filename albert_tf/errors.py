@@ -1,10 +1,11 @@
-"""Errors that are not bugs of this package.
+"""Errors that are not bugs of this package, and warnings.
 
 The command line prints a `ReportedError` as one line, without a traceback. Any other exception is a bug
 and keeps its traceback.
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 
@@ -49,3 +50,8 @@ def name_place(place: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
+
+
+def warn(message: str) -> None:
+    """Prints a warning to standard error."""
+    print(f"warning: {message}", file=sys.stderr)

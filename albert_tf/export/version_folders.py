@@ -6,7 +6,6 @@ the config of the encoder, the vocabulary and what else describes the model.
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
@@ -14,7 +13,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.tensor_files import refuse_brackets
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 
@@ -26,7 +25,7 @@ def can_write_text(export_dir: str, name: str) -> bool:
     try:
         import_tensorflow_text()
     except InputError as error:
-        print(f"warning: {os.path.join(export_dir, name)}: not exported: {error}", file=sys.stderr)
+        warn(f"{os.path.join(export_dir, name)}: not exported: {error}")
         return False
     return True
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -22,7 +21,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     count_answer_tokens,
     encode_windows,
 )
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.squad_answers import (
     RankedAnswers,
     ScoredSpans,
@@ -314,7 +313,7 @@ def usable_examples(
     is_training = split == "train"
     if split != "test":
         for line in describe_faults(examples, source, is_training):
-            print(f"warning: {line}", file=sys.stderr)
+            warn(f"{line}")
     if not is_training:
         return list(examples)
     trainable = [example for example in examples if example.is_trainable]

@@ -11,7 +11,6 @@ TensorFlow's `experimental_enable_async_checkpoint` is not used: it swallows the
 import concurrent.futures
 import functools
 import os
-import sys
 from collections.abc import Mapping
 
 import keras
@@ -36,6 +35,7 @@ from albert_tf.checkpoints.tensor_files import (
     write_checkpoint,
     write_note,
 )
+from albert_tf.errors import warn
 
 _METRICS = ".json"
 
@@ -81,11 +81,10 @@ class Checkpoints:
             checkpoint_name=CHECKPOINT_NAME,
         )
 
-    def save(self, step: int) -> str:
-        """Writes the checkpoint of a step and returns its prefix."""
+    def save(self, step: int) -> None:
+        """Writes the checkpoint of a step."""
         self.start_saving(step)
         self.wait()
-        return latest_checkpoint(self._directory)
 
     def start_saving(self, step: int) -> None:
         """Starts to write the checkpoint of a step in the background; waits for the previous one."""
@@ -118,10 +117,9 @@ class Checkpoints:
         """
         prefixes = list_checkpoints(self._directory)
         if prefixes and not has_note(self._directory):
-            print(
-                f"warning: {self._directory}/checkpoint: missing or damaged; using the newest of the "
-                f"{len(prefixes)} checkpoints in the folder",
-                file=sys.stderr,
+            warn(
+                f"{self._directory}/checkpoint: missing or damaged; using the newest of the "
+                f"{len(prefixes)} checkpoints in the folder"
             )
         for prefix in reversed(prefixes):
             try:
@@ -130,7 +128,7 @@ class Checkpoints:
             except UnreadableCheckpointError as error:
                 if prefix == prefixes[0]:
                     raise
-                print(f"warning: {error}; trying the previous one", file=sys.stderr)
+                warn(f"{error}; trying the previous one")
             else:
                 assign(self._variables, values)
                 return True

@@ -8,13 +8,13 @@ their segment's end; [CLS] and [SEP] are never chosen.
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from albert_tf.data.pretraining.segments import MAX_LENGTH
+from albert_tf.errors import warn
 from albert_tf.options import option
 from albert_tf.tokenization import Tokenizer
 
@@ -67,11 +67,10 @@ class MaskingConfig:
         """Warns if `max_predictions_per_seq` cuts the share of full sequences."""
         wanted = round(max_seq_length * self.masked_lm_prob)
         if wanted > self.max_predictions_per_seq:
-            print(
-                f"warning: max_predictions_per_seq={self.max_predictions_per_seq} is only "
+            warn(
+                f"max_predictions_per_seq={self.max_predictions_per_seq} is only "
                 f"{self.max_predictions_per_seq / max_seq_length:.1%} of a sequence of {max_seq_length} "
-                f"pieces; masked_lm_prob={self.masked_lm_prob:g} asks for {wanted}",
-                file=sys.stderr,
+                f"pieces; masked_lm_prob={self.masked_lm_prob:g} asks for {wanted}"
             )
 
 

@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import struct
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
@@ -15,7 +14,7 @@ from google.protobuf import message
 from albert_tf import files
 from albert_tf.data.pretraining.input_files import InputFile, find_file
 from albert_tf.data.records import RecordSpec
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 
 _SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
@@ -183,5 +182,5 @@ def load_scanned(
         reason = f"{changed[0]} has changed" if changed else "made of other files or flags"
     except (InputError, KeyError, TypeError, ValueError, AttributeError):
         reason = "damaged"
-    print(f"warning: {path}: {reason}; making it again", file=sys.stderr)
+    warn(f"{path}: {reason}; making it again")
     return None

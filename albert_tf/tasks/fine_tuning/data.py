@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.kinds import OWN_KINDS, Kind, recognise
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.registry import find_kind, option_fields, read_kind
@@ -102,7 +101,7 @@ def _encode(
     for split, (one,) in sets.items() if not row.sets else ():
         path = getattr(options, options.file_flag(split)) or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
-            print(f"warning: {fault}", file=sys.stderr)
+            warn(f"{fault}")
     return RunData(row, kind, tokenizer, sets)
 
 
@@ -214,10 +213,7 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
         shared = sum(example.texts in known for example in dev)
         if shared:
             which = f"{name} dev" if name else "dev"
-            print(
-                f"warning: {shared} of {len(dev)} {which} rows have the texts of a training row",
-                file=sys.stderr,
-            )
+            warn(f"{shared} of {len(dev)} {which} rows have the texts of a training row")
 
 
 def read_model_kind(options: FineTuningOptions) -> Kind:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import sys
 
 import keras
 
@@ -11,7 +10,7 @@ from albert_tf import files
 from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import training_batches
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError, name_place, warn
 from albert_tf.tasks.common import has_checkpoint, start_or_resume, warn_of_large_batch
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -57,11 +56,10 @@ class FineTuning:
             _warn_of_sizes(options, data)
             self._train_until_done()
         if _has_collapsed(options.output_dir):
-            print(
-                f"warning: the training in {options.output_dir} has collapsed: after the warm-up all dev "
+            warn(
+                f"the training in {options.output_dir} has collapsed: after the warm-up all dev "
                 "predictions are alike, and the loss is that of guessing; start again with another "
-                "--random_seed, a lower --learning_rate or a longer warm-up",
-                file=sys.stderr,
+                "--random_seed, a lower --learning_rate or a longer warm-up"
             )
         if path := draw_learning_curve(options.output_dir, *data.kind.metrics[:1]):
             print(f"learning curve in {path}")
@@ -131,10 +129,9 @@ def _warn_of_sizes(options: FineTuningOptions, data: RunData) -> None:
     dev_set = data.dev_set
     warn_of_large_batch(options, len(data.train_features), "training examples")
     if dev_set and len(dev_set.examples) < _FEW_EXAMPLES:
-        print(
-            f"warning: {len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "
-            f"than {_FEW_EXAMPLES} that choice is mostly chance",
-            file=sys.stderr,
+        warn(
+            f"{len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "
+            f"than {_FEW_EXAMPLES} that choice is mostly chance"
         )
 
 
