@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import InputError, StoppedError, warn
 
 try:
     import fcntl
@@ -41,6 +41,8 @@ _OTHER_FILES = {
     b"PAR1": "a Parquet file",
     b"PK\x03\x04": "a zip archive or a document of an office program",
     b"\x1f\x8b": "a file of gzip",
+    b"BZh": "a file of bzip2",
+    b"\xfd7zXZ": "a file of xz",
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
 }
@@ -205,7 +207,7 @@ def read_json_lines(path: str) -> list[Any]:
         try:
             values.append(parse_json(line, path, number))
         except InputError as error:
-            print(f"warning: {error}; leaving the line out", file=sys.stderr)
+            warn(f"{error}; leaving the line out")
     return values
 
 

@@ -8,7 +8,7 @@ the work is removed; after an error from outside complete parts are kept.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -44,7 +44,8 @@ def make_outputs(
         path: os.path.join(os.path.dirname(path), os.path.basename(work), os.path.basename(path))
         for path in paths
     }
-    folders = list(dict.fromkeys(map(os.path.dirname, incomplete.values())))
+    # The request in `work` is written last, as it marks all folders as ready, and removed last.
+    folders = sorted(dict.fromkeys(map(os.path.dirname, incomplete.values())), key=work.__eq__)
     note, complete = os.path.join(work, _REQUEST), os.path.join(work, _COMPLETE)
     resumes = tf.io.gfile.exists(note) and (
         files.read_json(note) == json.loads(json.dumps(request))  # with lists instead of tuples
@@ -55,8 +56,7 @@ def make_outputs(
             _check_ours(folders)
             files.remove(complete)
             _clear(folders, reusable)
-            # The request in `work` comes last: it marks all folders as ready.
-            for folder in sorted(folders, key=lambda folder: folder == work):
+            for folder in folders:
                 files.write_json(os.path.join(folder, _REQUEST), request)
         try:
             make(incomplete)
@@ -107,6 +107,8 @@ def _clear(folders: Sequence[str], reusable: Collection[str]) -> None:
                 files.remove(os.path.join(folder, name))
 
 
-def _remove(folders: Iterable[str]) -> None:
+def _remove(folders: Sequence[str]) -> None:
+    """Removes the work folders. Until the end a run that is killed meanwhile can be resumed."""
+    _clear(folders, [_COMPLETE])
     for folder in folders:
         files.remove(folder)

@@ -33,6 +33,7 @@ def test_lines_of_megabytes_and_none(tmp_path, lines, end):
         # Counted from the start of the file.
         (b"\xef\xbb\xbfb\xe4d\n", "line 1: byte 5 is 0xe4, which is not UTF-8"),
         (b"PAR1\x15\x04\xd0", "line 1: begins like a Parquet file; expected UTF-8 text"),
+        (b"BZh91AY&SY\x94", "line 1: begins like a file of bzip2; expected UTF-8 text"),
         ("é\n".encode("utf-16"), "line 1: begins like UTF-16 text; expected UTF-8 text"),
     ],
 )

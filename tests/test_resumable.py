@@ -77,20 +77,21 @@ def test_another_request_restarts(pair, tmp_path):
     assert (tmp_path / "one" / "a").read_text() == "new"
 
 
-def test_run_stopped_between_two_names(pair, tmp_path, monkeypatch):
-    rename = tf.io.gfile.rename
+@pytest.mark.parametrize(("function", "has_name"), [("rename", False), ("rmtree", True)])
+def test_run_stopped_at_its_end(pair, tmp_path, monkeypatch, function, has_name):
+    call = getattr(tf.io.gfile, function)
 
-    def rename_once(source, target, overwrite):
-        rename(source, target, overwrite)
-        if target in pair:
+    def call_once(*paths, **options):
+        call(*paths, **options)
+        if function == "rmtree" or paths[-1] in pair:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tf.io.gfile, "rename", rename_once)
+        patch.setattr(tf.io.gfile, function, call_once)
         with pytest.raises(KeyboardInterrupt):
             make_pair(pair)
-    assert [os.path.exists(path) for path in pair] == [True, False]
-    # Another request refuses the file that has its name; the same one only renames the other.
+    assert [os.path.exists(path) for path in pair] == [True, has_name]
+    # Another request refuses the file that has its name; the same one only does the rest.
     with pytest.raises(InputError, match=r"/one/a exists already"):
         make_pair(pair, request=8)
     assert (tmp_path / "one" / "a").read_text() == "new"

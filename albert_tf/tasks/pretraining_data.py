@@ -1,8 +1,8 @@
 """Makes pre-training data: text in, TFRecords out; trains the vocabulary on demand."""
 
 import dataclasses
+import glob
 import os
-import sys
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -25,7 +25,7 @@ from albert_tf.data.pretraining.instances import (
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_files import stats_file_of
 from albert_tf.data.pretraining.segments import SegmentConfig
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import check_range, check_ranges, option, select, to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import MODEL_NAMES, find_model, folder_of
@@ -296,11 +296,17 @@ def _describe(
 
 def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions) -> None:
     if options.input_format != "lines" and stats.sentences < _MIN_SENTENCES * stats.paragraphs:
-        print(
-            f"warning: found only {stats.sentences} sentences in {stats.paragraphs} paragraphs with "
+        warn(
+            f"found only {stats.sentences} sentences in {stats.paragraphs} paragraphs with "
             f"--language={options.language}; if its sentences have no end mark (Thai), split them "
-            "yourself and use --input_format=lines",
-            file=sys.stderr,
+            "yourself and use --input_format=lines"
+        )
+    stem, suffix = os.path.splitext(options.output_file)
+    found = tf.io.gfile.glob(f"{glob.escape(stem)}-?????-of-?????{suffix}")
+    if others := {*map(os.path.basename, found)}.difference(map(os.path.basename, options.shards)):
+        warn(
+            f"{name_files(sorted(others))}: of another number of shards; remove them, or a "
+            "pattern will match both"
         )
     means = stats.means()
     masked = f"{means['masked_share']:.2%} masked" if options.masking == "static" else "unmasked"

@@ -101,7 +101,7 @@ def records_of(options):
     return list(tf.data.TFRecordDataset(options.shards).as_numpy_iterator())
 
 
-def test_the_same_options_make_the_same_records_in_any_number_of_files(options, tmp_path):
+def test_the_same_options_make_the_same_records_in_any_number_of_files(options, tmp_path, capsys):
     run(options)
     again = dataclasses.replace(options, train_vocab=False, output_file=str(tmp_path / "c"))
     for changes in ({}, {"num_shards": 7}, {"num_shards": 1}):
@@ -109,6 +109,7 @@ def test_the_same_options_make_the_same_records_in_any_number_of_files(options, 
         run(changed)
         assert records_of(changed) == records_of(options)
     assert changed.shards == [str(tmp_path / "c")]
+    assert "warning: c-00000-of-00002 and 8 more: of another number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class InputFile(NamedTuple):
 def find_files(patterns: Sequence[str]) -> list[InputFile]:
     """Returns the files that match, sorted within each pattern, each file once.
 
-    A pattern may be a file, a glob, or a folder, which stands for all files below it except hidden ones.
+    A pattern may be a file, a glob, or a folder: all files below it but hidden and unfinished ones.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -64,7 +64,8 @@ def _files_below(folder: str) -> list[str]:
         # The order decides under which name a folder that has several is entered.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [os.path.join(parent, name) for name in names if not name.startswith(".")]
-    return sorted(found)
+    # The run that resumes a stopped one finds its work, if the output is below the folder.
+    return sorted(path for path in found if files.INCOMPLETE not in path[len(folder) :])
 
 
 @contextlib.contextmanager

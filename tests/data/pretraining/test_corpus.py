@@ -186,7 +186,7 @@ def test_chunks_are_bounded_and_complete(
 
 
 def test_files_folders_and_patterns_are_found_once(tmp_path):
-    for name in ("b.txt", "a.txt", "sub/deep/c.txt", "sub/.hidden", ".git/d.txt"):
+    for name in ("b.txt", "a.txt", "sub/deep/c.txt", "sub/.hidden", ".git/d.txt", "e.incomplete/f"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, name)
     found = find_files([str(tmp_path / "*.txt"), str(tmp_path)])
