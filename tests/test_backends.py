@@ -208,15 +208,15 @@ def test_the_example_pre_trains_the_shipped_model(tmp_path):
     run([*create, "--dupe_factor=2"], "tensorflow")
     pretrain = [str(ROOT / "examples" / "keras" / "pretrain.py"), "small_en", "train*.tfrecord"]
     steps = ["--train_batch_size=4", "--num_train_steps=3", "--warmup_steps=1"]
-    done = run([*pretrain, "trained.keras", *sizes, *steps], BACKEND)
+    done = run([*pretrain, "trained", *sizes, *steps], BACKEND)
     assert "masked_lm_logits_accuracy" in done.stdout
     before = AlbertPretrainer.from_preset("small_en").get_weights()
-    after = keras.models.load_model(tmp_path / "trained.keras").get_weights()
+    after = keras.models.load_model(tmp_path / "trained" / "model.keras").get_weights()
     changes = [np.abs(old - new).max() for old, new in zip(before, after, strict=True)]
     assert 1e-4 < max(changes) < 0.5  # NaN fails, too
 
-    run([*pretrain, "longer.keras", *sizes, *steps, "--trained_positions=24"], BACKEND)
-    longer = keras.models.load_model(tmp_path / "longer.keras")
+    run([*pretrain, "longer", *sizes, *steps, "--trained_positions=24"], BACKEND)
+    longer = keras.models.load_model(tmp_path / "longer" / "model.keras")
     for weight, old, new in zip(longer.weights, before, longer.get_weights(), strict=True):
         kept = len(old)
         if weight.path.endswith("position_embeddings"):

@@ -2,15 +2,15 @@ r"""Pre-trains with `fit`, on any backend of Keras. On a GPU, JAX needs no Tenso
 
     albert-create-pretraining-data --model=small_en --input_file='text/*.txt' --max_seq_length=128 \
         --masked_lm_prob=0.2 --max_predictions_per_seq=26 --output_file=train.tfrecord --num_shards=32
-    KERAS_BACKEND=jax python pretrain.py small_en 'train-*.tfrecord' pretrained.keras
+    KERAS_BACKEND=jax python pretrain.py small_en 'train-*.tfrecord' pretrained
 
-The result is a model for `--init_checkpoint`. `albert-pretrain` does more: it resumes, checks records,
-evaluates, makes new masks in each pass, and knows several devices.
+The result is a model for `--init_checkpoint`, `pretrained/model.keras`. `albert-pretrain` does more: it
+resumes, checks records, evaluates, makes new masks in each pass, and knows several devices.
 
 A model that has seen 128 positions learns the others in minutes, and stays the same for short texts, if
 only their rows of the table are trained, with records of 512 tokens:
 
-    python pretrain.py model512 'train512-*.tfrecord' longer.keras --trained_positions=128 \
+    python pretrain.py model512 'train512-*.tfrecord' longer --trained_positions=128 \
         --max_seq_length=512 --max_predictions_per_seq=103 --train_batch_size=8 \
         --num_train_steps=600 --warmup_steps=20
 """
@@ -18,6 +18,8 @@ only their rows of the table are trained, with records of 512 tokens:
 import argparse
 import glob
 import itertools
+import os
+import shutil
 
 import keras
 import numpy as np
@@ -28,12 +30,13 @@ import albert_tf
 from albert_tf.checkpoints.loading import find_config
 from albert_tf.data.records import pretraining_record
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.sources import find_model
+from albert_tf.sources import find_model, folder_of
+from albert_tf.tokenization.vocabulary_files import find_vocabulary
 
 parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
 parser.add_argument("model", help="the model to start from, such as small_en, or a folder")
 parser.add_argument("records", help="files or patterns of records with masks")
-parser.add_argument("output", help="the trained model, a .keras file")
+parser.add_argument("output", help="folder for the trained model, its config and its vocabulary")
 parser.add_argument("--max_seq_length", type=int, default=128, help="of the records")
 parser.add_argument("--max_predictions_per_seq", type=int, default=26, help="of the records")
 parser.add_argument("--train_batch_size", type=int, default=256, help="sequences per update")
@@ -42,6 +45,10 @@ parser.add_argument("--learning_rate", type=float, default=0.0024, help="the pea
 parser.add_argument("--warmup_steps", type=int, default=600, help="updates until the peak")
 parser.add_argument("--trained_positions", type=int, help="keep all but the positions after these")
 arguments = parser.parse_args()
+paths = sorted(glob.glob(arguments.records))
+if not paths:
+    parser.error(f"no file matches '{arguments.records}'")
+os.makedirs(arguments.output, exist_ok=True)
 
 spec = pretraining_record(arguments.max_seq_length, arguments.max_predictions_per_seq)
 INPUTS = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions")
@@ -60,7 +67,7 @@ def to_example(record):
     return {name: record[name] for name in INPUTS}, labels, weights
 
 
-files = tf.data.Dataset.from_tensor_slices(sorted(glob.glob(arguments.records)))
+files = tf.data.Dataset.from_tensor_slices(paths)
 batches = (
     files.shuffle(1000)
     .interleave(tf.data.TFRecordDataset, cycle_length=8)
@@ -72,7 +79,8 @@ batches = (
     .prefetch(tf.data.AUTOTUNE)
 )
 
-config = albert_tf.read_config(find_config(find_model(arguments.model)))
+source = find_model(arguments.model)
+config = albert_tf.read_config(find_config(source))
 # A GPU adds up the gradients of a gather row by row, and waits: thousands of pieces are [MASK].
 encoder = albert_tf.AlbertEncoder(config, use_one_hot_embeddings=True, dtype="mixed_bfloat16")
 model = albert_tf.AlbertPretrainer(encoder, dtype="mixed_bfloat16")
@@ -121,4 +129,7 @@ model.compile(
 )
 epochs = max(1, arguments.num_train_steps // 1000)  # for a line of losses each 1,000 updates
 model.fit(batches, epochs=epochs, steps_per_epoch=arguments.num_train_steps // epochs, verbose=2)
-model.save(arguments.output)
+model.save(os.path.join(arguments.output, "model.keras"))
+config.to_json_file(os.path.join(arguments.output, "albert_config.json"))
+for vocabulary in filter(None, find_vocabulary(folder_of(source))):
+    shutil.copy(vocabulary, arguments.output)
