@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
 from albert_tf.checkpoints.tensor_files import latest_checkpoint
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError, name_place, warn
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
 from albert_tf.sources import find_model, folder_of
@@ -106,12 +105,12 @@ def check_output_dir(
     options: TrainingOptions,
     config: AlbertConfig,
     fixed_options: Sequence[str] = (),
-    data_options: Sequence[str] = (),
+    data_options: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> None:
     """Checks that the options match the checkpoints in the output folder, if there are any.
 
     `fixed_options` cannot change after the start, nor can the optimizer with `--do_train`, as its state
-    is restored. A change of `data_options`, which decide the content of each batch, prints a warning.
+    is restored. A change of `data_options`, each with what they decide, prints a warning.
     """
     if not has_checkpoint(options):
         return
@@ -122,7 +121,8 @@ def check_output_dir(
         return
     _check_options(options, started_with, fixed_options)
     if options.do_train:
-        _warn_of_other_data(options, started_with, data_options)
+        for what, names in data_options:
+            _warn_of_other_data(options, started_with, what, names)
 
 
 def read_description(options: TrainingOptions, path: str, read: Callable[[str], Any]) -> Any | None:
@@ -131,7 +131,7 @@ def read_description(options: TrainingOptions, path: str, read: Callable[[str], 
     Returns None if it is missing and `--do_train` writes it again: the user has removed a damaged file.
     """
     if options.do_train and not tf.io.gfile.exists(path):
-        print(f"warning: {path}: missing; writing it again from the flags", file=sys.stderr)
+        warn(f"{path}: missing; writing it again from the flags")
         return None
     with name_remedy():
         return read(path)
@@ -185,19 +185,18 @@ def _check_options(
 
 
 def _warn_of_other_data(
-    options: TrainingOptions, started_with: Mapping[str, Any], data_options: Sequence[str]
+    options: TrainingOptions, started_with: Mapping[str, Any], what: str, names: Sequence[str]
 ) -> None:
     ours = to_json_dict(options)
     changes = [
         f"{name} {started_with[name]}, now {ours[name]}"
-        for name in data_options
+        for name in names
         if name in started_with and started_with[name] != ours[name]
     ]
     if changes:
-        print(
-            f"warning: --output_dir={options.output_dir}: the run resumes with other batches than it "
-            f"began with: {'; '.join(changes)}",
-            file=sys.stderr,
+        warn(
+            f"--output_dir={options.output_dir}: the run resumes with other {what} than it "
+            f"began with: {'; '.join(changes)}"
         )
 
 
@@ -256,10 +255,9 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
 def warn_of_large_batch(options: TrainingOptions, count: int, what: str) -> None:
     """Warns if a batch is larger than the training data, `count` of `what`."""
     if options.train_batch_size > count:
-        print(
-            f"warning: --train_batch_size={options.train_batch_size}: there are {count} {what}, so every "
-            "update has some of them more than once",
-            file=sys.stderr,
+        warn(
+            f"--train_batch_size={options.train_batch_size}: there are {count} {what}, so every "
+            "update has some of them more than once"
         )
 
 
@@ -288,6 +286,11 @@ def make_evaluator(
         if not options.do_train:
             return Evaluator(model, loss, strategy)
         _check_batch_divides(options, strategy.num_replicas_in_sync)
+        if num_warmup_steps and options.start_warmup_step + num_warmup_steps >= num_train_steps:
+            warn(
+                f"the warm-up takes {num_warmup_steps} updates, the training {num_train_steps}, "
+                "so the learning rate does not reach its peak; see --warmup_steps"
+            )
         learning_rate = PolynomialDecayWithWarmup(
             options.learning_rate,
             num_train_steps,

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
+from albert_tf.data.pretraining.input_files import name_files
 from albert_tf.data.pretraining.masking import (
     MAX_LENGTH,
     Masker,
@@ -28,7 +29,7 @@ from albert_tf.data.pretraining.record_files import (
     stats_file_of,
 )
 from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_record
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import option, select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS, TrainingOptions
@@ -72,6 +73,11 @@ class RecordOptions(TrainingOptions, MaskingConfig):
         None,
     )
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool | None = option(
+        "Whether the text of the records was lower-cased. Default: as their .stats.json says, or else "
+        "--init_checkpoint, or else true.",
+        None,
+    )
     shuffle_buffer: int = option(
         "Number of records that are shuffled together in memory.", 10000, least=1
     )
@@ -113,6 +119,8 @@ def open_records(
         with name_place(f"--{flag}"):
             paths[flag] = files.expand_globs(getattr(options, flag))
         stats[flag] = _read_stats(paths[flag])
+    if both := sorted(set(paths["input_file"]) & set(paths["eval_input_file"])):
+        warn(f"--eval_input_file: --input_file has {name_files(both)} too")
     tokenizers = _load_tokenizers(options, {**stats["input_file"], **stats["eval_input_file"]})
     for tokenizer in tokenizers[:1]:
         check_vocab_size(tokenizer, config, options.albert_config_file)
@@ -155,11 +163,10 @@ def _load_tokenizers(
     options: RecordOptions, all_stats: Mapping[str, dict[str, Any]]
 ) -> list[Tokenizer]:
     """Loads the vocabulary of the flags, or else that of the records, with each rule of word starts."""
-    vocabulary, lower_case = (options.spm_model_file, options.vocab_file), None
-    for path, stats in all_stats.items():
+    vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
+    for path, stats in reversed(all_stats.items()):
         of_records = stats.get("options", {})
-        if lower_case is None:
-            lower_case = of_records.get("do_lower_case")
+        lower_case = of_records.get("do_lower_case", lower_case)
         spm_model_file = of_records.get("spm_model_file")
         name = spm_model_file or of_records.get("vocab_file")
         if any(vocabulary) or not name:
@@ -225,11 +232,11 @@ def _scan(
     paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
 ) -> list[RecordFile]:
     """Counts the records and checks the first ones, unless the counts in the run's folder still hold."""
+    if not paths:
+        return []
     saved = os.path.join(options.output_dir, _RECORDS_FILE)
-    scanned = load_scanned(saved, flag, paths, str(spec)) if paths else []
-    if scanned is None:
-        scanned = scan_files(paths, spec, f"counting the records of --{flag}")
-    return scanned
+    scanned = load_scanned(saved, flag, paths, str(spec)) if options.do_train else None
+    return scanned or scan_files(paths, spec, f"counting the records of --{flag}")
 
 
 def _check_vocabulary(

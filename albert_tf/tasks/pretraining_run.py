@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -18,7 +17,7 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_evaluation_batches,
 )
 from albert_tf.data.pretraining.segments import MAX_LENGTH
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.options import check_range, option
@@ -156,14 +155,12 @@ class PretrainingOptions(RecordOptions):
         return row.values(self.init_checkpoint is None) if row else PAPER
 
 
-# The options that decide the records of each batch, and their masks.
-_DATA_OPTIONS = (
-    "input_file",
-    "shuffle_buffer",
-    "train_batch_size",
-    "random_seed",
-    *(field.name for field in dataclasses.fields(MaskingConfig)),
-)
+# The options that decide the records of each batch, with their masks, and those of each evaluation.
+_MASKING = [field.name for field in dataclasses.fields(MaskingConfig)]
+_DATA_OPTIONS = [
+    ("batches", ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING]),
+    ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
+]
 
 
 def run(options: PretrainingOptions) -> dict[str, float]:
@@ -274,18 +271,16 @@ def _train(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
     if trainer.is_chief and tokenizer is None:
-        print(
-            f"warning: --output_dir={options.output_dir} will hold no vocabulary, as that of the records "
-            "is not known; --spm_model_file or --vocab_file names it",
-            file=sys.stderr,
+        warn(
+            f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
+            "is not known; --spm_model_file or --vocab_file names it"
         )
     with start_or_resume(options, config, trainer, trainer.model, tokenizer):
         if trainer.is_chief:
             save_records(options, records)
             num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
-        first_batches = pretraining_batches(order).as_numpy_iterator()
-        check = LearningCheck(first_batches, options.warmup_steps)
+        check = LearningCheck(pretraining_batches(order).as_numpy_iterator(), options.warmup_steps)
         batches_from = functools.partial(pretraining_batches, order)
         train(trainer, plan, batches_from, evaluate, order.names, check)
     metrics = ("accuracy", "perplexity")
@@ -315,12 +310,11 @@ class LearningCheck:
             return
         self._checked = True
         if loss > self._entropy - _LEAD:
-            print(
-                f"warning: after {step} updates the masked-LM loss is {loss:.2f}. Guessing from how "
+            warn(
+                f"after {step} updates the masked-LM loss is {loss:.2f}. Guessing from how "
                 f"frequent each piece is has {self._entropy:.2f}, so the model has learned nothing of "
                 "the context. A third of the --learning_rate often helps; then a longer --warmup_steps, "
-                "shorter sequences at first, and a higher --masked_lm_prob",
-                file=sys.stderr,
+                "shorter sequences at first, and a higher --masked_lm_prob"
             )
 
 

@@ -5,16 +5,15 @@ Steps that were skipped because the loss or gradient was not finite have reports
 
 import collections
 import contextlib
-import sys
 import time
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import InputError, StoppedError, warn
 from albert_tf.progress import Progress
 from albert_tf.training.evaluator import MeanAccumulator, Means
 from albert_tf.training.trainer import Trainer
@@ -35,14 +34,6 @@ _NOT_SHOWN = {
 _SHORT = {"loss", "skipped_updates", "tokens_per_second"}
 # Number of records in a warning; a batch may have thousands.
 _MAX_NAMED = 8
-
-
-class Summary(NamedTuple):
-    """The summary of an interval, as `Reports.write` takes it."""
-
-    metrics: dict[str, float]
-    rates: dict[str, float]
-    counts: dict[str, int]
 
 
 class Interval:
@@ -94,8 +85,8 @@ class Interval:
             self._timed_from.append((self._steps, time.monotonic()))
             self._compiles = False
 
-    def summarize(self, trainer: Trainer) -> Summary:
-        """Waits for the steps and returns their summary."""
+    def summarize(self, trainer: Trainer) -> tuple[Mapping, Mapping, Mapping]:
+        """Waits for the steps and returns metrics, rates and counts, as `Reports.write` takes them."""
         means = self._means.result()
         steps_before, start = next(
             (steps, start) for steps, start in reversed(self._timed_from) if steps < self._steps
@@ -112,14 +103,14 @@ class Interval:
         if "tokens" in seen:
             counts["tokens_seen"] = round(seen["tokens"])
         rates = {f"{name}_per_second": count / seconds for name, count in seen.items()}
-        return Summary(trainer.derive(means), rates, counts)
+        return trainer.derive(means), rates, counts
 
 
 class Reports:
     """Reports metrics of the chief to the progress, `metrics.jsonl` and TensorBoard.
 
     `progress` is at the first step of the run. Reports of later ones, which a killed run wrote, are
-    discarded.
+    discarded, and all of a run without a checkpoint, which may have had another model.
     """
 
     def __init__(
@@ -133,7 +124,7 @@ class Reports:
         self._is_chief = is_chief
         self._callback = callback
         self._progress = progress
-        self._lines = [line for line in read_reports(output_dir) if line["step"] <= progress.done]
+        self._lines = [one for one in read_reports(output_dir) if one["step"] <= progress.done > 0]
         self._exit_stack = contextlib.ExitStack()
         self._has_stepped = False
         self._held: dict[str, float] = {}  # values for the line of the next report
@@ -271,10 +262,7 @@ class BadSteps:
             lines |= {step: {"step": step, "records": found[step - 1]} for step in steps}
             files.write_json_lines(self._path, [lines[step] for step in sorted(lines)])
         for step, records in named.items():
-            print(
-                f"warning: step {step}: skipped, its loss or gradient is not finite{records}",
-                file=sys.stderr,
-            )
+            warn(f"step {step}: skipped, its loss or gradient is not finite{records}")
 
 
 def _describe(records: Mapping[str, Sequence[int]]) -> str:
