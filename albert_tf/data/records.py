@@ -110,7 +110,7 @@ class RecordSpec:
                 return f"feature '{feature.name}' is {kind}, expected {feature.kind}"
             values = getattr(fields[feature.name], kind).value
             if len(values) != feature.size:
-                flag = f", as --{feature.flag} says" if feature.flag else ""
+                flag = f", as --{feature.flag} or the first record says" if feature.flag else ""
                 return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}{flag}"
             if feature.vocab_size is None:
                 continue

@@ -176,9 +176,7 @@ def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, ca
 def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
     path, changes = write_few(tmp_path, 40)
     spoil(path, 23, "input_ids", [97] * LENGTH)
-    one_line = (
-        rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids from 0 to [^\n]*\Z"
-    )
+    one_line = rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids [^\n]*\Z"
     with pytest.raises(InputError, match=one_line):
         run(make_options(language_data, tmp_path / "out", **changes))
 

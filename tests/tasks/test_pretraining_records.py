@@ -25,7 +25,7 @@ NO_MASKS = "holds records without masks; expected --spm_model_file or --vocab_fi
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (make_options, {"max_seq_length": 32}, "24, expected 32, as --max_seq_length says"),
+        (make_options, {"max_seq_length": 32}, "24, expected 32, as --max_seq_length or the"),
         (make_options, {"max_predictions_per_seq": 5}, "4, .* 5, as --max_predictions_per_s"),
         (make_options, {"input_file": ("*.none",)}, "^--input_file: no file matches"),
         (
