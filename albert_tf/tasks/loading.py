@@ -104,7 +104,8 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
 
 def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     if not tf.io.gfile.isdir(folder):
-        raise InputError("no such folder")
+        is_file = tf.io.gfile.exists(folder)
+        raise InputError("is a file; expected a folder" if is_file else "no such folder")
     if is_folder(folder) or keras_hub.is_preset(folder):
         return _load_checkpoint(folder, tokenizer)
     version = _find_version(folder)

@@ -127,6 +127,8 @@ def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
 def test_refuses_folders_without_a_model(tmp_path, exported):
     with pytest.raises(InputError, match=r"^load\('.*missing'\): no such folder$"):
         albert_tf.load(tmp_path / "missing")
+    with pytest.raises(InputError, match=r"task\.json'\): is a file; expected a folder$"):
+        albert_tf.load(exported / "ids" / "1" / "assets" / "task.json")
     with pytest.raises(InputError, match=r"^load\('.*'\): holds no trained model; expected"):
         albert_tf.load(tmp_path)
     version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
