@@ -2,16 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all test-parity test-beam test-backends lint docs format clean
+.PHONY: quickstart test test-all pytest test-parity test-beam test-backends lint docs format clean
 
 quickstart: .venv/installed
 	$(BIN)/python -m examples.quickstart.run
 
-test: lint docs
-	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadscope -m "not slow"
+test: select = not slow
+# The documentation is built while the tests run.
+test test-all: lint
+	$(MAKE) --no-print-directory --jobs=2 docs pytest select="$(select)"
 
-test-all: lint docs
-	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadscope
+pytest: .venv/installed-test
+	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadscope -m "$(select)"
 
 # Tests with libraries that `make test` does not install.
 test-parity: .venv-all/installed

@@ -48,6 +48,16 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.line(test)
 
 
+@pytest.fixture
+def eagerly():
+    """Runs steps one operation after the other: to make a graph takes as long as twenty small steps."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _free_memory():
     """Frees the graphs of a module's tests, and keeps what stays out of later collections.

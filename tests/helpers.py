@@ -54,7 +54,7 @@ def tiny_config(**changes):
         "hidden_size": 48,
         "num_attention_heads": 4,
         "intermediate_size": 80,
-        "num_hidden_layers": 5,
+        "num_hidden_layers": 3,
         "max_position_embeddings": 64,
         "type_vocab_size": 2,
     }

@@ -22,9 +22,8 @@ def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
     runpy.run_path(str(ROOT / "docs" / "site" / "commands.py"), run_name="__main__")
     page = (tmp_path / "albert-classify.md").read_text()
     flags = re.findall(r"^`--(\w+)` ", page, re.MULTILINE)
-    assert sorted(flags) == sorted(
-        field.name for field in dataclasses.fields(ClassificationOptions)
-    )
+    names = [field.name for field in dataclasses.fields(ClassificationOptions)]
+    assert sorted(flags) == sorted(names)
     assert "\n`--eval_batch_size` integer, from 1 to 1,048,576, default `64` {" in page
     assert "python run_classifier.py" in page
     assert len(list(tmp_path.iterdir())) == 6

@@ -60,15 +60,9 @@ def test_exactly_what_the_environments_have_is_pinned():
 def test_the_package_is_installed_for_programs_in_any_folder(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     program = "import importlib.util; print(importlib.util.find_spec('albert_tf').origin)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert pathlib.Path(done.stdout.strip()) == pathlib.Path(albert_tf.__file__)
+    command = [sys.executable, "-c", program]
+    path = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True).strip()
+    assert pathlib.Path(path) == pathlib.Path(albert_tf.__file__)
 
 
 def test_public_names_are_imported_when_they_are_used():
@@ -80,10 +74,6 @@ def test_public_names_are_imported_when_they_are_used():
 
 
 def test_a_command_answers_signals_before_it_imports_tensorflow():
-    program = (
-        "import albert_tf.commands; import sys; print({'tensorflow', 'keras'} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, text=True
-    )
-    assert done.stdout == "set()\n"
+    program = "import albert_tf.commands, sys; print({'tensorflow', 'keras'} & set(sys.modules))"
+    command = [sys.executable, "-c", program]
+    assert subprocess.check_output(command, cwd=ROOT, text=True) == "set()\n"

@@ -56,18 +56,12 @@ def test_small_en_starts_every_command(tmp_path):
     assert found.albert_config_file == str(SHIPPED / "small_en" / "config.json")
     assert found.spm_model_file == str(SHIPPED / "small_en" / "spiece.model")
 
-    converted, output = tmp_path / "converted", tmp_path / "embeddings.npy"
-    conversion.run(
-        conversion.ConversionOptions(
-            init_checkpoint="small_en", to="hugging_face", output_checkpoint=str(converted)
-        )
-    )
+    converted, output = str(tmp_path / "converted"), str(tmp_path / "embeddings.npy")
+    asked = {"to": "hugging_face", "output_checkpoint": converted}
+    conversion.run(conversion.ConversionOptions(init_checkpoint="small_en", **asked))
     (tmp_path / "texts.txt").write_text("a good day\na bad day\n")
-    embedding.run(
-        embedding.EmbeddingOptions(
-            model="small_en", input_file=str(tmp_path / "texts.txt"), output_file=str(output)
-        )
-    )
+    asked = {"input_file": str(tmp_path / "texts.txt"), "output_file": output}
+    embedding.run(embedding.EmbeddingOptions(model="small_en", **asked))
     embeddings = albert_tf.load(converted).embed(["a good day", "a bad day"])
     np.testing.assert_allclose(embeddings, np.load(output), atol=1e-5)
 
@@ -86,12 +80,10 @@ def test_a_file_system_that_cannot_be_read_is_named():
         find_model("s3://bucket/model")
 
 
-@pytest.mark.parametrize(
-    "load", [albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset]
-)
-def test_an_unknown_name_says_what_it_could_be(load):
+def test_an_unknown_name_says_what_it_could_be():
     message = r"'no_such_model' is neither a folder or checkpoint, nor a model .*\(small_en\)"
-    with pytest.raises(InputError, match=message) as error:
-        load("no_such_model")
-    is_model = load == AlbertEncoder.from_preset
-    assert ("; sizes, with random weights, are base_v1, " in str(error.value)) == is_model
+    for load in (albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset):
+        with pytest.raises(InputError, match=message) as error:
+            load("no_such_model")
+        is_model = load == AlbertEncoder.from_preset
+        assert ("; sizes, with random weights, are base_v1, " in str(error.value)) == is_model

@@ -45,9 +45,8 @@ def test_two_checkpoints_of_two_formats(tmp_path, capsys):
     lines = cells_of(out)[:4]
     assert lines[0][1::2] == ["shared: L2 distance", "unshared: L2 distance"]
 
-    _, tokenizer = similarity.load_pretrained(
-        similarity.CheckpointOptions(init_checkpoint=str(tmp_path / "unshared" / "best"))
-    )
+    checkpoint = similarity.CheckpointOptions(init_checkpoint=options.init_checkpoint[1])
+    _, tokenizer = similarity.load_pretrained(checkpoint)
     input_ids = similarity.read_sequences(options.input_file, tokenizer, 16, 20)
     assert input_ids.shape == (20, 16)
     assert set(input_ids[:, 0]) == {tokenizer.cls_id}

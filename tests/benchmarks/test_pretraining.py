@@ -20,7 +20,8 @@ from tests.benchmarks.samples import cells_of, rounds_of
 from tests.helpers import tiny_config
 
 B, S = 3, 11
-WORKLOAD = Workload(tiny_config().to_dict(), B, S, "fp32")
+CONFIG = tiny_config(num_hidden_layers=5)
+WORKLOAD = Workload(CONFIG.to_dict(), B, S, "fp32")
 CEILING, SLOW_CEILING, _ = PRODUCTS
 
 
@@ -90,10 +91,8 @@ def test_gathered_loss_is_that_of_the_model_as_it_comes(changes):
 
 # BERT against ALBERT
 
-WORKLOADS = {
-    BERT: Workload(tiny_config(sharing="none", embedding_size=48).to_dict(), 3, 11, "fp32"),
-    ALBERT: Workload(tiny_config().to_dict(), 3, 11, "fp32"),
-}
+OF_BERT = dataclasses.replace(CONFIG, sharing="none", embedding_size=48).to_dict()
+WORKLOADS = {BERT: dataclasses.replace(WORKLOAD, config=OF_BERT), ALBERT: WORKLOAD}
 
 
 def test_table_of_both_models():

@@ -27,11 +27,9 @@ def make_options(folder, **changes):
 
 def test_programs_take_turns_with_the_same_hyperparameters(tmp_path):
     runs = make_runs(make_options(tmp_path, tasks=("cola", "sts-b"), seeds=2), "model")
-    assert [(run.key["task"], run.key["seed"], run.key["program"]) for run in runs[:3]] == [
-        ("cola", 1, "albert_tf"),
-        ("cola", 1, "transformers"),
-        ("cola", 2, "albert_tf"),
-    ]
+    expected = [("cola", 1, "albert_tf"), ("cola", 1, "transformers"), ("cola", 2, "albert_tf")]
+    keys = [(run.key["task"], run.key["seed"], run.key["program"]) for run in runs]
+    assert keys[:3] == expected
     assert len({run.folder for run in runs}) == len(runs) == 8
     ours, theirs = (set(run.command) for run in runs[:2])
     assert {flag for flag in theirs if flag.startswith("--")} < ours
@@ -51,10 +49,8 @@ def test_table_has_the_lines_of_these_hyperparameters(tmp_path):
     ]
     lines.append({**lines[0], "num_train_steps": 3})
     rows = cells_of(table(options, lines))
-    assert rows[2] == [
-        *("mrpc", "accuracy", "300", "81.5 ± 0.7", "80.5 ± 0.7"),
-        *("81.0, 82.0", "80.0, 81.0", "2.5 / 2.5"),
-    ]
+    assert rows[2][:5] == ["mrpc", "accuracy", "300", "81.5 ± 0.7", "80.5 ± 0.7"]
+    assert rows[2][5:] == ["81.0, 82.0", "80.0, 81.0", "2.5 / 2.5"]
     assert rows[3][:4] == ["cola", "matthews_corrcoef", "1000", ""]
 
 

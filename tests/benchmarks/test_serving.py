@@ -3,7 +3,6 @@ import importlib.util
 import numpy as np
 import pytest
 
-from albert_tf.tokenization import train_vocabulary
 from benchmarks.harness import Round
 from benchmarks.serving import __main__ as benchmark
 from benchmarks.serving.__main__ import Difference, Result, compare, measure
@@ -18,7 +17,7 @@ from benchmarks.serving.candidates import (
     sentencepiece_tokenizer,
 )
 from tests.benchmarks.samples import cells_of
-from tests.export.kinds import VOCAB_SIZE, WORDS
+from tests.export.kinds import VOCAB_SIZE, WORDS, write_vocabulary
 from tests.helpers import tiny_config
 
 TEXTS = [
@@ -36,11 +35,7 @@ SPLIT_ALIKE = [text.replace("9,999", "").replace("times,", "") for text in TEXTS
 
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / VOCABULARY
-    rng = np.random.default_rng(0)
-    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
-    train_vocabulary(sentences, str(path), vocab_size=VOCAB_SIZE)
-    return path
+    return write_vocabulary(tmp_path_factory.mktemp("vocabulary") / VOCABULARY)
 
 
 def test_both_tokenizers_give_the_same_inputs(vocabulary):
@@ -102,10 +97,9 @@ def test_table_has_what_was_measured(tmp_path):
     results = {OURS: make_result(1.0, 4.0, 2.0)}
     differences = {OURS: Difference(0, 0.0)}
     table = benchmark.table(str(tmp_path), "fp32", results, differences)
-    assert cells_of(table)[2] == [
-        *(OURS, "1.0", "1.00", "2000.0", "15.0", "20.0"),
-        *("7.5", "1.2", "3.0", "345", "0", "0e+00"),
-    ]
+    cells = cells_of(table)[2]
+    assert cells[:6] == [OURS, "1.0", "1.00", "2000.0", "15.0", "20.0"]
+    assert cells[6:] == ["7.5", "1.2", "3.0", "345", "0", "0e+00"]
 
 
 @pytest.mark.slow

@@ -198,9 +198,8 @@ def brightmart_pretrainer():
     del tensors["global_step"]
     rng = np.random.default_rng(5)
     factors = [rng.normal(0, 1, shape).astype(np.float32) for shape in ((97, 16), (16, 48))]
-    model.encoder.embedding.word_embeddings.assign(
-        (factors[0].astype(np.float64) @ factors[1]).astype(np.float32)
-    )
+    product = (factors[0].astype(np.float64) @ factors[1]).astype(np.float32)
+    model.encoder.embedding.word_embeddings.assign(product)
     for name, factor in zip(("word_embeddings", "word_embeddings_2"), factors, strict=True):
         tensors[f"bert/embeddings/{name}"] = factor
     return model, tensors
@@ -229,7 +228,7 @@ CONFIG = {
     "vocab_size": 97,
     "embedding_size": 16,
     "hidden_size": 48,
-    "num_hidden_layers": 5,
+    "num_hidden_layers": 3,
     "num_hidden_groups": 2,
     "inner_group_num": 2,
     "num_attention_heads": 4,
@@ -267,11 +266,9 @@ def is_bert(architecture):
 
 
 def config_of(architecture):
-    if is_bert(architecture):
-        return tiny_config(
-            embedding_size=48, sharing="none", hidden_act="gelu_erf", hidden_dropout_prob=0.1
-        )
-    return tiny_config(num_hidden_groups=2, inner_group_num=2, hidden_dropout_prob=0.1)
+    of_bert = {"embedding_size": 48, "sharing": "none", "hidden_act": "gelu_erf"}
+    changes = of_bert if is_bert(architecture) else {"num_hidden_groups": 2, "inner_group_num": 2}
+    return tiny_config(**changes, hidden_dropout_prob=0.1)
 
 
 @functools.cache
@@ -300,9 +297,8 @@ def write_folder(directory, architecture, tensors=None, **changes):
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True)
     tensors = folder_tensors(architecture) if tensors is None else tensors
-    (directory / "model.safetensors").write_bytes(
-        safetensors.numpy.save(tensors, metadata={"format": "pt"})
-    )
+    content = safetensors.numpy.save(tensors, metadata={"format": "pt"})
+    (directory / "model.safetensors").write_bytes(content)
     config = BERT_CONFIG if is_bert(architecture) else CONFIG
     config = {**config, "architectures": [architecture]}
     if architecture.endswith("Classification"):

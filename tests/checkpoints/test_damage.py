@@ -200,12 +200,7 @@ POOLER_OF_KERAS_HUB = ("layers/dense_1/vars/0", "layers/dense_1/vars/1")
         ),
         # Every model of the original has a pooler.
         ("original", {f"{POOLER}/kernel": None, f"{POOLER}/bias": None}, "/kernel' is not in it"),
-        (
-            "original",
-            {f"{POOLER}/bias": zeros(47)},
-            rf"'{POOLER}/bias' has shape \(47,\); the model's 'albert_encoder/pooler/dense/bias' has "
-            r"shape \(48,\)",
-        ),
+        ("original", {f"{POOLER}/bias": zeros(47)}, r"/bias' has shape \(47,\); the .* \(48,\)"),
         (
             "original",
             {"cls/seq_relationship/output_weights": zeros(3, 48)},
@@ -219,8 +214,8 @@ POOLER_OF_KERAS_HUB = ("layers/dense_1/vars/0", "layers/dense_1/vars/1")
         ),
         (
             "original",
-            {"bert/pooler/dense/bias": np.full(48, b"words")},
-            "'bert/pooler/dense/bias' is of type string; the model's '.*bias' is float32",
+            {f"{POOLER}/bias": np.full(48, b"a")},
+            "is of type string; .*bias' is float32",
         ),
         (
             "brightmart",
@@ -267,8 +262,8 @@ def test_a_head_without_the_pooler_that_it_reads(tmp_path):
 
 def test_weights_of_ours_that_do_not_fit(tmp_path, encoder):
     save_checkpoint(AlbertEncoder(tiny_config(sharing="none")), str(tmp_path / "layers"))
-    fewer = AlbertEncoder(tiny_config(sharing="none", num_hidden_layers=4))
-    message = "holds 'albert_encoder/block_4/.* has no place"
+    fewer = AlbertEncoder(tiny_config(sharing="none", num_hidden_layers=2))
+    message = "holds 'albert_encoder/block_2/.* has no place"
     assert_refused(fewer, tmp_path / "layers", message)
     save_checkpoint(AlbertClassifier(encoder, 7), str(tmp_path / "classes"))
     message = r"head/dense/kernel' has shape \(48, 7\); .* \(48, 3\)"
@@ -280,13 +275,13 @@ def test_weights_of_ours_that_do_not_fit(tmp_path, encoder):
     [
         ("brightmart", {"embedding_size": 16}, "embedding_size is 16; expected 48, the hidden"),
         ("brightmart", {"inner_group_num": 2}, "the config has 1 groups of 2 blocks"),
-        ("brightmart", {"sharing": "none"}, "the config has 5 groups of 1 blocks"),
+        ("brightmart", {"sharing": "none"}, "the config has 3 groups of 1 blocks"),
         ("brightmart", {"sharing": "attention"}, "sharing 'attention' .* brightmart's check"),
         *(
             (architecture, changes, f"config.json has {message}")
             for architecture, changes, message in [
                 ("AlbertModel", {"num_attention_heads": 3}, "num_attention_heads 4; .* has 3"),
-                ("AlbertModel", {"num_hidden_layers": 6}, "num_hidden_layers 5; .* config has 6"),
+                ("AlbertModel", {"num_hidden_layers": 6}, "num_hidden_layers 3; .* config has 6"),
                 ("AlbertModel", {"hidden_act": "relu"}, "hidden_act 'gelu'; .* has 'relu'"),
                 ("AlbertModel", {"vocab_size": 96}, "vocab_size 97; the model's config has 96"),
                 ("BertModel", {"embedding_size": 16}, "embedding_size 48; .* config has 16"),

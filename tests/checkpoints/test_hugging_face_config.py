@@ -17,13 +17,12 @@ def write(path, **changes):
     return str(path)
 
 
+TANH = "gelu_pytorch_tanh"
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "written"),
-    [
-        ("gelu_new", "gelu", "gelu_new"),
-        ("gelu", "gelu_erf", "gelu"),
-        ("gelu_pytorch_tanh", "gelu", "gelu_new"),
-    ],
+    [("gelu_new", "gelu", "gelu_new"), ("gelu", "gelu_erf", "gelu"), (TANH, "gelu", "gelu_new")],
 )
 def test_forms_of_gelu(tmp_path, theirs, ours, written):
     config = read_config(write(tmp_path / "config.json", hidden_act=theirs))

@@ -17,6 +17,8 @@ from tests.checkpoints.layouts import keras_hub_config, keras_hub_tensors, write
 from tests.helpers import assert_same_weights, random_inputs
 from tests.tokenization.conftest import train_model
 
+# Of the ids, the mask and the segments.
+NAMES = ("token_ids", "padding_mask", "segment_ids")
 # Masked positions, (B, M).
 POSITIONS = np.array([[0, 3], [5, 2], [1, 4]], np.int32)
 
@@ -63,11 +65,7 @@ def test_outputs_are_those_of_keras_hub(tmp_path, kind):
     values = keras_hub_config()["config"]
     backbone = keras_hub.models.AlbertBackbone(**values)
     inputs = random_inputs()
-    theirs = {
-        "token_ids": inputs["input_ids"],
-        "padding_mask": inputs["input_mask"],
-        "segment_ids": inputs["segment_ids"],
-    }
+    theirs = dict(zip(NAMES, inputs.values(), strict=True))
     model = backbone
     if kind == "AlbertTextClassifier":
         model = keras_hub.models.AlbertTextClassifier(backbone, num_classes=3)
@@ -94,11 +92,9 @@ def test_outputs_are_those_of_keras_hub(tmp_path, kind):
         ours, report = load_model(config, str(tmp_path / name))
         assert report.missing == report.unexpected == ()
         received = ours(inputs)
-        if kind == "AlbertBackbone":
-            pairs = [(received[key], expected[key]) for key in expected]
-        elif kind == "AlbertMaskedLM":
-            pairs = [(received["masked_lm_logits"], expected)]
-        else:
-            pairs = [(received, expected)]
-        for first, second in pairs:
-            np.testing.assert_allclose(first, second, rtol=0, atol=1e-5)
+        if kind == "AlbertMaskedLM":
+            received = received["masked_lm_logits"]
+        theirs = expected if kind == "AlbertBackbone" else {"": expected}
+        received = received if kind == "AlbertBackbone" else {"": received}
+        for key, output in theirs.items():
+            np.testing.assert_allclose(received[key], output, rtol=0, atol=1e-5)

@@ -253,14 +253,8 @@ def test_keras_hub_reads_our_folders(tmp_path, tokenizer, encoder, kind):
     files = hugging_face_files(tokenizer, 64)
     save_hugging_face(model, str(tmp_path / "out"), more_files=files)
     backbone = keras_hub.models.AlbertBackbone.from_preset(str(tmp_path / "out"))
-    inputs = inputs_for("AlbertModel")
-    received = backbone(
-        {
-            "token_ids": inputs["input_ids"],
-            "padding_mask": inputs["input_mask"],
-            "segment_ids": inputs["segment_ids"],
-        }
-    )
+    inputs, names = random_inputs(), ("token_ids", "padding_mask", "segment_ids")
+    received = backbone(dict(zip(names, inputs.values(), strict=True)))
     expected = encoder(inputs)
     for name in ("sequence_output", "pooled_output"):
         np.testing.assert_allclose(received[name], expected[name], rtol=0, atol=1e-4, err_msg=name)

@@ -92,9 +92,7 @@ def test_padded_lengths_are_few_and_near():
     assert (rounded >= lengths).all()
     assert (rounded < lengths * 1.125).all()
     assert len(set(rounded.tolist())) == 56
-    assert [padded_length(length) for length in (16, 17, 32, 33, 128, 512)] == [
-        *(16, 18, 32, 36, 128, 512)
-    ]
+    assert rounded[[15, 16, 31, 32, 127, 511]].tolist() == [16, 18, 32, 36, 128, 512]
 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(101, 8), (96, 8), (9, 8), (5, 8), (1, 3)])
@@ -142,10 +140,8 @@ def test_two_replicas_share_the_batches_of_one():
     features = make_features(101)
     evaluation, _ = evaluation_batches(features, 8)
     for dataset in (training_batches(features, 8, seed=5), evaluation):
-        whole = itertools.islice(dataset, 30)
-        for shared, batch in zip(
-            strategy.experimental_distribute_dataset(dataset), whole, strict=False
-        ):
+        distributed = strategy.experimental_distribute_dataset(dataset)
+        for shared, batch in zip(distributed, itertools.islice(dataset, 30), strict=False):
             for name in batch:
                 parts = strategy.experimental_local_results(shared[name])
                 assert abs(len(parts[0]) - len(parts[1])) < 2, parts

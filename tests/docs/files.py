@@ -24,20 +24,7 @@ _WORDS = {
     "good": ["fine", "great", "gripping", "funny", "lovely"],
     "bad": ["dull", "slow", "poor", "long", "weak"],
 }
-_OTHERS = [
-    "the",
-    "film",
-    "story",
-    "of",
-    "cats",
-    "legend",
-    "and",
-    "was",
-    "by",
-    "an",
-    "house",
-    "paris",
-]
+_OTHERS = ["the", "film", "story", "of", "cats", "legend", "and", "was", "by", "house", "paris"]
 _RNG = np.random.default_rng(0)
 
 
@@ -70,6 +57,10 @@ def _write_table(path: pathlib.Path, *columns: str, count: int = 12) -> None:
     ]
     separator = "," if path.suffix == ".csv" else "\t"
     _write(path, map(separator.join, [header, *rows]))
+
+
+def _table(*columns: str) -> Callable[[pathlib.Path], None]:
+    return lambda path: _write_table(path, *columns)
 
 
 def _write_corpus(folder: pathlib.Path) -> None:
@@ -154,11 +145,10 @@ def _write_conll(path: pathlib.Path) -> None:
 
 
 def _write_glue(folder: pathlib.Path) -> None:
+    columns = ("index", "sentence1", "sentence2")
     for split in ("train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"):
-        _write_table(
-            folder / "MNLI" / f"{split}.tsv", "index", "sentence1", "sentence2", "gold_label"
-        )
-    _write_table(folder / "diagnostic" / "diagnostic.tsv", "index", "sentence1", "sentence2")
+        _write_table(folder / "MNLI" / f"{split}.tsv", *columns, "gold_label")
+    _write_table(folder / "diagnostic" / "diagnostic.tsv", *columns)
 
 
 def _write_keras_hub(path: pathlib.Path) -> None:
@@ -176,15 +166,11 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "text": _write_corpus,
     "corpus": _write_json_corpus,
     **dict.fromkeys(("texts.txt", "sentences.txt"), lambda path: _write(path, [_sentence()] * 3)),
-    **dict.fromkeys(
-        ("train.csv", "dev.csv", "train.tsv", "more.tsv", "other.tsv"),
-        lambda path: _write_table(path, "label", "text"),
-    ),
-    **dict.fromkeys(
-        ("topics.tsv", "topics_dev.tsv"), lambda path: _write_table(path, "tags", "text")
-    ),
-    "pairs.tsv": lambda path: _write_table(path, "text_a", "text_b"),
-    "scored.tsv": lambda path: _write_table(path, "text_a", "text_b", "score"),
+    **dict.fromkeys(("train.csv", "dev.csv"), _table("label", "text")),
+    **dict.fromkeys(("train.tsv", "more.tsv", "other.tsv"), _table("label", "text")),
+    **dict.fromkeys(("topics.tsv", "topics_dev.tsv"), _table("tags", "text")),
+    "pairs.tsv": _table("text_a", "text_b"),
+    "scored.tsv": _table("text_a", "text_b", "score"),
     **dict.fromkeys(("train.conll", "dev.conll"), _write_conll),
     **dict.fromkeys(("train-v2.0.json", "dev-v2.0.json", "questions.json"), _write_questions),
     "glue": _write_glue,
@@ -193,23 +179,22 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "two_layers.json": lambda path: _config(num_hidden_layers=2).to_json_file(str(path)),
     "six_layers.json": lambda path: _config(num_hidden_layers=6).to_json_file(str(path)),
     "albert_base": _write_archive,
-    **dict.fromkeys(
-        ("keras_hub_preset", "backbone.keras", "backbone.weights.h5"), _write_keras_hub
-    ),
-    **dict.fromkeys(
-        ("hf://albert/albert-base-v2", "sentence-transformers/all-MiniLM-L6-v2"), _write_hub_model
-    ),
+    "keras_hub_preset": _write_keras_hub,
+    "backbone.keras": _write_keras_hub,
+    "backbone.weights.h5": _write_keras_hub,
+    "hf://albert/albert-base-v2": _write_hub_model,
+    "sentence-transformers/all-MiniLM-L6-v2": _write_hub_model,
 }
-_RECORDS = "albert-create-pretraining-data --input_file=text --spm_model_file=vocabulary.model"
+_CREATE = "albert-create-pretraining-data --input_file=text --spm_model_file=vocabulary.model"
+_RECORDS = f"{_CREATE} --max_predictions_per_seq=77 --output_file"
 _TRAIN = "--init_checkpoint=small_en --do_train"
 # What a command of another page makes: name -> the command.
 RESULTS = {
-    "train.tfrecord": f"{_RECORDS} --output_file=train.tfrecord --max_predictions_per_seq=77",
-    "dev.tfrecord": f"{_RECORDS} --output_file=dev.tfrecord --max_predictions_per_seq=77",
-    "train-*.tfrecord": f"{_RECORDS} --output_file=train.tfrecord --max_predictions_per_seq=77 "
-    "--num_shards=2",
+    "train.tfrecord": f"{_RECORDS}=train.tfrecord",
+    "dev.tfrecord": f"{_RECORDS}=dev.tfrecord",
+    "train-*.tfrecord": f"{_RECORDS}=train.tfrecord --num_shards=2",
     **{
-        f"train{length}-*.tfrecord": f"{_RECORDS} --output_file=train{length}.tfrecord "
+        f"train{length}-*.tfrecord": f"{_CREATE} --output_file=train{length}.tfrecord "
         f"--num_shards=2 --masking=dynamic --max_seq_length={length}"
         for length in (64, 128)
     },

@@ -29,9 +29,7 @@ PIECES = 40
 _SMALL_VALUES = {"vocab_size": PIECES, "num_shards": 2}
 # What commands get in addition, of which the last value of a flag counts
 _FEW_STEPS = [
-    "--num_train_steps=2",
-    "--warmup_steps=1",
-    "--train_batch_size=4",
+    *("--num_train_steps=2", "--warmup_steps=1", "--train_batch_size=4"),
     "--save_checkpoints_steps=2",
 ]
 _SMALL = {

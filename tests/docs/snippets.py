@@ -108,9 +108,7 @@ def run_blocks(name: str, blocks: Iterable[Block]) -> None:
             for line, command in block.commands:
                 _run_command(f"{name}:{line}", command)
         elif block.language not in _DATA:
-            raise BrokenSnippetError(
-                f"{where}: a block of '{block.language}'; mark it as one of {_DATA}"
-            )
+            raise BrokenSnippetError(f"{where}: a block of '{block.language}'; expected {_DATA}")
 
 
 def _run_command(where: str, command: str) -> None:
@@ -126,9 +124,8 @@ def _run_command(where: str, command: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise BrokenSnippetError(
-            f"{where}: exit status {done.returncode}: {command}\n{done.stdout}"
-        )
+        message = f"{where}: exit status {done.returncode}: {command}\n{done.stdout}"
+        raise BrokenSnippetError(message)
 
 
 def _reason_to_skip(source: str) -> str | None:

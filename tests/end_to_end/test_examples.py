@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -25,13 +24,7 @@ SIZES = {"vocab_size": 97, "embedding_size": 16, "hidden_size": 48}
 def make_models():
     """Returns the page's model and the package's, with the same weights."""
     page = from_scratch.Albert(**SIZES, num_layers=3, num_heads=4, max_length=64)
-    config = AlbertConfig(
-        **SIZES,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=4 * 48,
-        max_position_embeddings=64,
-    )
+    config = tiny_config(num_hidden_layers=3, intermediate_size=4 * 48)
     package = AlbertPretrainer(AlbertEncoder(config))
     (batch,) = random_pretraining_batches(1)
     page(batch)
@@ -82,13 +75,8 @@ def test_page_has_the_packages_losses_and_gradients():
     np.testing.assert_allclose(masked_lm + order, expected, rtol=1e-6)
     number = {id(v): index for index, v in enumerate(page.trainable_variables)}
     for (ours, _), gradient in zip(pairs, expected_gradients, strict=True):
-        np.testing.assert_allclose(
-            gradients[number[id(ours)]],
-            tf.convert_to_tensor(gradient),
-            rtol=1e-4,
-            atol=1e-6,
-            err_msg=ours.path,
-        )
+        received, expected = gradients[number[id(ours)]], tf.convert_to_tensor(gradient)
+        np.testing.assert_allclose(received, expected, 1e-4, 1e-6, err_msg=ours.path)
 
 
 @pytest.mark.slow
@@ -136,14 +124,11 @@ def test_notebook_runs_and_its_model_answers(tmp_path, monkeypatch):
     pytest.importorskip("ipykernel")
     commands = tmp_path / "bin"
     commands.mkdir()
-    functions = {
-        "albert-create-pretraining-data": "create_pretraining_data",
-        "albert-pretrain": "pretrain",
-    }
-    for name, function in functions.items():
+    for function in ("create_pretraining_data", "pretrain"):
         script = f"#!{sys.executable}\nfrom albert_tf import commands\ncommands.{function}()\n"
-        (commands / name).write_text(script)
-        (commands / name).chmod(0o755)
+        path = commands / f"albert-{function}".replace("_", "-")
+        path.write_text(script)
+        path.chmod(0o755)
     monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
 

@@ -20,12 +20,8 @@ from tests.tokenization.conftest import make_sentences
 ROOT = pathlib.Path(__file__).parents[2]
 # The quick start's flags with other values: each step takes seconds.
 SMALL = {
-    "vocab_size": 200,
-    "dupe_factor": 1,
-    "num_train_steps": 4,
-    "warmup_steps": 1,
-    "max_eval_steps": 2,
-    "num_train_epochs": 1,
+    **{"vocab_size": 200, "dupe_factor": 1, "num_train_steps": 4, "warmup_steps": 1},
+    **{"max_eval_steps": 2, "num_train_epochs": 1},
 }
 # No program of the environment knows other folders of packages.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

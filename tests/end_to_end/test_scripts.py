@@ -104,24 +104,22 @@ PREEMPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("moment", "number", "code", "name"), slow_except(PREEMPTIONS, PREEMPTIONS[0])
-)
-def test_preempted_run_saves_and_ends_well(tmp_path, moment, number, code, name):
+@pytest.mark.parametrize(("when", "sent", "code", "by"), slow_except(PREEMPTIONS, PREEMPTIONS[0]))
+def test_preempted_run_saves_and_ends_well(tmp_path, when, sent, code, by):
     flags = write_flags(tmp_path) | {"output_dir": tmp_path / "out", "num_train_steps": 200}
-    if moment == "evaluating":
+    if when == "evaluating":
         write_language(tmp_path / "dev.tfrecord", 20000, seed=2)
         flags |= {"max_eval_steps": 10**6, "eval_batch_size": 1}
     process = start("run_pretraining.py", **flags)
-    reached = tmp_path / "out" / {"training": "ckpt-20.index", "evaluating": "eval"}[moment]
+    reached = tmp_path / "out" / {"training": "ckpt-20.index", "evaluating": "eval"}[when]
     wait_for(reached.exists, process)
-    process.send_signal(number)
+    process.send_signal(sent)
     _, error = process.communicate(timeout=60)
     assert process.returncode == code
     last = error.splitlines()[-1]
-    assert last == f"run_pretraining.py: stopped by {name}; the same command resumes"
+    assert last == f"run_pretraining.py: stopped by {by}; the same command resumes"
     assert "Traceback" not in error
-    if moment == "training":
+    if when == "training":
         assert all(report["step"] % 20 == 0 for report in read_reports(tmp_path / "out"))
 
 

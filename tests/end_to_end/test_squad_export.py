@@ -21,13 +21,8 @@ pytestmark = pytest.mark.slow
 def model(request, tmp_path_factory):
     """Folder of a random model and its exports, and the served model."""
     folder = tmp_path_factory.mktemp(request.param)
-    config = tiny_config(
-        vocab_size=30000,
-        num_hidden_layers=1,
-        max_position_embeddings=384,
-        initializer_range=0.3,
-        hidden_dropout_prob=0.0,
-    )
+    sizes = {"vocab_size": 30000, "num_hidden_layers": 1, "max_position_embeddings": 384}
+    config = tiny_config(**sizes, initializer_range=0.3)
     config.to_json_file(str(folder / "albert_config.json"))
     run(
         QuestionAnsweringOptions(
@@ -68,10 +63,8 @@ def test_script_and_exported_model_give_the_same_answers(model, name):
     different, other_scores = {}, []
     for first in range(0, len(asked), BATCH):
         questions, contexts = zip(*asked[first : first + BATCH], strict=True)
-        outputs = answer(
-            question=tf.constant([question["question"] for question in questions]),
-            context=tf.constant(contexts),
-        )
+        texts = tf.constant([question["question"] for question in questions])
+        outputs = answer(question=texts, context=tf.constant(contexts))
         outputs = {name: values.numpy() for name, values in outputs.items()}
         for row, (question, context) in enumerate(zip(questions, contexts, strict=True)):
             text = outputs["answer"][row].decode()

@@ -82,9 +82,8 @@ def test_simple_head(name, setting):
     golden, answers, golds = answer(name, setting)
     assert answers.predictions() == golden["predictions"]
     assert_same_nbest(answers, golden["nbest"])
-    assert evaluate_v1(golds, answers.predictions()) == pytest.approx(
-        golden["evaluation"], rel=1e-9
-    )
+    received = evaluate_v1(golds, answers.predictions())
+    assert received == pytest.approx(golden["evaluation"], rel=1e-9)
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
@@ -114,18 +113,12 @@ def test_evaluation_before_the_threshold(conditional):
 
 def test_threshold_and_what_is_written(conditional):
     golden, answers, golds = conditional
-    threshold = find_null_threshold(golds, answers)
-    assert threshold == pytest.approx(
-        golden["evaluation_final"]["null_score_diff_threshold"], rel=1e-6
-    )
+    threshold, final = find_null_threshold(golds, answers), golden["evaluation_final"]
+    assert threshold == pytest.approx(final["null_score_diff_threshold"], rel=1e-6)
     predictions = answers.predictions(threshold)
-    differing = {
-        name: text
-        for name, text in predictions.items()
-        if text != golden["predictions_final"][name]
-    }
-    assert differing == ANSWERED_AT_THE_THRESHOLD
+    differing = predictions.items() - golden["predictions_final"].items()
+    assert dict(differing) == ANSWERED_AT_THE_THRESHOLD
     results = evaluate_answers(golds, answers, threshold)
     best = golden["evaluation_first_pass"]["best_f1"]
     assert results["f1"] == pytest.approx(best, rel=1e-9)
-    assert best > golden["evaluation_final"]["f1"]
+    assert best > final["f1"]

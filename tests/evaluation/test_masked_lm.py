@@ -16,7 +16,7 @@ class Letters:
 
     pad_id, unk_id, cls_id, sep_id, mask_id = range(5)
     pieces = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁", *string.ascii_lowercase)
-    vocab_size = len(pieces)
+    vocab_size = 32
 
     def encode(self, text):
         return [self.pieces.index(letter) for word in text.split() for letter in f"▁{word}"]
@@ -31,12 +31,8 @@ class Letters:
 @pytest.fixture(scope="module")
 def model():
     # Large weights, so that probabilities differ.
-    config = tiny_config(
-        vocab_size=Letters.vocab_size,
-        num_hidden_layers=1,
-        max_position_embeddings=13,
-        initializer_range=0.5,
-    )
+    sizes = {"vocab_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 13}
+    config = tiny_config(**sizes, initializer_range=0.5)
     return AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
 
 

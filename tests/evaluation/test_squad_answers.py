@@ -31,17 +31,12 @@ NULLS = [(0, 0.5), (0, -0.5), (2, 4.0)]
 
 
 def make_spans(rows, null_is_span=False):
-    examples, windows, starts, ends, start_scores, end_scores = map(
-        np.array, zip(*rows, strict=True)
-    )
+    names = ("examples", "windows", "starts", "ends", "start_scores", "end_scores")
+    columns = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+    columns |= {"start_offsets": columns["starts"], "end_offsets": columns["ends"] + 1}
     null_examples, null_scores = map(np.array, zip(*NULLS, strict=True))
-    return ScoredSpans(
-        **{"examples": examples, "windows": windows, "starts": starts, "ends": ends},
-        **{"start_offsets": starts, "end_offsets": ends + 1},
-        **{"start_scores": start_scores, "end_scores": end_scores},
-        **{"null_examples": null_examples, "null_scores": null_scores},
-        null_is_span=null_is_span,
-    )
+    nulls = {"null_examples": null_examples, "null_scores": null_scores}
+    return ScoredSpans(**columns, **nulls, null_is_span=null_is_span)
 
 
 def rank(rows=ROWS, version_2_with_negative=True, null_is_span=False):
@@ -60,13 +55,9 @@ def test_answers_are_different_parts_of_the_passage():
 
 
 def test_a_question_without_a_valid_span():
-    no_spans = {
-        True: ScoredAnswer("", 1.0, -1e6, -1e6),
-        False: ScoredAnswer("empty", 1.0, 0.0, 0.0),
-    }
-    for version_2, no_span in no_spans.items():
+    for version_2, no_span in ((True, ("", 1.0, -1e6, -1e6)), (False, ("empty", 1.0, 0.0, 0.0))):
         answers = rank(version_2_with_negative=version_2)
-        assert answers.nbest["second"] == [no_span]
+        assert answers.nbest["second"] == [ScoredAnswer(*no_span)]
         assert list(answers.nbest) == list(answers.null_odds) == IDS
 
 
@@ -129,10 +120,8 @@ def test_files_of_version_1():
     best = nbest["first"][1]
     assert list(best) == ["text", "probability", "start_log_prob", "end_log_prob"]
     assert best["text"] == "Éf"
-    assert evaluate_answers({"first": ["ab"], "third": ["y"]}, answers, None) == {
-        "exact_match": 50.0,
-        "f1": 50.0,
-    }
+    scores = evaluate_answers({"first": ["ab"], "third": ["y"]}, answers, None)
+    assert scores == {"exact_match": 50.0, "f1": 50.0}
 
 
 def test_of_equal_logits_the_first_come_first_and_no_span_is_found_outside_the_passage():

@@ -49,9 +49,8 @@ def many():
 def test_golden_predictions_of_v2(many, threshold):
     reference, golds = many
     nbest = {name: [ScoredAnswer(text, 1, 0, 0)] for name, text in reference["predictions"].items()}
-    results = evaluate_answers(
-        golds, RankedAnswers(nbest, reference["null_odds"]), float(threshold)
-    )
+    answers = RankedAnswers(nbest, reference["null_odds"])
+    results = evaluate_answers(golds, answers, float(threshold))
     expected = reference["na_prob_thresh_to_result"][threshold]
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-9)
 
@@ -65,18 +64,13 @@ def test_golden_predictions_of_v1(many):
 
 def test_means_by_definition():
     golds = {
-        "a": ["The red dog", "cat"],
-        "b": [],
-        "c": ["the", "blue"],
-        "d": [],
-        "e": ["the"],
+        **{"a": ["The red dog", "cat"], "b": [], "c": ["the", "blue"], "d": [], "e": ["the"]},
         "f": ["x"],
     }
     predictions = {"a": "red cat", "b": "", "c": "a blue!", "d": "x", "e": "an", "g": "x"}
     f1 = 2 / 3  # of "a": one token of two, and the only one of "cat"
-    assert evaluate_v1(golds, predictions) == pytest.approx(
-        {"exact_match": 100 * 2 / 6, "f1": 100 * (f1 + 1) / 6}
-    )
+    expected = {"exact_match": 100 * 2 / 6, "f1": 100 * (f1 + 1) / 6}
+    assert evaluate_v1(golds, predictions) == pytest.approx(expected)
     expected = {
         **{"exact": 60, "f1": 20 * (f1 + 3), "total": 5},
         **{"HasAns_exact": 200 / 3, "HasAns_f1": 100 / 3 * (f1 + 2), "HasAns_total": 3},
@@ -104,10 +98,8 @@ def random_questions(seed):
 
 def total(scores, null_odds, has_answer, threshold):
     """The sum of the scores if answers with null odds above the threshold are discarded."""
-    return sum(
-        not has_answer[name] if null_odds[name] > threshold else score
-        for name, score in scores.items()
-    )
+    kept = {name: not has_answer[name] for name, odds in null_odds.items() if odds > threshold}
+    return sum((scores | kept).values())
 
 
 @pytest.mark.parametrize("seed", range(30))

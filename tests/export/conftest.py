@@ -2,22 +2,18 @@
 
 import functools
 
-import numpy as np
 import pytest
 
-from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
+from albert_tf.tokenization import AlbertTokenizer
 from tests.export.cpp_client import Client
-from tests.export.kinds import VOCAB_SIZE, WORDS, export_kind, make_model
+from tests.export.kinds import export_kind, make_model, write_vocabulary
 from tests.export.runtimes import need
 
 
 @pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("vocabulary") / "words.model")
-    rng = np.random.default_rng(0)
-    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
-    train_vocabulary(sentences, path, vocab_size=VOCAB_SIZE)
-    return AlbertTokenizer(path)
+    path = write_vocabulary(tmp_path_factory.mktemp("vocabulary") / "words.model")
+    return AlbertTokenizer(str(path))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from albert_tf.kinds import (
     TokenClassification,
 )
 from albert_tf.models import AlbertEncoder
+from albert_tf.tokenization import train_vocabulary
 from tests.helpers import random_inputs, tiny_config
 
 LABELS = ("calm", "loud", "mute")
@@ -50,9 +51,10 @@ CHOICES = [
     ("Über", "", ("cat", "", "naïve dog")),
     ("", "the _", ("cat _ dog", "dog", "")),
 ]
+LENGTH = {"max_seq_length": MAX_SEQ_LENGTH}
 ANSWERS = QuestionAnswering(
     version_2_with_negative=True,
-    max_seq_length=MAX_SEQ_LENGTH,
+    **LENGTH,
     doc_stride=5,
     max_query_length=7,
     n_best_size=5,
@@ -83,29 +85,29 @@ ROWS = {
     "simple_spans": QUESTIONS,
     "conditional_spans": QUESTIONS,
 }
-MAX_QA_LENGTH = 9
 THRESHOLDS = (0.3, 0.5, 0.6)
 TAGS = ("O", *(f"{prefix}-{label}" for label in ("LOUD", "MUTE") for prefix in "BIES"))
-SINGLE_TEXTS = Classification(labels=LABELS, max_seq_length=MAX_SEQ_LENGTH)
+SINGLE_TEXTS = Classification(labels=LABELS, **LENGTH)
 OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
-    "multiple_choice": MultipleChoice(
-        labels=LABELS, max_seq_length=MAX_SEQ_LENGTH, max_qa_length=MAX_QA_LENGTH
-    ),
-    "token_classifier": TokenClassification(
-        labels=TAGS, max_seq_length=MAX_SEQ_LENGTH, doc_stride=5
-    ),
-    "embedder": Embedding(max_seq_length=MAX_SEQ_LENGTH),
-    "multi_label": MultiLabel(
-        labels=LABELS, thresholds=THRESHOLDS, max_seq_length=MAX_SEQ_LENGTH, pairs=True
-    ),
-    "regressor": Regression(max_seq_length=MAX_SEQ_LENGTH, pairs=True),
+    "multiple_choice": MultipleChoice(labels=LABELS, **LENGTH, max_qa_length=9),
+    "token_classifier": TokenClassification(labels=TAGS, **LENGTH, doc_stride=5),
+    "embedder": Embedding(**LENGTH),
+    "multi_label": MultiLabel(labels=LABELS, thresholds=THRESHOLDS, **LENGTH, pairs=True),
+    "regressor": Regression(**LENGTH, pairs=True),
     "simple_spans": dataclasses.replace(ANSWERS, head="simple"),
     "conditional_spans": dataclasses.replace(ANSWERS, head="conditional"),
 }
 KINDS = list(OF_NAMES)
 # Their text models return what their ids models do.
 OF_TEXTS = ("classifier", "regressor", "multiple_choice", "multi_label", "embedder")
+
+
+def write_vocabulary(path):
+    rng = np.random.default_rng(0)
+    sentences = [" ".join(rng.choice(WORDS, 12)) for _ in range(300)]
+    train_vocabulary(sentences, str(path), vocab_size=VOCAB_SIZE)
+    return path
 
 
 def make_model(kind):

@@ -110,10 +110,7 @@ SAMPLES = {
         rows=set_rows,
         header=("label", "text_a"),
         result=lambda result: list(zip(result.labels, result.probabilities, strict=True)),
-        answer=lambda fields: (
-            tuple(filter(None, fields[0].split("|"))),
-            np.array(fields[1:], float),
-        ),
+        answer=lambda row: (tuple(filter(None, row[0].split("|"))), np.array(row[1:], float)),
         options={"task_name": "multi_label"},
     ),
     "multiple_choice": Sample(

@@ -47,21 +47,15 @@ def write_ratings(path, count, seed):
     return str(path)
 
 
-def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
+def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path, request):
     assert "pooling" in {field.name for field in dataclasses.fields(options_class())}
     assert KINDS["ordinal"].__module__ == "stars"
     write_model(tmp_path)
-    options = make_options(
-        tmp_path,
-        tmp_path / "out",
-        task_name="ordinal",
-        train_file=write_ratings(tmp_path / "train.tsv", 400, seed=1),
-        dev_file=write_ratings(tmp_path / "dev.tsv", 100, seed=2),
-        export_dir=str(tmp_path / "exported"),
-        num_train_steps=100,
-        train_batch_size=32,
-    )
-    metrics = run(options)
+    values = {"task_name": "ordinal", "export_dir": str(tmp_path / "exported")}
+    values["train_file"] = write_ratings(tmp_path / "train.tsv", 400, seed=1)
+    values["dev_file"] = write_ratings(tmp_path / "dev.tsv", 100, seed=2)
+    values |= {"num_train_steps": 100, "train_batch_size": 32}
+    metrics = run(make_options(tmp_path, tmp_path / "out", **values))
     assert metrics["mean_error"] < 0.5  # 1.0 of a label in the middle
     rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text().splitlines()[1:]]
     texts = [text for text, _ in rows]
@@ -74,6 +68,7 @@ def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path):
     text_model = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1"))
     answers = text_model.signatures["serving_default"](text_a=tf.constant(texts))
     assert [name.decode() for name in answers["label"].numpy()] == predicted.label
+    request.getfixturevalue("eagerly")
     data = [{"text": text, "label": label} for text, label in rows]
     asked = {"kind": "ordinal", "num_train_steps": 1, "learning_rate": 0.0, "max_seq_length": 24}
     more = albert_tf.fine_tune(tmp_path / "out", data, data, output_dir=tmp_path / "more", **asked)

@@ -118,7 +118,6 @@ def test_a_config_instead_of_an_encoder_is_named():
 @pytest.mark.parametrize("name", ["classifier", "multiple_choice", "pretrainer"])
 def test_an_encoder_without_the_pooler_that_a_head_reads(name):
     model_class, arguments = HEADS[name]
-    with pytest.raises(
-        InputError, match=f"^encoder: {model_class.__name__} needs one with a pooler"
-    ):
+    message = f"^encoder: {model_class.__name__} needs one with a pooler"
+    with pytest.raises(InputError, match=message):
         model_class(AlbertEncoder(CONFIG, with_pooler=False), **arguments)

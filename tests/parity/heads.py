@@ -48,8 +48,7 @@ HEADS = {
     ),
 }
 _FILES = {
-    "regressor": "regression",
-    "span_labeler": "squad_v1",
+    **{"regressor": "regression", "span_labeler": "squad_v1"},
     "conditional_span_labeler": "squad_v2",
 }
 
@@ -78,10 +77,8 @@ def _read_reference(name: str) -> Reference:
     if name == "pretrainer":
         golden = np.load(pretraining / "io.npz")
         load_checkpoint(model, str(pretraining / "ckpt"))
-        outputs = {
-            "masked_lm_logits": golden["mlm_logits"],
-            "sentence_order_logits": golden["sop_logits"],
-        }
+        names = {"masked_lm_logits": "mlm_logits", "sentence_order_logits": "sop_logits"}
+        outputs = {ours: golden[theirs] for ours, theirs in names.items()}
         gradients = _below(golden, "grad/")
         return Reference(model, golden, outputs, golden["total_loss"], gradients, {})
     golden = np.load(shared_path(f"golden/finetune_heads/{_FILES.get(name, name)}.npz"))

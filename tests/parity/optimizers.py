@@ -16,13 +16,8 @@ from tests.parity.difference import Difference, compare_numbers
 from tests.parity.original import assign_by_original_name, by_original_name, read_json
 
 SCHEDULES = (
-    "nowarmup",
-    "nowarmup_power2",
-    "official_like",
-    "power05",
-    "power05_start2",
-    "power1",
-    "start2",
+    *("nowarmup", "nowarmup_power2", "official_like", "power05", "power05_start2"),
+    *("power1", "start2"),
 )
 # Name in the reference data -> class and peak of the learning rate.
 OPTIMIZERS = {"lamb": (Lamb, 0.02), "adamw": (AdamWeightDecay, 0.002)}
@@ -92,9 +87,8 @@ def compare_training(name: str) -> list[Difference]:
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(config))
     assign_by_original_name(model, np.load(folder / "real_initial.npz"))
-    trainer = Trainer(
-        model, PretrainingLoss(), _make_optimizer(name), tf.distribute.get_strategy(), seed=0
-    )
+    strategy = tf.distribute.get_strategy()
+    trainer = Trainer(model, PretrainingLoss(), _make_optimizer(name), strategy, seed=0)
     part = f"{name}, real gradients"
     batches = _real_batches(folder)
     losses, norms, differences = [], [], []

@@ -45,6 +45,7 @@ class GoldenSet:
 
 
 _QUIRKS = {"questions": "quirks_eval_input", "given_up": (12,), "compare_first_offsets": False}
+_CASED = {"rule": (64, 48, 12), "lower_case": False}
 GOLDEN_SETS = {
     golden.features: golden
     for golden in (
@@ -55,12 +56,7 @@ GOLDEN_SETS = {
         GoldenSet("quirks_eval_features", **_QUIRKS),
         GoldenSet("quirks_train_features", **_QUIRKS),
         GoldenSet("quirks_train_features_24_7_5", rule=(24, 7, 5), **_QUIRKS),
-        GoldenSet(
-            "quirks_eval_features_64_48_12_cased",
-            rule=(64, 48, 12),
-            lower_case=False,
-            **_QUIRKS,
-        ),
+        GoldenSet("quirks_eval_features_64_48_12_cased", **_QUIRKS, **_CASED),
     )
 }
 

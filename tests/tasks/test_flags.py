@@ -26,18 +26,13 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("files", "kind", "lower_case"),
-    [
-        (("small.model", None), AlbertTokenizer, False),
-        (("", "vocab.txt"), WordPieceTokenizer, True),
-    ],
-)
-def test_the_vocabulary_decides_the_tokenizer(folder, monkeypatch, files, kind, lower_case):
+def test_the_vocabulary_decides_the_tokenizer(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    tokenizer = load_tokenizer(*files, lower_case=lower_case)
-    assert isinstance(tokenizer, kind)
-    assert (tokenizer.vocabulary_file, tokenizer.lower_case) == (files[0] or files[1], lower_case)
+    albert = load_tokenizer("small.model", None, lower_case=False)
+    bert = load_tokenizer("", "vocab.txt", lower_case=True)
+    assert [type(each) for each in (albert, bert)] == [AlbertTokenizer, WordPieceTokenizer]
+    assert (albert.vocabulary_file, albert.lower_case) == ("small.model", False)
+    assert (bert.vocabulary_file, bert.lower_case) == ("vocab.txt", True)
 
 
 ONE_OF = "one of --spm_model_file and --vocab_file, received"

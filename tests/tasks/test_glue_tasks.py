@@ -108,7 +108,7 @@ def test_a_run_reads_tensorflow_datasets(tmp_path):
         assert [one.text_a for one in received.examples] == [one.text_a for one in expected]
 
 
-def test_each_race_level_has_its_accuracy(data, tmp_path):
+def test_each_race_level_has_its_accuracy(data, tmp_path, eagerly):
     write_race(tmp_path, together=True)
     # The middle school's dev set has more questions than the high school's.
     path = tmp_path / "dev" / "high" / "all.txt"

@@ -118,9 +118,7 @@ def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
     np.testing.assert_array_equal(received.probabilities, loaded.predict(*texts).probabilities)
     write_vocabulary(tmp_path / "other.model", seed=1)
     other = albert_tf.AlbertTokenizer(str(tmp_path / "other.model"))
-    with pytest.raises(
-        InputError, match=r"was trained with another vocabulary than .*other\.model"
-    ):
+    with pytest.raises(InputError, match=r"was trained with another vocabulary than .*other\.mod"):
         albert_tf.load(classifier, other)
 
 

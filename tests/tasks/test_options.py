@@ -81,11 +81,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (PRETRAINING, {"masked_lm_prob": 1.5}, "masked_lm_prob=1.5: expected at most 1"),
         (PRETRAINING, {"decay_steps": 2, "num_train_steps": 1}, "decay_steps=2: expected at mo"),
         (PRETRAINING, {"tpu": "local"}, "expected --distribution_strategy=tpu and --tpu together"),
-        (
-            DATA,
-            {"language": "DE"},
-            "language=DE: expected an ISO 639 code in small letters, such as",
-        ),
+        (DATA, {"language": "DE"}, "language=DE: expected an ISO 639 code in small letters, such"),
         (DATA, {"input_file": ()}, "--input_file: expected at least one file; received none"),
         (DATA, {"output_file": "a,b"}, "--output_file=a,b: expected one file; --num_shards"),
         (DATA, {"output_file": "out/"}, "--output_file=out/: expected one file"),
@@ -233,15 +229,9 @@ def test_recipe_of_the_paper_is_that_of_the_table():
 
 
 def test_flags_override_the_recipe(capsys):
-    given = {
-        "learning_rate": 1e-4,
-        "train_batch_size": 7,
-        "dropout": 0.3,
-        "classifier_dropout": 0.4,
-        "num_train_steps": 50,
-        "warmup_steps": 5,
-        "max_seq_length": 64,
-    }
+    given = {"learning_rate": 1e-4, "train_batch_size": 7, "dropout": 0.3, "max_seq_length": 64}
+    # The greatest value of its range.
+    given |= {"classifier_dropout": 1.0, "num_train_steps": 50, "warmup_steps": 5}
     assert set(given) == {field.name for field in dataclasses.fields(PAPER["mnli"])}
     options = GLUE(recipe="paper", **given).complete()
     assert {name: getattr(options, name) for name in given} == given
@@ -264,21 +254,13 @@ def test_splits():
 
 
 def test_default_lengths():
-    for changes, length in [
-        ({}, 128),
-        ({"task_name": "race"}, 512),
-        ({"task_name": "race", "max_seq_length": 100}, 100),
-        ({"task_name": "race", "recipe": "paper"}, 512),
-    ]:
-        assert GLUE(**changes).complete().max_seq_length == length
+    assert GLUE().complete().max_seq_length == 128
+    for changes, length in [({}, 512), ({"max_seq_length": 100}, 100), ({"recipe": "paper"}, 512)]:
+        assert GLUE(task_name="race", **changes).complete().max_seq_length == length
     # That of a question leaves room for the passage.
-    for given, length in [
-        ({}, 64),
-        ({"max_seq_length": 512}, 128),
-        ({"max_seq_length": 100}, 50),
-        ({"max_qa_length": 9}, 9),
-    ]:
-        assert MultipleChoice(**given).max_qa_length == length
+    for max_seq_length, length in [(128, 64), (512, 128), (100, 50)]:
+        assert MultipleChoice(max_seq_length=max_seq_length).max_qa_length == length
+    assert MultipleChoice(max_qa_length=9).max_qa_length == 9
 
 
 @pytest.mark.parametrize(

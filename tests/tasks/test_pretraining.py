@@ -110,7 +110,7 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, change
     assert {path: path.read_bytes() for path in folder.glob("*.json")} == before
 
 
-def test_resumed_run_warns_of_other_data(options, capsys):
+def test_resumed_run_warns_of_other_data(options, tmp_path, capsys):
     run(dataclasses.replace(options, train_batch_size=8, random_seed=7, max_eval_steps=9))
     resumes = f"warning: --output_dir={options.output_dir}: the run resumes with other"
     assert capsys.readouterr().err.splitlines()[:2] == [
@@ -119,8 +119,7 @@ def test_resumed_run_warns_of_other_data(options, capsys):
         "now 9",
     ]
 
-
-def test_folder_of_a_classifier_is_refused(options, tmp_path):
+    # A folder of a classifier is refused.
     (tmp_path / "run" / "run_options.json").write_text('{"optimizer": "lamb", "task_name": "cola"}')
     with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):
         run(options)
@@ -195,7 +194,7 @@ def test_few_records_devices_and_updates_are_said(language_data, tmp_path, capsy
     assert "warning: --eval_input_file: --input_file has " in said.err
 
 
-def test_evaluation_alone(language_data, tmp_path, trained):
+def test_evaluation_alone(language_data, tmp_path, trained, eagerly):
     options, metrics = trained
     # The training records are not read.
     alone = dataclasses.replace(options, do_train=False, input_file=(str(tmp_path / "none"),))
@@ -262,7 +261,7 @@ def described_data(language_data, tmp_path):
 
 
 def test_a_recipe_prints_its_values_and_the_folder_has_the_vocabulary_of_the_records(
-    described_data, tmp_path, monkeypatch, capsys
+    described_data, tmp_path, eagerly, monkeypatch, capsys
 ):
     # The paper's sizes take a while.
     small = AlbertConfig.from_json_file(str(described_data / "albert_config.json"))

@@ -140,9 +140,8 @@ def test_same_command_resumes_after_a_full_disk(options, tmp_path):
     model = tmp_path / "vocabulary" / "a.tfrecord.incomplete" / "small.model"
     made = model.stat()
     run(options)
-    assert files_under(tmp_path) == sorted(
-        ["text.txt", *(os.path.relpath(path, tmp_path) for path, _ in options.outputs)]
-    )
+    made_files = [os.path.relpath(path, tmp_path) for path, _ in options.outputs]
+    assert files_under(tmp_path) == sorted(["text.txt", *made_files])
     assert (tmp_path / "vocabulary" / "small.model").stat().st_ino == made.st_ino
 
 
@@ -152,16 +151,6 @@ def without_training(options, tmp_path):
     changes = {"train_vocab": False, "spm_model_file": None}
     vocab_file = write_wordpiece(tmp_path / "vocab.txt", words)
     return dataclasses.replace(options, vocab_file=vocab_file, **changes)
-
-
-@pytest.mark.parametrize("flag", ["spm_model_file", "vocab_file"])
-@pytest.mark.parametrize(
-    ("name", "what"), [("missing", "cannot be read: No such file"), ("", "a folder; expected a")]
-)
-def test_a_vocabulary_that_is_no_file_is_named(without_training, tmp_path, flag, name, what):
-    vocabulary = {"spm_model_file": None, "vocab_file": None, flag: str(tmp_path / name)}
-    with pytest.raises(InputError, match=f"^--{flag}: {tmp_path}.*{what}"):
-        run(dataclasses.replace(without_training, **vocabulary))
 
 
 def read_then(monkeypatch, change):
@@ -208,14 +197,8 @@ def test_warnings_of_few_predictions_and_few_sentences(without_training, capsys,
     changes = {"input_file": (str(tmp_path / "thai.txt"),), "max_predictions_per_seq": 5}
     run(dataclasses.replace(prose, overwrite=True, **changes))
     warnings = capsys.readouterr().err
-    assert (
-        f"warning: max_predictions_per_seq=5 is only 12.2% of a sequence of {S} pieces; "
-        "masked_lm_prob=0.15 asks for 6\n"
-    ) in warnings
-    assert (
-        "warning: found only 20 sentences in 20 paragraphs with --language=th; if its sentences "
-        "have no end mark (Thai), split them yourself and use --input_format=lines\n"
-    ) in warnings
+    assert f"warning: max_predictions_per_seq=5 is only 12.2% of a sequence of {S} pi" in warnings
+    assert "warning: found only 20 sentences in 20 paragraphs with --language=th; if" in warnings
 
 
 def test_only_word_marks_start_words_if_asked(options, tmp_path):
@@ -244,12 +227,17 @@ def test_only_word_marks_start_words_if_asked(options, tmp_path):
         np.testing.assert_array_equal(batch["token_boundary"], is_marked[ids] & is_piece)
 
 
+MODEL = {"vocab_file": None}
+
+
 @pytest.mark.parametrize(
     ("text", "changes", "message"),
     [
         ("\n\n", {}, r"text\.txt: no text"),
         ("Is it?\nIt is.\n", {"num_shards": 3}, "=3: expected at most the number of instances, 2"),
         ("Is it?", {"input_file": ("*.none",)}, r"--input_file: no file matches '\*\.none'"),
+        ("Is it?", {"vocab_file": "gone"}, "^--vocab_file: gone: cannot be read: No such file"),
+        ("Is it?", {**MODEL, "spm_model_file": "."}, r"^--spm_model_file: \.: a folder; expected"),
     ],
 )
 def test_a_refused_corpus_leaves_nothing_behind(without_training, tmp_path, text, changes, message):

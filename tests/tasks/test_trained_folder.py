@@ -26,17 +26,9 @@ from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabu
 @pytest.mark.slow
 def test_replicas_match_one_device(data, tmp_path):
     # 60 and 30 rows in sevens: the last batches are not full, and none has equal halves.
-    options = make_options(
-        data,
-        tmp_path / "one",
-        do_predict=True,
-        eval_batch_size=7,
-        train_batch_size=8,
-        num_train_steps=3,
-        classifier_dropout=0.0,
-        warmup_steps=1,
-        learning_rate=1e-3,
-    )
+    values = {"do_predict": True, "eval_batch_size": 7, "train_batch_size": 8, "num_train_steps": 3}
+    values |= {"classifier_dropout": 0.0, "warmup_steps": 1, "learning_rate": 1e-3}
+    options = make_options(data, tmp_path / "one", **values)
     one = run(options)
     mirrored = {"output_dir": str(tmp_path / "two"), "distribution_strategy": "mirrored"}
     two = run(dataclasses.replace(options, **mirrored))
@@ -48,20 +40,14 @@ def test_replicas_match_one_device(data, tmp_path):
     np.testing.assert_allclose(*tables, atol=1e-4)
 
 
-def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
+def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, eagerly, capsys):
     path = tmp_path / "train.csv"
     lines = [f"the cat {number},animal" for number in range(90)]
     lines += [f"an oak {number},plant" for number in range(10)]
     path.write_text("\n".join(["Text,Category", *lines]) + "\n")
-    options = make_options(
-        data,
-        tmp_path / "out",
-        **{**NO_FILES, "train_file": str(path)},
-        class_weights="balanced",
-        best_metric="macro_f1",
-        num_train_steps=4,
-        save_checkpoints_steps=4,
-    )
+    values = {**NO_FILES, "train_file": str(path), "class_weights": "balanced"}
+    values |= {"best_metric": "macro_f1", "num_train_steps": 4, "save_checkpoints_steps": 4}
+    options = make_options(data, tmp_path / "out", **values)
     metrics = run(options)
     assert set(metrics) >= {"accuracy", "f1", "macro_f1", "matthews_corrcoef", "loss"}
     printed = capsys.readouterr().out
@@ -244,7 +230,7 @@ def test_head_of_init_checkpoint_is_kept_unless_it_is_reset(data, tmp_path):
     assert_same(tmp_path / "reset", model, same_head=False)
 
 
-def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier):
+def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier, eagerly):
     # A folder without a checkpoint is not locked to its options.
     shutil.rmtree(classifier / "best")
     for path in [*classifier.glob("*ckpt-*"), classifier / "checkpoint"]:
@@ -322,19 +308,14 @@ def test_damaged_file_of_the_folder_says_how_to_replace_it(data, classifier, nam
         run(options)
 
 
-def test_resumed_training_restores_the_files_of_the_folder(data, classifier, capsys):
+def test_resumed_training_restores_the_files_of_the_folder(data, classifier, eagerly, capsys):
     removed = {name: (classifier / name).read_bytes() for name in ("task.json", CONFIG_FILE)}
     for name in removed:
         (classifier / name).unlink()
     (classifier / "vocabulary.model").write_bytes(b"damaged")
-    options = make_options(
-        data,
-        classifier,
-        **pair_files(data),
-        num_train_steps=31,
-        init_checkpoint="hf://owner/absent",  # not read again
-        do_eval=False,
-    )
+    # The first model is not read again.
+    values = {"init_checkpoint": "hf://owner/absent", "num_train_steps": 31, "do_eval": False}
+    options = make_options(data, classifier, **pair_files(data), **values)
     with pytest.raises(InputError, match="with optimizer adamw; --optimizer says lamb"):
         run(dataclasses.replace(options, optimizer="lamb"))
     capsys.readouterr()
@@ -358,24 +339,16 @@ def test_second_training_in_a_folder_is_refused(data, classifier):
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, capsys):
+def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, eagerly, capsys):
     train = (data / "train.tsv").read_text().splitlines()
     (tmp_path / "train.tsv").write_text("\n".join(train[:9]) + "\n")
     dev = [*train[:4], "the unseen\tanimal"]
     (tmp_path / "dev.tsv").write_text("\n".join(dev) + "\n")
     out = tmp_path / "out"
-    options = make_options(
-        data,
-        out,
-        train_file=str(tmp_path / "train.tsv"),
-        dev_file=str(tmp_path / "dev.tsv"),
-        learning_rate=0.0,
-        num_train_steps=19,
-        warmup_steps=2,
-        save_checkpoints_steps=None,
-        early_stopping_evaluations=2,
-        dropout=0.25,
-    )
+    values = {f"{split}_file": str(tmp_path / f"{split}.tsv") for split in ("train", "dev")}
+    values |= {"learning_rate": 0.0, "num_train_steps": 19, "warmup_steps": 2, "dropout": 0.25}
+    values |= {"save_checkpoints_steps": None, "early_stopping_evaluations": 2}
+    options = make_options(data, out, **values)
     run(options)
     output, error = capsys.readouterr()
     assert "warning: 3 of 4 dev rows have the texts of a training row" in error

@@ -13,11 +13,8 @@ TEXT = (
     "his daughter reads letters from distant friends about gardens rivers castles"
 )
 WORDS = TEXT.split()
-ALPHABETS = (
-    "abcdefghijklmnopqrstuvwxyz",
-    "αβγδεζηθικλμνξοπρστυφχψως",
-    "абвгдежзийклмнопрстуфхцчшщыэюя",
-)
+LATIN = "abcdefghijklmnopqrstuvwxyz"
+ALPHABETS = (LATIN, "αβγδεζηθικλμνξοπρστυφχψως", "абвгдежзийклмнопрстуфхцчшщыэюя")
 
 
 def make_sentences() -> list[str]:

@@ -113,10 +113,8 @@ def test_check_says_where_it_cannot_be_made(small_tokenizer, monkeypatch):
 def test_ids_are_the_librarys(small_model_file, wordpiece, lower_case):
     tokenizers = pytest.importorskip("tokenizers", reason="needs the group parity: tokenizers")
     texts = [*TEXTS, *make_sentences()]
-    for tokenizer in (
-        AlbertTokenizer(small_model_file, lower_case),
-        WordPieceTokenizer(wordpiece, lower_case),
-    ):
+    albert = AlbertTokenizer(small_model_file, lower_case)
+    for tokenizer in (albert, WordPieceTokenizer(wordpiece, lower_case)):
         files = hugging_face_files(tokenizer, 512)
         theirs = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
         inner = {tokenizer.pieces[id_] for id_ in getattr(tokenizer, "digit_comma_splits", ())}
@@ -144,6 +142,7 @@ def as_transformers_saves(model: bytes, lower_case: bool = True) -> dict:
         *([{"type": "Lowercase"}] if lower_case else []),
         {"type": "Precompiled", "precompiled_charsmap": charsmap},
     ]
+    vocab = [[piece.piece, piece.score] for piece in proto.pieces]
     return {
         "added_tokens": [
             {"id": id_, "content": piece.piece, "special": piece.type != piece.USER_DEFINED}
@@ -151,11 +150,7 @@ def as_transformers_saves(model: bytes, lower_case: bool = True) -> dict:
             if piece.type != piece.NORMAL
         ],
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "model": {
-            "type": "Unigram",
-            "unk_id": 1,
-            "vocab": [[piece.piece, piece.score] for piece in proto.pieces],
-        },
+        "model": {"type": "Unigram", "unk_id": 1, "vocab": vocab},
     }
 
 

@@ -15,7 +15,7 @@ from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vo
 from albert_tf.tokenization.characters import classify_characters
 from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
-from tests.helpers import shared_path, write_wordpiece
+from tests.helpers import shared_path, slow_except, write_wordpiece
 from tests.tokenization.conftest import train_model
 
 TEXTS = [
@@ -230,9 +230,7 @@ def read_real_lines(lines_per_file=None, names=REAL_TEXTS):
         yield from text.split("\n")[:lines_per_file]
 
 
-@pytest.mark.parametrize(
-    "lines_per_file", [120, pytest.param(1600, marks=pytest.mark.slow)], ids=["some", "all"]
-)
+@pytest.mark.parametrize("lines_per_file", slow_except([120, 1600], 120))
 def test_the_same_for_real_lines(official, lines_per_file):
     lines = list(read_real_lines(lines_per_file))
     assert len(lines) >= min(10_000, 8 * lines_per_file)

@@ -1,3 +1,4 @@
+import itertools
 import pathlib
 
 import pytest
@@ -25,9 +26,8 @@ def test_offsets_return_the_original_spelling(small_tokenizer, text):
     for piece, (start, end) in zip(small_tokenizer.tokenize(text), spans, strict=True):
         assert piece.replace("▁", "") in normalize_text(text[start:end], lower_case=True)
     covered = {index for start, end in spans for index in range(start, end)}
-    assert "".join(text[index] for index in sorted(covered)).strip() == text.strip().lstrip(
-        "\u0301 "
-    )
+    covered = "".join(text[index] for index in sorted(covered)).strip()
+    assert covered == text.strip().lstrip("\u0301 ")
 
 
 def test_a_word_mark_alone_stands_for_all_white_space_before_the_word(small_tokenizer):
@@ -39,11 +39,9 @@ def test_a_word_mark_alone_stands_for_all_white_space_before_the_word(small_toke
 
 def test_offsets_of_a_split_piece(small_tokenizer):
     text = "a5, £ 39,"
-    ids, spans = small_tokenizer.encode_with_offsets(text)
-    written = [
-        (small_tokenizer.pieces[id_], text[slice(*span)])
-        for id_, span in zip(ids, spans, strict=True)
-    ]
+    spans = small_tokenizer.encode_with_offsets(text)[1]
+    parts = (text[slice(*span)] for span in spans)
+    written = list(zip(small_tokenizer.tokenize(text), parts, strict=True))
     assert written[-2:][1] == (",", ",")
     assert ("5", "5") in written
     assert all(piece.replace("▁", "") == part.strip() for piece, part in written)
@@ -60,9 +58,8 @@ def test_the_front_of_a_digit_comma_piece_gets_a_word_mark_even_inside_a_word(sm
 
 def test_a_split_piece_has_one_word_mark_where_the_model_keeps_extra_spaces(tmp_path):
     model_file = tmp_path / "spaces.model"
-    model_file.write_bytes(
-        train_model(remove_extra_whitespaces=False, user_defined_symbols=["▁39,"])
-    )
+    settings = {"remove_extra_whitespaces": False, "user_defined_symbols": ["▁39,"]}
+    model_file.write_bytes(train_model(**settings))
     tokenizer = AlbertTokenizer(str(model_file))
     split = tokenizer.digit_comma_splits[tokenizer.pieces.index("▁39,")]
     assert "".join(tokenizer.pieces[id_] for id_ in split) == "▁39,"
@@ -78,9 +75,7 @@ def test_which_pieces_start_a_word(tmp_path):
     assert {piece: starts[piece] for piece in starting} == dict.fromkeys(starting, True)
     assert {piece: starts[piece] for piece in continuing} == dict.fromkeys(continuing, False)
     marked = AlbertTokenizer(str(model_file), word_start_rule="sentencepiece")
-    starts = {
-        piece for piece, is_start in zip(marked.pieces, marked.word_start, strict=True) if is_start
-    }
+    starts = set(itertools.compress(marked.pieces, marked.word_start))
     assert starts.intersection([*starting, *continuing]) == {"▁the", "▁", "[CLS]", "<unk>"}
 
 

@@ -35,10 +35,8 @@ def test_layout_of_single_texts_and_pairs():
     assert features.lengths.tolist() == [5, 6, 3]
     assert features.first_lengths.tolist() == [5, 4, 3]
     assert features.labels["label_ids"].tolist() == [1, 0, 1]
-    assert {
-        array.dtype
-        for array in (features.input_ids, features.lengths, features.labels["label_ids"])
-    } == {np.dtype(np.int32)}
+    arrays = (features.input_ids, features.lengths, features.labels["label_ids"])
+    assert {array.dtype for array in arrays} == {np.dtype(np.int32)}
 
 
 TEXTS = st.lists(st.integers(5, 99), max_size=14)
@@ -48,12 +46,8 @@ TEXTS = st.lists(st.integers(5, 99), max_size=14)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4), st.booleans(), st.integers(5, 20))
 def test_graphs_pack_the_same_rows(ids, are_pairs, max_seq_length):
     ids_a, ids_b = zip(*ids, strict=True)
-    texts = (
-        [" ".join(map(str, text)) for text in ids_a],
-        [" ".join(map(str, text)) for text in ids_b],
-    )
-    rows = zip(*texts[: 1 + are_pairs], strict=True)
-    examples = [Example("", *row) for row in rows]
+    texts = [[" ".join(map(str, text)) for text in of_side] for of_side in (ids_a, ids_b)]
+    examples = [Example("", *row) for row in zip(*texts[: 1 + are_pairs], strict=True)]
     features = encode_examples(examples, (), NumberTokenizer(), max_seq_length)
     expected = make_batch(features, np.arange(len(ids)), features.max_length)
     ragged = [tf.ragged.constant(each, tf.int32, ragged_rank=1) for each in (ids_a, ids_b)]
@@ -87,17 +81,13 @@ def test_layout_of_choices():
     assert features.example_lengths.tolist() == [8, 9]
     batch = make_batch(features, np.array([1, 0]))
     # Question and choice keep their end, the text its front.
-    assert batch["input_ids"].tolist() == [
-        [
-            [2, 40, 41, 42, 3, 22, 31, 32, 3],
-            [2, 40, 41, 42, 3, 21, 22, 33, 3],
-            [2, 40, 41, 42, 3, 21, 22, 34, 3],
-        ],
-        [
-            [2, 11, 12, 3, 21, 31, 3, 0, 0],
-            [2, 11, 12, 3, 21, 32, 33, 3, 0],
-            [2, 11, 12, 3, 21, 34, 3, 0, 0],
-        ],
+    assert batch["input_ids"].reshape(6, 9).tolist() == [
+        [2, 40, 41, 42, 3, 22, 31, 32, 3],
+        [2, 40, 41, 42, 3, 21, 22, 33, 3],
+        [2, 40, 41, 42, 3, 21, 22, 34, 3],
+        [2, 11, 12, 3, 21, 31, 3, 0, 0],
+        [2, 11, 12, 3, 21, 32, 33, 3, 0],
+        [2, 11, 12, 3, 21, 34, 3, 0, 0],
     ]
     assert batch["segment_ids"][1, 1].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 0]
     assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]

@@ -27,13 +27,10 @@ def tokenizers(tmp_path_factory):
     model_file = str(folder / "small.model")
     train_vocabulary(make_sentences(), model_file, vocab_size=250)
     vocab_file = write_wordpiece(folder / "vocab.txt", [*WORDS, *ALPHABETS[0], "##s"])
-    return {
-        "sentencepiece": AlbertTokenizer(model_file),
-        "wordpiece": WordPieceTokenizer(vocab_file),
-    }
+    return {"albert": AlbertTokenizer(model_file), "wordpiece": WordPieceTokenizer(vocab_file)}
 
 
-@pytest.fixture(params=["sentencepiece", pytest.param("wordpiece", marks=pytest.mark.slow)])
+@pytest.fixture(params=["albert", pytest.param("wordpiece", marks=pytest.mark.slow)])
 def tokenizer(tokenizers, request):
     return tokenizers[request.param]
 

@@ -23,16 +23,10 @@ CONTEXT = "Ada wrote the café's first note in 1843."
 
 
 def test_several_gold_answers_and_impossible_questions(tmp_path):
-    squad = make_squad(
-        (
-            CONTEXT,
-            [
-                make_question("one", [("Ada", 0), ("café", 14)]),
-                make_question("two", is_impossible=True, plausible_answers=[]),
-            ],
-        ),
-        ("Another passage.", [make_question(3, [("passage", 8)], question="¿qué?")]),
-    )
+    one = make_question("one", [("Ada", 0), ("café", 14)])
+    two = make_question("two", is_impossible=True, plausible_answers=[])
+    three = make_question(3, [("passage", 8)], question="¿qué?")
+    squad = make_squad((CONTEXT, [one, two]), ("Another passage.", [three]))
     examples = read_squad(write_squad(tmp_path / "dev.json", squad))
     assert examples == [
         SquadExample("one", "who was it ?", CONTEXT, (Answer("Ada", 0), Answer("café", 14))),
@@ -111,10 +105,7 @@ def test_repeated_ids_of_rows_are_refused():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"answers": {"text": ["Ada"], "answer_start": []}},
-            "expected as many of answers.text and",
-        ),
+        ({"answers": {"text": ["Ada"], "answer_start": []}}, "expected as many of answers.text an"),
         ({"is_impossible": "false"}, "not SQuAD: is_impossible is a text, expected true or false"),
         ({"id": np.int64(1)}, "not SQuAD: id is int64, expected a text or a whole number"),
     ],
@@ -130,9 +121,7 @@ def test_rows_may_lack_what_others_have():
     row = {"question": "who?", "context": CONTEXT, "answers": {"text": [], "answer_start": []}}
     marked = row | {"id": 7, "is_impossible": True}
     assert [each.id for each in read_questions([row, marked]) if each.is_impossible] == ["0", "7"]
-    with pytest.raises(
-        InputError, match=r"^data\[0\]: not SQuAD: question is missing, expected a t"
-    ):
+    with pytest.raises(InputError, match=r"^data\[0\]: not SQuAD: question is missing, expecte"):
         read_questions([row | {"question": None}])
 
 
@@ -157,11 +146,8 @@ def test_answer_not_at_its_offset_is_not_trained_on(answer):
 
 def test_trainable_examples():
     sound = [example(answers=[("Ada", 0)]), example(is_impossible=True)]
-    faulty = [
-        example(),
-        example(context="", is_impossible=True),
-        example(context=" \n", answers=[("\n", 1)]),
-    ]
+    faulty = [example(), example(context="", is_impossible=True)]
+    faulty += [example(context=" \n", answers=[("\n", 1)])]
     assert [example for example in sound + faulty if example.is_trainable] == sound
 
 

@@ -113,11 +113,9 @@ def test_texts_may_be_long(tmp_path):
 
 
 def test_the_label_minus_one_is_none(tmp_path):
-    path = tmp_path / "test.parquet"
-    table = arrow_table()
-    pyarrow.parquet.write_table(
-        table.set_column(1, "label", pa.array([-1, 1])).cast(table.schema), path
-    )
+    path, table = tmp_path / "test.parquet", arrow_table()
+    table = table.set_column(1, "label", pa.array([-1, 1])).cast(table.schema)
+    pyarrow.parquet.write_table(table, path)
     assert [label for _, label in Table.read(path).rows] == [None, "yes"]
 
 

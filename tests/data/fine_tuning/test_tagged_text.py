@@ -75,9 +75,8 @@ def test_words_with_tags_in_columns(tmp_path):
         {"tokens": ["Oslo"], "ner_tags": ["B-LOC"]},
     ]
     first, second = read_tagged(rows, "train", None)
-    (conll, _) = read_tagged(
-        write(tmp_path, "Jan B-PER\nEk I-PER\nleft O\n. O\n\nOslo B-LOC\n"), "train", None
-    )
+    path = write(tmp_path, "Jan B-PER\nEk I-PER\nleft O\n. O\n\nOslo B-LOC\n")
+    (conll, _) = read_tagged(path, "train", None)
     assert dataclasses.replace(first, guid=conll.guid) == conll
     assert (second.text_a, second.spans) == ("Oslo", (Span(0, 4, "LOC"),))
     other = [{"text": "", "w": row["tokens"], "tags": [], "t": row["ner_tags"]} for row in rows]

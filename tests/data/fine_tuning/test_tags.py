@@ -14,13 +14,9 @@ from albert_tf.data.fine_tuning.tags import (
 from albert_tf.errors import InputError
 
 TAGS = {
-    "BIO": make_tags(["X", "Y"]),
-    "BIOES": ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y"),
+    "BIO": make_tags("XY"),
+    "BIOES": ("O", *(f"{prefix}-{x}" for x in "XY" for prefix in "BIES")),
 }
-
-
-def test_tags_of_labels():
-    assert make_tags(["LOC", "PER"]) == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
 
 # So does the CoNLL evaluation.

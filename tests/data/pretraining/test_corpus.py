@@ -50,17 +50,10 @@ def test_the_language_decides_what_a_sentence_is(tmp_path):
 
 
 def test_json_lines_are_documents_of_prose(tmp_path):
-    lines = [
-        '{"text": "One. Two.\\n\\nThree", "id": 7}',
-        "",
-        '{"text": ""}',
-        '{"text": "\\ud83d x"}',
-    ]
+    lines = ['{"text": "One. Two.\\n\\nThree","id":7}', "", '{"text": ""}', '{"text": "\\ud83d x"}']
     received = read([write(tmp_path / "text", "\n".join(lines))], input_format="jsonl")
-    assert [[sentence.strip() for sentence in one] for one in received] == [
-        ["One.", "Two.", "Three"],
-        ["\ufffd\ufffd\ufffd x"],
-    ]
+    expected = [["One.", "Two.", "Three"], ["\ufffd\ufffd\ufffd x"]]
+    assert [[sentence.strip() for sentence in one] for one in received] == expected
 
 
 @pytest.mark.parametrize(
@@ -153,10 +146,8 @@ def test_a_line_without_end_is_named(tmp_path):
 
 def numbered_documents(lengths):
     """Documents of lines of ten characters."""
-    numbers = itertools.count()
-    return "\n\n".join(
-        "\n".join(f"{next(numbers):010d}" for _ in range(length)) for length in lengths
-    )
+    numbers = (f"{number:010d}" for number in itertools.count())
+    return "\n\n".join("\n".join(itertools.islice(numbers, length)) for length in lengths)
 
 
 @pytest.mark.parametrize("min_documents", [1, 2])

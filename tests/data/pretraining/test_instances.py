@@ -41,13 +41,13 @@ def random_text(seed=0, documents=9):
     rng = np.random.default_rng(seed)
 
     def sentence():
-        return " ".join(
-            rng.choice(WORDS) + rng.choice(["", "", "s", "ed"]) for _ in range(rng.integers(1, 15))
-        )
+        count = rng.integers(1, 15)
+        return " ".join(rng.choice(WORDS) + rng.choice(["", "", "s", "ed"]) for _ in range(count))
 
-    return "\n\n".join(
-        "\n".join(sentence() + " ." for _ in range(rng.integers(3, 30))) for _ in range(documents)
-    )
+    def document():
+        return "\n".join(sentence() + " ." for _ in range(rng.integers(3, 30)))
+
+    return "\n\n".join(document() for _ in range(documents))
 
 
 def chunk_of(text, first_document=0):
@@ -56,10 +56,8 @@ def chunk_of(text, first_document=0):
 
 
 def make_maker(tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
-    segments = SegmentConfig(S, objective)
-    return ChunkMaker(
-        tokenizer, PretrainingDataConfig(CorpusConfig(), segments, masking, seed, dupe_factor)
-    )
+    parts = (CorpusConfig(), SegmentConfig(S, objective), masking)
+    return ChunkMaker(tokenizer, PretrainingDataConfig(*parts, seed, dupe_factor))
 
 
 def make(chunk, tokenizer, **config):
@@ -128,9 +126,8 @@ def test_instances_without_masks_and_a_second_loss_are_whole(chunk, tokenizer):
     ids = instances["input_ids"]
     assert not (ids == MASK).any()
     begins = tokenizer.word_start[ids] | np.isin(ids, [CLS, SEP])
-    np.testing.assert_array_equal(
-        instances["token_boundary"], begins & (instances["input_mask"] == 1)
-    )
+    begins &= instances["input_mask"] == 1
+    np.testing.assert_array_equal(instances["token_boundary"], begins)
     assert instances["segment_ids"].sum() == instances["next_sentence_labels"].sum() == 0
 
 
@@ -238,9 +235,8 @@ def test_statistics_are_those_of_the_original():
 def measure(chunk, tokenizer, seed, flags):
     """Returns the stats of one seed, and the golden rows of its records and of n-grams of their text."""
     length, masking = flags["max_seq_length"], MaskingConfig(flags["max_predictions_per_seq"])
-    config = PretrainingDataConfig(
-        CorpusConfig(), SegmentConfig(length), masking, seed, flags["dupe_factor"]
-    )
+    parts = (CorpusConfig(), SegmentConfig(length), masking)
+    config = PretrainingDataConfig(*parts, seed, flags["dupe_factor"])
     stats = PretrainingDataStats()
     records = [record for _, record in ChunkMaker(tokenizer, config)(chunk, stats)]
     instances = parse(records, pretraining_record(length, masking.max_predictions_per_seq))

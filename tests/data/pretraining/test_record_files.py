@@ -50,20 +50,15 @@ def whole(path):
     return list(tf.data.TFRecordDataset(path).as_numpy_iterator())
 
 
+FROM_0_TO_10 = "expected ids from 0 to below vocab_size 10"
+
+
 @pytest.mark.parametrize(
     ("number", "record", "fault"),
     [
         (5, serialize(1, 2), "feature 'ids' has length 2, expected 3"),
-        (
-            6,
-            serialize(-1, 1, 2),
-            "feature 'ids' has id -1, expected ids from 0 to below vocab_size 10",
-        ),
-        (
-            300,
-            serialize(1, 2, 10),
-            "feature 'ids' has id 10, expected ids from 0 to below vocab_size 10",
-        ),
+        (6, serialize(-1, 1, 2), f"feature 'ids' has id -1, {FROM_0_TO_10}"),
+        (300, serialize(1, 2, 10), f"feature 'ids' has id 10, {FROM_0_TO_10}"),
         (301, b"\xff\xff", "is not a tf.train.Example"),
     ],
 )
@@ -112,10 +107,8 @@ def write_header(path, length):
 def test_too_large_records_are_refused_before_they_are_read(tmp_path, length):
     path = str(tmp_path / "large")
     write_header(path, length)
-    fault = (
-        f"{path}, record 2: damaged or too large: {length} bytes, at most {IDS.max_bytes} expected"
-    )
-    with pytest.raises(InputError, match=f"^{fault}; expected a complete TFRecord file$"):
+    fault = f"damaged or too large: {length} bytes, at most {IDS.max_bytes} expected"
+    with pytest.raises(InputError, match=f"^{path}, record 2: {fault}; expected a complete TFRec"):
         scan(path)
 
 

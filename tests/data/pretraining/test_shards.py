@@ -41,14 +41,12 @@ def _small_chunks(monkeypatch):
 
 def make(corpus, tokenizer, folder, objective="sop", num_workers=1):
     """Returns the bytes of the shards."""
-    config = PretrainingDataConfig(
-        CorpusConfig(), SegmentConfig(S, objective), MaskingConfig(M), seed=7, dupe_factor=2
-    )
+    parts = (CorpusConfig(), SegmentConfig(S, objective), MaskingConfig(M))
+    config = PretrainingDataConfig(*parts, seed=7, dupe_factor=2)
     (folder / "runs").mkdir(exist_ok=True, parents=True)
     paths = [str(folder / f"shard{number}") for number in range(3)]
-    shards.make_pretraining_data(
-        corpus, tokenizer, config, paths, str(folder / "runs"), num_workers
-    )
+    where = (paths, str(folder / "runs"))
+    shards.make_pretraining_data(corpus, tokenizer, config, *where, num_workers)
     return [pathlib.Path(path).read_bytes() for path in paths]
 
 
@@ -100,11 +98,8 @@ def test_a_killed_worker_ends_the_run_which_resumes(corpus, tokenizer, tmp_path,
 
 
 def test_the_bytes_for_a_seed_never_change(corpus, tokenizer, tmp_path):
-    contents = make(corpus, tokenizer, tmp_path)
-    assert (
-        hashlib.sha256(b"".join(contents)).hexdigest()
-        == "ea9a05bb8f4be4ff02b1273ff8661f1df8cbdfa494b9deaa804d720e120d5a9b"
-    )
+    digest = hashlib.sha256(b"".join(make(corpus, tokenizer, tmp_path))).hexdigest()
+    assert digest == "ea9a05bb8f4be4ff02b1273ff8661f1df8cbdfa494b9deaa804d720e120d5a9b"
 
 
 def test_complete_work_is_reused(corpus, tokenizer, tmp_path, monkeypatch):
