@@ -1,6 +1,7 @@
 """SQuAD's layout in small, its windows, and a tokenizer of words that needs no vocabulary."""
 
 import json
+import pathlib
 import re
 import zlib
 from typing import NamedTuple
@@ -45,21 +46,25 @@ def write_squad(path, squad):
     return str(path)
 
 
-def to_records(squad):
-    """Turns the contents of a file into the records of TensorFlow Datasets."""
-    for article in squad["data"]:
-        for paragraph in article["paragraphs"]:
-            for question in paragraph["qas"]:
-                answers = {
-                    name: [answer[name] for answer in question["answers"]]
-                    for name in ("text", "answer_start")
-                }
-                record = {name: question[name] for name in ("id", "question")}
-                record |= {"title": "", "context": paragraph["context"], "answers": answers}
-                if "is_impossible" in question:
-                    record |= {"plausible_answers": answers}
-                    record |= {"is_impossible": question["is_impossible"]}
-                yield record
+def questions_of(path):
+    """Returns the questions of a file, each with its passage."""
+    articles = json.loads(pathlib.Path(path).read_bytes())["data"]
+    paragraphs = [each for article in articles for each in article["paragraphs"]]
+    return [(question, each["context"]) for each in paragraphs for question in each["qas"]]
+
+
+def to_records(path):
+    """Turns the questions of a file into the records of TensorFlow Datasets."""
+    for question, context in questions_of(path):
+        answers = {
+            name: [answer[name] for answer in question["answers"]]
+            for name in ("text", "answer_start")
+        }
+        record = {"id": question["id"], "question": question["question"], "title": ""}
+        record |= {"context": context, "answers": answers}
+        if "is_impossible" in question:
+            record |= {"plausible_answers": answers, "is_impossible": question["is_impossible"]}
+        yield record
 
 
 def make_examples(count):

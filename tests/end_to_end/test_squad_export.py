@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions, run
+from tests.data.squad_file import questions_of
 from tests.helpers import shared_path, tiny_config
 
 FILES = ["dev-v2.0-half.json", *(f"xquad.{name}.json" for name in ("ar", "de", "hi", "zh"))]
@@ -54,12 +55,7 @@ def test_script_and_exported_model_give_the_same_answers(model, name):
     run(QuestionAnsweringOptions(output_dir=str(out), predict_file=str(path), **asked))
     predictions = json.loads((out / "predictions.json").read_text())
     null_odds = json.loads((out / "null_odds.json").read_text())
-    asked = [
-        (question, paragraph["context"])
-        for article in json.loads(path.read_text())["data"]
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    ]
+    asked = questions_of(path)
     different, other_scores = {}, []
     for first in range(0, len(asked), BATCH):
         questions, contexts = zip(*asked[first : first + BATCH], strict=True)

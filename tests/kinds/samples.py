@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.tasks.fine_tuning import classification, question_answering
+from tests.data.squad_file import questions_of
 from tests.tasks import animals, names, plants
 from tests.tasks.animals import ANIMALS, LABELS, PLANTS, class_rows, mixed, write_table
 
@@ -81,9 +82,8 @@ class Sample:
             lines = (folder / "out" / "eval_predictions.jsonl").read_text().splitlines()[:8]
             return [[json.loads(line)["text"] for line in lines]]
         if self.module is plants:
-            paragraphs = json.loads((folder / "dev-v2.json").read_text())["data"][0]["paragraphs"]
-            rows = [(each["qas"][0]["question"], each["context"]) for each in paragraphs[:8]]
-            return [list(column) for column in zip(*rows, strict=True)]
+            asked = questions_of(folder / "dev-v2.json")[:8]
+            return [[question["question"] for question, _ in asked], [text for _, text in asked]]
         table = (folder / "dev.tsv").read_text().splitlines()[1:9]
         columns = [list(column) for column in zip(*(row.split("\t") for row in table), strict=True)]
         if self.rows is choice_rows:

@@ -17,12 +17,14 @@ import albert_tf
 from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span
 from albert_tf.errors import InputError
+from albert_tf.files import read_json_lines
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks import embedding
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from tests.data.squad_file import questions_of
 from tests.helpers import change_json
 from tests.kinds.samples import SAMPLES, run
 from tests.tasks import plants
@@ -73,10 +75,6 @@ def assert_same(received, expected):
         np.testing.assert_allclose(received, expected, atol=2e-5)
 
 
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def judge_classes(out):
     sides = [[row[side] for row in read_table(out)] for side in ("label", "prediction")]
     scores = {"accuracy": metrics.accuracy_score(*sides)}
@@ -121,7 +119,7 @@ def judge_spans(out):
         return tags
 
     true, predicted = (
-        [tags_of_characters(row["text"], row[side]) for row in read_lines(out)]
+        [tags_of_characters(row["text"], row[side]) for row in read_json_lines(str(out))]
         for side in ("true_spans", "spans")
     )
     scores = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
@@ -130,9 +128,10 @@ def judge_spans(out):
 
 def judge_answers(out):
     answers = json.loads(out.read_text())
-    paragraphs = json.loads((out.parents[1] / "dev-v2.json").read_text())["data"][0]["paragraphs"]
-    golds = {q["id"]: [a["text"] for a in q["answers"]] for p in paragraphs for q in p["qas"]}
-    right = [answers[name] in (texts or [""]) for name, texts in golds.items()]
+    right = [
+        answers[question["id"]] in ([answer["text"] for answer in question["answers"]] or [""])
+        for question, _ in questions_of(out.parents[1] / "dev-v2.json")
+    ]
     return {"exact": 100 * np.mean(right)}
 
 
@@ -191,7 +190,9 @@ def test_files_have_the_same(name, trained, predicted):
         rows = [line.split("\t")[2:] for line in path.read_text().splitlines()[1:]]
         received = [SAMPLES[name].answer(fields) for fields in rows]
     elif path.suffix == ".jsonl":
-        received = [SAMPLES[name].answer([json.dumps(row["spans"])]) for row in read_lines(path)]
+        received = [
+            SAMPLES[name].answer([json.dumps(row["spans"])]) for row in read_json_lines(str(path))
+        ]
     else:
         received = [(answer,) for answer in json.loads(path.read_text()).values()]
     _, expected = predicted(name)
@@ -292,9 +293,8 @@ def test_a_training_starts_from_an_embedder_of_another_pooling(trained, tmp_path
 
 def test_answers_have_the_numbers_of_the_files(trained):
     _, folder, _ = trained("question_answering")
-    paragraphs = json.loads((folder / "dev-v2.json").read_text())["data"][0]["paragraphs"]
-    asked = [(q["id"], q["question"], each["context"]) for each in paragraphs for q in each["qas"]]
-    ids, questions, contexts = zip(*asked, strict=True)
+    asked = questions_of(folder / "dev-v2.json")
+    ids, questions, contexts = zip(*((q["id"], q["question"], c) for q, c in asked), strict=True)
     answers = albert_tf.load(folder / "out").predict(questions, contexts)
     predictions, nbest, odds = (
         json.loads((folder / "out" / f"{name}.json").read_text())

@@ -110,8 +110,7 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
     options = plants.make_options(tmp_path, tmp_path)
     same = {"max_seq_length": 40, "max_query_length": 7, "doc_stride": 17, "num_train_steps": 1}
     same |= {"kind": "question_answering", "output_dir": tmp_path / "out"}
-    squad = json.loads(pathlib.Path(options.train_file).read_text())
-    rows = list(to_records(squad))
+    rows = list(to_records(options.train_file))
     model = albert_tf.fine_tune(trained, rows, options.predict_file, recipe="paper", **same)
     assert model.evaluate(rows) == model.evaluate(options.train_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")

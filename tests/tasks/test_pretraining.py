@@ -20,6 +20,7 @@ from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import common, conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import LearningCheck, run, unigram_entropy
 from albert_tf.training import Evaluator, make_strategy
+from albert_tf.training.reports import read_reports
 from tests.helpers import tiny_config
 from tests.tasks.language import (
     LENGTH,
@@ -46,10 +47,6 @@ def options(trained, tmp_path):
     return dataclasses.replace(options, output_dir=str(tmp_path / "run"))
 
 
-def reports(output_dir):
-    return [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
-
-
 def read_tags(folder):
     (path,) = folder.glob("events.*")
     events = map(event_pb2.Event.FromString, tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
@@ -59,7 +56,7 @@ def read_tags(folder):
 def test_run_learns_and_reports(trained):
     options, metrics = trained
     folder = pathlib.Path(options.output_dir)
-    first = next(line for line in reports(folder) if line["split"] == "eval")
+    first = next(line for line in read_reports(folder) if line["split"] == "eval")
     assert first["step"] == 0
     assert abs(first["masked_lm_loss"] - np.log(97)) < 0.3
     assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
@@ -68,7 +65,7 @@ def test_run_learns_and_reports(trained):
     assert (folder / "albert_config.json").exists()
     assert tf.train.latest_checkpoint(str(folder)).endswith("ckpt-60")
     assert metrics["perplexity"] == pytest.approx(np.exp(metrics["masked_lm_loss"]))
-    last = [line for line in reports(folder) if line["split"] == "train"][-1]
+    last = [line for line in read_reports(folder) if line["split"] == "train"][-1]
     assert last["tokens_seen"] == 60 * 16 * LENGTH
     assert {"loss", "perplexity", "learning_rate", "gradient_norm"} < last.keys()
     assert not any("per_second" in name for name in last)
@@ -110,7 +107,7 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, change
     assert {path: path.read_bytes() for path in folder.glob("*.json")} == before
 
 
-def test_resumed_run_warns_of_other_data(options, tmp_path, capsys):
+def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
     run(dataclasses.replace(options, train_batch_size=8, random_seed=7, max_eval_steps=9))
     resumes = f"warning: --output_dir={options.output_dir}: the run resumes with other"
     assert capsys.readouterr().err.splitlines()[:2] == [
@@ -165,7 +162,7 @@ def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, ca
     assert named_path == str(path)
     assert len(numbers) == 4
     assert 23 in numbers
-    counts = [report["skipped_updates"] for report in reports(tmp_path)]
+    counts = [report["skipped_updates"] for report in read_reports(tmp_path)]
     assert counts == [int(step >= line["step"]) for step in range(1, 11)]
     warning = capsys.readouterr().err
     assert f"step {line['step']}: skipped, its loss or gradient is not finite; records: " in warning
@@ -225,7 +222,7 @@ def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, train
     changes = {"num_train_steps": 1, "mixed_precision": "mixed_bfloat16"}
     lower = make_options(language_data, tmp_path, **changes)
     run(lower)
-    expected, rough = (reports(pathlib.Path(one.output_dir))[0] for one in (options, lower))
+    expected, rough = (read_reports(pathlib.Path(one.output_dir))[0] for one in (options, lower))
     for name in ("masked_lm_loss", "sentence_order_loss"):
         # Processors differ in where they round to bfloat16, whose numbers are 0.8 % apart.
         assert rough[name] == pytest.approx(expected[name], rel=5e-2)
@@ -236,7 +233,7 @@ def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, train
 def test_learns_from_dynamic_masks(language_data, tmp_path):
     options = make_dynamic_options(language_data, tmp_path)
     metrics = run(options)
-    first = next(line for line in reports(tmp_path) if line["split"] == "eval")
+    first = next(line for line in read_reports(tmp_path) if line["split"] == "eval")
     assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
     # Each evaluation of a model sees the same masks, so it gives the same metrics.
     alone = dataclasses.replace(options, do_train=False, input_file=())
@@ -290,7 +287,7 @@ def test_a_second_training_and_a_conversion_need_the_folder_alone(described_data
     changes = {"optimizer": "adamw", "sentence_objective": "nsp", **SHORT}
     run(make_options(described_data, tmp_path / "next", **start, **changes))
     for name in ("masked_lm_loss", "sentence_order_loss"):
-        assert reports(tmp_path / "next")[0][name] == pytest.approx(metrics[name], rel=1e-5)
+        assert read_reports(tmp_path / "next")[0][name] == pytest.approx(metrics[name], rel=1e-5)
     vocabulary = (described_data / "vocab.txt").read_bytes()
     assert (tmp_path / "next" / "vocabulary.txt").read_bytes() == vocabulary
     assert not albert_tf.load(tmp_path / "next").tokenizer.lower_case

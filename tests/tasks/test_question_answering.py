@@ -7,7 +7,7 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.tasks.fine_tuning.question_answering import run
 from albert_tf.tokenization import AlbertTokenizer
-from tests.data.squad_file import make_question, make_squad, write_squad
+from tests.data.squad_file import make_question, make_squad, questions_of, write_squad
 from tests.helpers import write_wordpiece
 from tests.tasks.plants import OTHERS, PLANTS, make_options, write_data
 
@@ -21,11 +21,6 @@ def data(tmp_path_factory):
 
 def read(path):
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def questions_of(path):
-    paragraphs = read(path)["data"][0]["paragraphs"]
-    return [(question, one["context"]) for one in paragraphs for question in one["qas"]]
 
 
 def write(tmp_path, *paragraphs):

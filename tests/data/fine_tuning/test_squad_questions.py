@@ -176,9 +176,10 @@ def test_faults_are_counted_with_the_first_five_ids():
 def test_real_questions_are_equal_from_all_sources(tmp_path, builder, file):
     squad = json.loads(shared_path(f"data/squad/{file}").read_bytes())
     squad["data"] = squad["data"][:2]
-    records = list(to_records(squad))
+    path = write_squad(tmp_path / "dev.json", squad)
+    records = list(to_records(path))
     write_tfds(builder, tmp_path, {"validation": records})
-    expected = read_squad(write_squad(tmp_path / "dev.json", squad))
+    expected = read_squad(path)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), tmp_path / "dev.parquet")
     (tmp_path / "rows.json").write_text("\n".join(map(json.dumps, records)))
     for record in records:  # as pandas reads them
