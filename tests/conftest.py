@@ -33,6 +33,18 @@ def pytest_configure(config):
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keeps tests together that share the models of a session, so that one process makes these."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return re.sub("^tests/(export|kinds|tasks)/.*", r"\1", super()._split_scope(nodeid))
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadscope" else None
+
+
 def pytest_terminal_summary(terminalreporter):
     """Lists the tests that were skipped for a missing library, and the command that installs it."""
     by_command: dict[str, set[str]] = {}

@@ -24,11 +24,7 @@ def write(tmp_path):
     ("content", "columns", "examples"),
     [
         # By name, in any order, among others whose names do not matter.
-        (
-            "second\tyear\tlabel\tfirst\tyear\t odd \nb one\t2019\tx\ta one\t1\t\n",
-            PAIRS,
-            [("dev-1", "a one", "b one", "x")],
-        ),
+        ("second\ty\tlabel\tfirst\ty\t odd \nb\t9\tx\ta\t1\t\n", PAIRS, [("dev-1", "a", "b", "x")]),
         # By position, without a header row.
         (
             "gj04\t1\t\tA text.\nbc01\t0\t*\tAnother.\n",
