@@ -40,7 +40,7 @@ def test_replicas_match_one_device(data, tmp_path):
     np.testing.assert_allclose(*tables, atol=1e-4)
 
 
-def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, eagerly, capsys):
+def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
     path = tmp_path / "train.csv"
     lines = [f"the cat {number},animal" for number in range(90)]
     lines += [f"an oak {number},plant" for number in range(10)]
@@ -339,7 +339,7 @@ def test_second_training_in_a_folder_is_refused(data, classifier):
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, eagerly, capsys):
+def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, capsys):
     train = (data / "train.tsv").read_text().splitlines()
     (tmp_path / "train.tsv").write_text("\n".join(train[:9]) + "\n")
     dev = [*train[:4], "the unseen\tanimal"]
