@@ -161,15 +161,10 @@ import albert_tf
 encoder = albert_tf.AlbertEncoder(albert_tf.AlbertConfig.from_json_file("config.json"))
 print(albert_tf.load_checkpoint(encoder, "model.keras").missing)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert done.stdout == "()\n"
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    printed = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
+    assert printed == "()\n"
 
 
 def test_tensors_in_several_files_are_those_of_one(tmp_path):

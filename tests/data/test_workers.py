@@ -60,11 +60,8 @@ def test_errors_are_reported(num_workers):
 def test_workers_end_with_their_parent():
     program = "import time; from albert_tf.data.workers import run_tasks; "
     program += "print(next(run_tasks(time.sleep, [0, 0, 600, 600, 600], 2)), flush=True)"
-    parent = subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=pathlib.Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-    )
+    command, root = [sys.executable, "-c", program], pathlib.Path(__file__).parents[2]
+    parent = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE)
     assert parent.stdout.readline() == b"None\n"
     workers = psutil.Process(parent.pid).children(recursive=True)
     parent.kill()

@@ -116,13 +116,8 @@ def _run_command(where: str, command: str) -> None:
         print(f"{where}: not run: {reason}", flush=True)
         return
     print(f"{where}: {command}", flush=True)
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], text=True, **streams)
     if done.returncode:
         message = f"{where}: exit status {done.returncode}: {command}\n{done.stdout}"
         raise BrokenSnippetError(message)

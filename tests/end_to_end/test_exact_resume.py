@@ -32,14 +32,10 @@ def options(request, tmp_path):
 
 
 def start(options, output_dir):
-    flags = as_arguments({**options, "output_dir": output_dir})
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *flags],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", PROGRAM]
+    command += as_arguments({**options, "output_dir": output_dir})
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, text=True, **streams)
 
 
 def run_to_the_end(options, output_dir):

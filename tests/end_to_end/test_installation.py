@@ -135,14 +135,7 @@ print(*{name.partition(".")[0] for name in sys.modules} - before - sys.stdlib_mo
 def check_types(environment, folder):
     """`mypy --strict` is satisfied with a project that uses the public names."""
     shutil.copy(ROOT / "tests" / "end_to_end" / "typed_project.py", folder)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--strict", "typed_project.py"),
-            f"--python-executable={environment / 'bin' / 'python'}",
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "mypy", "--strict", "typed_project.py"]
+    command.append(f"--python-executable={environment / 'bin' / 'python'}")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -102,13 +102,8 @@ def test_a_second_walk_starts_no_step(tmp_path, monkeypatch, capsys, inside_the_
 
 def walk(out):
     """Runs the quick start as a user does; returns its output before the table, and the rest."""
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.quickstart.run", f"--output_dir={out}"],
-        cwd=run.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "examples.quickstart.run", f"--output_dir={out}"]
+    done = subprocess.run(command, cwd=run.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     steps, _, result = done.stdout.partition("=== Result\n")
     return steps, result

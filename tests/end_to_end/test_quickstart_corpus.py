@@ -18,13 +18,8 @@ FILES = {"corpus.txt", "corpus_dev.txt", "train.csv", "dev.csv", "test.csv", "st
 
 
 def run_script(*flags: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, SCRIPT, *flags],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, environment = [sys.executable, SCRIPT, *flags], {**os.environ, **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 def make(folder: pathlib.Path, **environment: str) -> pathlib.Path:
