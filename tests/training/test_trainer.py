@@ -259,6 +259,7 @@ def test_padding_changes_nothing_where_lengths_vary(model_class, loss, options):
     signature |= dict.fromkeys(labels, tf.TensorSpec((4,), tf.int32))
     plan = tf.data.Dataset.from_tensor_slices([0, 6])
     means = trainer.train_steps(trainer.distribute(computed_batches(plan, batch_of, signature)), 2)
-    expected = loss_and_norm(model, loss, batch_of(0))
-    for name, value in zip(("loss", "gradient_norm"), expected, strict=True):
-        np.testing.assert_allclose(means[name][0], [value, value], rtol=1e-5)
+    unpadded, padded = np.array([np.divide(*means[name]) for name in ("loss", "gradient_norm")]).T
+    np.testing.assert_allclose(padded, unpadded, rtol=1e-5)
+    if model_class is AlbertClassifier:  # a span's loss counts padding, whose outputs are undefined
+        np.testing.assert_allclose(unpadded, loss_and_norm(model, loss, batch_of(0)), rtol=1e-5)
