@@ -135,7 +135,7 @@ class Classification(TextKind):
     metrics: tuple[str, ...] = ("accuracy",)
     class_weights: str = option(
         "Weights of the labels in the training loss: none; balanced, the inverse of their frequency; or "
-        "label:weight,... with 1 for other labels (classification).",
+        "label:weight,... with 1 for other labels.",
         "none",
     )
     # What each label counts in the loss, 1 on average; empty for 1 each.

@@ -61,7 +61,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     )
     test_file: str | None = option("File to predict.", None)
     dev_fraction: float = option(
-        "Fraction of --train_file that becomes the dev set if there is no --dev_file; 0 for none.",
+        "Fraction of --train_file, drawn with --random_seed, that is the dev set without --dev_file.",
         0.1,
         least=0,
         most=0.9,
