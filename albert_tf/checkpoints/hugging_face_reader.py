@@ -175,14 +175,12 @@ class FolderReader(TensorReader):
 
     def _drop_identity(self) -> None:
         for prefix in ("", "albert."):
-            weight, bias = (prefix + PROJECTION + name for name in ("weight", "bias"))
-            if weight in self._tensors and bias in self._tensors:
-                identity = np.eye(self._tensors[bias].size)
-                if (
-                    np.array_equal(self._tensors[weight], identity)
-                    and not self._tensors[bias].any()
-                ):
-                    del self._tensors[weight], self._tensors[bias]
+            names = [prefix + PROJECTION + name for name in ("weight", "bias")]
+            weight, bias = map(self._tensors.get, names)
+            if weight is None or bias is None:
+                continue
+            if np.array_equal(weight, np.eye(bias.size)) and not bias.any():
+                del self._tensors[names[0]], self._tensors[names[1]]
 
 
 def _read_index(path: str) -> Mapping[str, str]:

@@ -108,7 +108,7 @@ def run(options: ConversionOptions) -> LoadReport:
             f"({report.format})"
         )
     config = model.config
-    head = head_of(model, report, options.init_checkpoint)
+    head = head_of(model, report)
     companions = Companions(target.config_of(model), found.tokenizer, head, options.output_dtype)
     if output:
         target.check(output, companions)
@@ -158,19 +158,17 @@ def find_companions(options: CheckpointOptions, tokenizer: Tokenizer | None = No
     return Companions(config, tokenizer)
 
 
-def head_of(
-    model: keras.Model, report: LoadReport, checkpoint: str, unnamed: bool = False
-) -> Kind | None:
+def head_of(model: keras.Model, report: LoadReport, unnamed: bool = False) -> Kind | None:
     """Returns what a classifier of texts or tokens predicts, if known.
 
     With `unnamed`, classes without names get those of `generic_labels`.
     """
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
-    if head := kind_of(checkpoint):
+    if head := kind_of(report.prefix):
         if (len(head.labels) or 1) != model.num_classes:
             raise InputError(
-                f"{checkpoint}: its head has {model.num_classes} outputs; {KIND_FILE} "
+                f"{report.prefix}: its head has {model.num_classes} outputs; {KIND_FILE} "
                 f"next to it has {len(head.labels)} labels"
             )
         return head
@@ -187,7 +185,7 @@ def head_of(
     elif report.format_name == "hugging_face" and is_score:
         if model.num_classes > 1:
             raise InputError(
-                f"{checkpoint}: predicts {model.num_classes} scores; only one can be read"
+                f"{report.prefix}: predicts {model.num_classes} scores; only one can be read"
             )
         kind, labels = Regression, ()
     if not labels and kind is not Regression:
@@ -205,9 +203,7 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
             rows.append((str(read[path]), plain_name(name), str(tensor.shape)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _check_written(

@@ -179,7 +179,7 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
             f"holds an {name}; only encoders, classifiers, regressions, token classifiers, span labelers "
             f"and pre-trained models predict from texts; albert_tf.{name}.from_preset(...) takes this one"
         )
-    kind = head_of(model, report, folder, unnamed=True)
+    kind = head_of(model, report, unnamed=True)
     if isinstance(kind, TokenClassification):
         TagTable.from_tags(kind.labels)
     return Loaded(kind, model, tokenizer, strategy)

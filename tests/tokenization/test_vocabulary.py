@@ -3,7 +3,7 @@ import pathlib
 import pytest
 import sentencepiece
 
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from tests.tokenization.conftest import make_sentences
 
@@ -86,8 +86,3 @@ def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):
 def test_no_text(model_file, sentences):
     with pytest.raises(InputError, match=r"^the input holds no text"):
         train_vocabulary(sentences, str(model_file), vocab_size=100)
-
-
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(StoppedError, match="cannot be written"):
-        train_vocabulary(make_sentences(), str(tmp_path / "absent" / "x.model"), vocab_size=200)
