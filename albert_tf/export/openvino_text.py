@@ -200,7 +200,9 @@ def _convert_packing(tokenizer: AlbertTokenizer, num_texts: int, pack: Pack) -> 
     digit_commas = Replacements(tokenizer.digit_comma_splits, compress=False)
 
     def ids_of(indices, values, shape):
-        row_splits = tf.searchsorted(indices[:, 0], tf.range(shape[0] + 1), out_type=tf.int64)
+        # OpenVINO finds wrong places in an empty vector, so there is one more number, beyond all rows.
+        rows = tf.concat([indices[:, 0], shape[:1]], axis=0)
+        row_splits = tf.searchsorted(rows, tf.range(shape[0] + 1), out_type=tf.int64)
         return digit_commas.replace(values).in_rows(row_splits)
 
     names = [_names(f"text{number}", _PIECES) for number in range(num_texts)]

@@ -65,7 +65,8 @@ def test_ids_of_odd_texts(lower_case, tmp_path):
     path = str(tmp_path / "odd.model")
     train_vocabulary([*ODD_TEXTS, *TEXTS[2]] * 9, path, 80, lower_case=lower_case)
     tokenizer = AlbertTokenizer(path, lower_case)
-    assert tokenize(tokenizer, ODD_TEXTS) == tokenizer.encode_batch(ODD_TEXTS)
+    for texts in (ODD_TEXTS, [""]):
+        assert tokenize(tokenizer, texts) == tokenizer.encode_batch(texts)
 
 
 def test_ids_of_real_texts():
