@@ -12,7 +12,7 @@ from albert_tf.backends import BACKEND
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK
+from albert_tf.tokenization.interface import WORD_MARK, check_tokenizer
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -160,6 +160,7 @@ def _check_model(model: keras.Model, tokenizer: Tokenizer) -> None:
             f"model: expected an AlbertPretrainer; received {type(model).__name__}, which has no "
             "masked-LM head"
         )
+    check_tokenizer(tokenizer)
     if tokenizer.vocab_size != model.config.vocab_size:
         raise InputError(
             f"tokenizer: has {tokenizer.vocab_size} pieces; the model has {model.config.vocab_size}"

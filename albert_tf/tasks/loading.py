@@ -38,6 +38,7 @@ from albert_tf.tasks.trained_folder import (
     read_options,
 )
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.interface import check_tokenizer
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_CONFIG_FILE, read_object
 from albert_tf.training import make_strategy
 
@@ -191,6 +192,7 @@ def _check_tokenizer(tokenizer: Tokenizer | None, config: AlbertConfig, config_f
             "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
             "training"
         )
+    check_tokenizer(tokenizer)
     check_vocab_size(tokenizer, config, config_file)
 
 

@@ -95,6 +95,15 @@ class Tokenizer(Protocol):
         """Returns the text of ids, as far as normalisation kept it, without control pieces."""
 
 
+def check_tokenizer(tokenizer: Tokenizer) -> None:
+    """Raises an `InputError` for what is no tokenizer of ours, such as a path or another library's."""
+    if not hasattr(tokenizer, "encode_batch"):
+        received = type(tokenizer).__name__
+        raise InputError(
+            f"tokenizer: expected an AlbertTokenizer or a WordPieceTokenizer; received {received}"
+        )
+
+
 class SpecialPieces(NamedTuple):
     """The pieces that stand for no text; in ALBERT's published vocabulary they have the ids 0 to 4."""
 

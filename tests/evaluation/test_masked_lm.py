@@ -113,6 +113,8 @@ def test_wrong_arguments_are_named(model, call, message):
 def test_other_models_are_named(model):
     with pytest.raises(InputError, match="model: expected an AlbertPretrainer; received AlbertE"):
         albert_tf.score_sentences(model.encoder, Letters(), ["a"])
+    with pytest.raises(InputError, match="tokenizer: expected an AlbertTokenizer or a "):
+        albert_tf.fill_mask(model, "small_en", "[MASK]")
     other = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1)))
     with pytest.raises(InputError, match="tokenizer: has 32 pieces; the model has 97"):
         albert_tf.fill_mask(other, Letters(), "[MASK]")

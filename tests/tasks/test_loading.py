@@ -113,6 +113,8 @@ def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
     (classifier / "vocabulary.model").unlink()
     with pytest.raises(InputError, match=r"holds no vocabulary; pass tok"):
         albert_tf.load(classifier)
+    with pytest.raises(InputError, match=r"^load\(.*\): tokenizer: expected an Alb.* received str"):
+        albert_tf.load(classifier, "vocabulary.model")
     texts = ["the old cat", "a rose"], ["a tree", ""]
     received = albert_tf.load(classifier, loaded.tokenizer).predict(*texts)
     np.testing.assert_array_equal(received.probabilities, loaded.predict(*texts).probabilities)

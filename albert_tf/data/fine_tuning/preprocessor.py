@@ -15,6 +15,7 @@ from albert_tf.data.fine_tuning.packing import check_max_seq_length, encode_in_g
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
+from albert_tf.tokenization.interface import check_tokenizer
 
 Padding = Literal["longest", "max_length"]
 
@@ -52,11 +53,7 @@ class Preprocessor(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        if not isinstance(tokenizer, tuple(_TOKENIZERS.values())):
-            raise InputError(
-                f"tokenizer: expected an {' or a '.join(_TOKENIZERS)}; "
-                f"received {type(tokenizer).__name__}"
-            )
+        check_tokenizer(tokenizer)
         check_max_seq_length(max_seq_length, 5, "[CLS] a [SEP] b [SEP]")
         if padding not in get_args(Padding):
             raise InputError(f"padding={padding!r}: expected {' or '.join(get_args(Padding))}")
