@@ -5,8 +5,8 @@ B batch, S sequence length, V vocabulary, E embedding, H hidden, N heads, D head
 F feed-forward, L layers, M masked positions, C choices.
 
 Public names are imported when they are first used, as TensorFlow and Keras take seconds to import. To
-read a `.keras` file, Keras has to know the classes in it: import the model's first, e.g. `from albert_tf
-import AlbertEncoder`.
+read a `.keras` file, Keras has to know the classes in it: import any model, optimizer or layer first,
+e.g. `from albert_tf import AlbertEncoder`.
 """
 
 import importlib
@@ -57,14 +57,13 @@ __all__ = [
     "score_sentences",
 ]
 
-# Where they are. Models come after the other classes of `.keras` files, so that whoever imports a model
-# can load these files.
+# Where they are. Models, which import all classes of `.keras` files, come before the others.
 _MODULES = (
     "config",
     "tokenization",
+    "models",
     "optimization",
     "data.fine_tuning.preprocessor",
-    "models",
     "checkpoints.loading",
     "evaluation.masked_lm",
     "tasks.loading",

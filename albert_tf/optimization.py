@@ -1,5 +1,6 @@
 """The original's optimizers and learning rate."""
 
+import inspect
 import re
 from collections.abc import Sequence
 
@@ -216,11 +217,5 @@ class PolynomialDecayWithWarmup(keras.optimizers.schedules.LearningRateSchedule)
 
     def get_config(self):
         """Returns the arguments of the constructor."""
-        return {
-            "peak_learning_rate": self.peak_learning_rate,
-            "num_train_steps": self.num_train_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "power": self.power,
-            "start_warmup_step": self.start_warmup_step,
-            "decay_steps": self.decay_steps,
-        }
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}

@@ -25,11 +25,11 @@ from albert_tf import (
     score_sentences,
 )
 from albert_tf.backends import BACKEND
-from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.export import export_reusable
 from albert_tf.training import Trainer
 from tests.helpers import assert_agrees, random_inputs, shared_path, tiny_config
+from tests.models.test_base_model import make_inputs, make_model
 from tests.models.test_keras_protocol import RECIPES
 from tests.parity.heads import HEADS, compare_head
 
@@ -75,12 +75,16 @@ def test_outputs_loss_and_gradients_equal_the_reference(name):
     assert_agrees(compare_head(name, loss, run_with_gradients))
 
 
-def test_a_hugging_face_folder_is_written_and_loaded(tmp_path):
-    encoder = AlbertEncoder(tiny_config(num_hidden_layers=1), seed=1)
-    save_hugging_face(encoder, str(tmp_path / "folder"))
-    loaded = AlbertEncoder.from_preset(str(tmp_path / "folder"))
-    for weight, expected in zip(loaded.get_weights(), encoder.get_weights(), strict=True):
-        np.testing.assert_array_equal(weight, expected)
+@pytest.mark.parametrize("name", ["conditional_span_labeler", "pretrainer"])
+def test_functional_models_of_any_length(name):
+    model, inputs = make_model(name, tiny_config(max_position_embeddings=128)), make_inputs(name)
+    symbols = {key: keras.Input((None,), dtype="int32", name=key) for key in inputs}
+    outputs = keras.Model(symbols, model(symbols)).predict(inputs, verbose=0)
+    keras.tree.map_structure(
+        functools.partial(np.testing.assert_allclose, atol=TOLERANCE),
+        outputs,
+        model.predict(inputs, verbose=0),
+    )
 
 
 def test_recomputed_activations_have_the_same_gradients():
@@ -139,20 +143,14 @@ def test_preprocessor_maps_texts_but_is_no_part_of_a_model():
 
 
 def test_a_pretrainer_fills_masks_and_scores_sentences():
-    tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
-    config = tiny_config(vocab_size=tokenizer.vocab_size, num_hidden_layers=1)
-    model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
-    ids = [tokenizer.cls_id, tokenizer.mask_id, tokenizer.sep_id]
-    inputs = {"input_ids": np.array([ids]), "masked_lm_positions": np.array([[1]])}
-    logits = ops.convert_to_numpy(model(inputs)["masked_lm_logits"])[0, 0]
-    probabilities = np.exp(logits) / np.exp(logits).sum()
-    (fillings,) = fill_mask(model, tokenizer, "[MASK]", top_k=2)
-    best = np.argsort(-probabilities)[:2]
-    assert [filling.piece for filling in fillings] == [tokenizer.pieces[piece] for piece in best]
-    np.testing.assert_allclose([each.probability for each in fillings], probabilities[best], 1e-4)
-    (piece,) = tokenizer.encode("no")
-    scores = score_sentences(model, tokenizer, ["no", ""])
-    np.testing.assert_allclose(scores, [np.log(probabilities[piece]), 0.0], rtol=1e-4)
+    model, tokenizer = (x.from_preset("small_en") for x in (AlbertPretrainer, AlbertTokenizer))
+    # As the README has it.
+    (fillings,) = fill_mask(model, tokenizer, "She put on [MASK] coat.")
+    assert [filling.text for filling in fillings] == ["her", "his", "the", "a", "this"]
+    (fillings,) = fill_mask(model, tokenizer, "[MASK]", top_k=tokenizer.vocab_size)
+    probability = next(filling.probability for filling in fillings if filling.piece == "▁the")
+    scores = score_sentences(model, tokenizer, ["the", ""])
+    np.testing.assert_allclose(scores, [np.log(probability), 0.0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ class KerasReader(TensorReader):
             ) from error
         self._variables = {
             stored_by_path(variable_path).names[0]: variable
-            for variable_path, variable in variables_by_path(model.weights).items()
+            for variable_path, variable in _variables_of(model).items()
         }
         shapes = {name: tuple(variable.shape) for name, variable in self._variables.items()}
         super().__init__(path, shapes)
@@ -225,11 +225,22 @@ def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
     return tuple(reader.shape(reader.layout(variable_path)))
 
 
+def _variables_of(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns the variables of a model by the paths that they have if its parts have no other names."""
+    parts = model, getattr(model, "encoder", model)
+    names = {part.name: getattr(part, "NAME", part.name) for part in parts}
+    variables = {}
+    for path, variable in variables_by_path(model.weights).items():
+        name, _, rest = path.partition("/")
+        variables[f"{names.get(name, name)}/{rest}"] = variable
+    return variables
+
+
 def _find_missing(model: keras.Model, reader: TensorReader) -> list[str]:
     """Returns the paths of the parts that a checkpoint may lack and of which it holds nothing."""
-    encoder_paths = {weight.path for weight in getattr(model, "encoder", model).weights}
+    encoder_paths = _variables_of(getattr(model, "encoder", model))
     parts: dict[tuple[str, ...], list[str]] = {}
-    for path in variables_by_path(model.weights):
+    for path in _variables_of(model):
         if path not in encoder_paths or reader.may_lack(path):
             part = tuple(path.split("/")[:2])  # the names of the model and the layer
             parts.setdefault(part, []).append(path)
@@ -243,7 +254,7 @@ def load_reader(
     encoder = getattr(model, "encoder", model)
     with name_place(f"{reader.prefix} ({reader.description})"):
         reader.check_config(encoder.config)
-    variables = variables_by_path(model.weights)
+    variables = _variables_of(model)
     wanted = {path: variable for path, variable in variables.items() if path not in missing}
     values = reader.read_all(wanted)
     read = {path: reader.layout(path) for path in wanted}
@@ -252,7 +263,7 @@ def load_reader(
     for name in sorted(reader.shapes.keys() - taken):
         (optimizer if reader.is_no_weight(name) else unexpected).append(plain_name(name))
     for name in unexpected:
-        is_encoder = name.startswith((*reader.encoder_prefixes, f"{encoder.name}/"))
+        is_encoder = name.startswith((*reader.encoder_prefixes, f"{encoder.NAME}/"))
         if is_encoder and (encoder.with_pooler or "pooler" not in name):
             raise InputError(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"

@@ -6,6 +6,7 @@ states, so V x H parameters become V x E + E x H.
 
 from keras import ops
 
+from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import primitives
 
@@ -48,9 +49,14 @@ class FactorizedEmbedding(primitives.BaseLayer):
         # TensorFlow looks up by indices of some integer dtypes alone.
         input_ids, segment_ids = ops.cast(input_ids, "int32"), ops.cast(segment_ids, "int32")
         length = ops.shape(input_ids)[1]
+        if BACKEND == "jax" and not isinstance(length, int):
+            # The free length of a functional model or a summary, which no slice can have.
+            positions = ops.take(self.position_embeddings, ops.arange(length), axis=0)
+        else:
+            positions = self.position_embeddings[:length]
         embeddings = (
             self._look_up(self.word_embeddings, input_ids)
-            + self.position_embeddings[:length]
+            + positions
             + self._look_up(self.segment_embeddings, segment_ids)
         )  # (B, S, E)
         embeddings = self.output_dropout(self.layer_norm(embeddings), training=training)

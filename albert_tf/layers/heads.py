@@ -17,10 +17,6 @@ class Pooler(primitives.BaseLayer):
         """Maps `sequence_output` (B, S, H) to (B, H)."""
         return ops.tanh(self.dense(sequence_output[:, 0]))
 
-    def compute_output_shape(self, input_shape):
-        """Returns (B, H), given (B, S, H)."""
-        return input_shape[0], self.config.hidden_size
-
 
 class ClassificationHead(primitives.BaseLayer):
     """Dropout and a dense layer, H -> logits, for pooled outputs or for each token."""
@@ -35,10 +31,6 @@ class ClassificationHead(primitives.BaseLayer):
         """Maps `hidden_states` (..., H) to float32 logits (..., num_classes)."""
         dropped = self.input_dropout(hidden_states, training=training)
         return ops.cast(self.dense(dropped), "float32")
-
-    def compute_output_shape(self, input_shape):
-        """Returns (..., num_classes), given (..., H)."""
-        return *input_shape[:-1], self.num_classes
 
 
 class MaskedLMHead(primitives.BaseLayer):

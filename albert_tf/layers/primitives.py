@@ -43,6 +43,12 @@ class BaseLayer(keras.layers.Layer):
     # Traces `call`: from shapes alone Keras would give the outputs the dtype of the policy.
     compute_output_spec = keras.Operation.compute_output_spec
 
+    def compute_output_shape(self, input_shape, *more_shapes):
+        """Returns the shapes of the outputs for summaries, given those of the inputs."""
+        shapes = (input_shape, *more_shapes)
+        inputs = [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
+        return keras.tree.map_structure(lambda x: x.shape, self.compute_output_spec(*inputs))
+
     def _initializer(self) -> keras.initializers.Initializer:
         """Returns the initializer of all kernels and tables (BERT's `create_initializer`)."""
         return keras.initializers.TruncatedNormal(

@@ -21,10 +21,6 @@ class SpanHead(primitives.BaseLayer):
         logits = ops.cast(self.dense(sequence_output), "float32")  # (B, S, 2)
         return logits[..., 0], logits[..., 1]
 
-    def compute_output_shape(self, input_shape):
-        """Returns (B, S) twice, given (B, S, H)."""
-        return input_shape[:2], input_shape[:2]
-
 
 # What the original gives a position that cannot be part of an answer. Padding has it, too: answers must
 # not depend on its amount, which differs between batches.
@@ -132,18 +128,7 @@ class ConditionalSpanHead(primitives.BaseLayer):
 
     def compute_output_shape(self, input_shape):
         """Returns the shapes of the outputs, given (B, S, H)."""
-        batch_size, length, _ = input_shape
-        starts = batch_size, self.start_n_top
-        ends = batch_size, self.start_n_top * self.end_n_top
-        return {
-            "cls_logits": (batch_size,),
-            "start_log_probs": (batch_size, length),
-            "end_log_probs": (batch_size, length),
-            "start_top_log_probs": starts,
-            "start_top_index": starts,
-            "end_top_log_probs": ends,
-            "end_top_index": ends,
-        }
+        return super().compute_output_shape(input_shape, input_shape[:2])
 
 
 def _mask(logits, p_mask):

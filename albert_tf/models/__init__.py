@@ -1,5 +1,6 @@
 """The encoder, and the models that put heads on it."""
 
+import albert_tf
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.encoder_with_heads import (
     AlbertClassifier,
@@ -20,3 +21,7 @@ __all__ = [
     "AlbertSpanLabeler",
     "AlbertTokenClassifier",
 ]
+
+# Whoever imports a model can load `.keras` files, which may also hold classes that no model knows.
+for _name in ("AdamWeightDecay", "Preprocessor"):
+    getattr(albert_tf, _name)

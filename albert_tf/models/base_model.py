@@ -39,6 +39,8 @@ class BaseModel(keras.Model, abc.ABC):
         config: sizes of the encoder.
     """
 
+    # The default name. Checkpoints store variables under it, whatever name a model has.
+    NAME: ClassVar[str]
     INPUTS: ClassVar[dict[str, Input]]
     # Path of the bias of a head that has a number of classes.
     HEAD_BIAS: ClassVar[str | None] = None
@@ -47,7 +49,8 @@ class BaseModel(keras.Model, abc.ABC):
     def __init__(self, seed: int | None, **kwargs):
         super().__init__(**kwargs)
         self.seed = seed
-        self._seeds = random.Random(seed)
+        # As Keras draws seeds, so that `keras.utils.set_random_seed` determines them.
+        self._seeds = random.Random(random.getrandbits(31) if seed is None else seed)
 
     def _arguments_of(self, name: str) -> dict[str, Any]:
         """Returns what all layers are created with, each with a seed of its own."""
@@ -93,10 +96,7 @@ class BaseModel(keras.Model, abc.ABC):
                 raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
             config_file = find_config(path)
             if config_file is None:
-                raise InputError(
-                    f"expected a size ({', '.join(PRESETS)}) or a folder with {CONFIG_FILE} or "
-                    f"{HUGGING_FACE_CONFIG_FILE}"
-                )
+                raise InputError(f"no {CONFIG_FILE} or {HUGGING_FACE_CONFIG_FILE} is there")
             if cls.HEAD_BIAS is not None and "num_classes" not in kwargs:
                 shape = stored_shape(path, cls.HEAD_BIAS)
                 if shape is None:
@@ -143,8 +143,6 @@ class BaseModel(keras.Model, abc.ABC):
 
         `input_mask`, int (..., S), is 0 for padding.
         """
-        import tensorflow as tf
-
         mask = inputs["input_mask"]
         # [CLS] counts even if the caller masks a whole sequence.
         is_token = (mask > 0) | (tf.range(tf.shape(mask)[-1]) == 0)
@@ -156,10 +154,12 @@ class BaseModel(keras.Model, abc.ABC):
         if not self.built:
             self._build_layers()
             self.built = True
+            # Without it, `trainable` of a saved model would not reach its layers.
+            if not self.trainable:
+                self.trainable = False
 
-    @abc.abstractmethod
     def _build_layers(self) -> None:
-        """Creates the variables of all layers."""
+        """Creates the variables of all layers that have some."""
 
     @_without_autograph
     def __call__(self, inputs, *args, **kwargs):
@@ -175,15 +175,15 @@ class BaseModel(keras.Model, abc.ABC):
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):
-        """Trains like `keras.Model.fit`. Arrays may be lists of numbers."""
+        """Trains like `keras.Model.fit`. Arrays in `x` and `y` may be lists of numbers."""
         return super().fit(self._as_arrays(x), as_arrays(y), *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        """Evaluates like `keras.Model.evaluate`. Arrays may be lists of numbers."""
+        """Evaluates like `keras.Model.evaluate`. Arrays in `x` and `y` may be lists of numbers."""
         return super().evaluate(self._as_arrays(x), as_arrays(y), *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        """Predicts like `keras.Model.predict`. Arrays may be lists of numbers."""
+        """Predicts like `keras.Model.predict`. Arrays in `x` may be lists of numbers."""
         return super().predict(self._as_arrays(x), *args, **kwargs)
 
     def _as_arrays(self, x):

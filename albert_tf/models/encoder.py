@@ -38,9 +38,11 @@ class AlbertEncoder(BaseModel):
             activations in the backward pass.
         use_one_hot_embeddings: whether to look up embeddings by multiplication with one-hot vectors,
             which suits TPUs.
-        seed: seed of the initialisation and the dropout; None draws it from the operating system.
+        seed: seed of the initialisation and the dropout; None takes Keras's own, see
+            `keras.utils.set_random_seed`.
     """
 
+    NAME = "albert_encoder"
     INPUTS: ClassVar = {
         "input_ids": Input("BS", required=True),
         "input_mask": Input("BS"),
@@ -56,7 +58,7 @@ class AlbertEncoder(BaseModel):
         remat: bool = False,
         use_one_hot_embeddings: bool = False,
         seed: int | None = None,
-        name: str = "albert_encoder",
+        name: str = NAME,
         **kwargs,
     ):
         if not isinstance(config, AlbertConfig):
@@ -76,6 +78,9 @@ class AlbertEncoder(BaseModel):
             use_one_hot=use_one_hot_embeddings, **self._arguments_of("embedding")
         )
         self.blocks, self.block_order = self._make_blocks()
+        # `tf.train.Checkpoint` does not look into lists.
+        for block in self.blocks:
+            setattr(self, f"checkpointed_{block.name}", block)
         self.pooler = Pooler(**self._arguments_of("pooler")) if with_pooler else None
         # All shapes are known, so the variables exist before the first call.
         self.build(self.input_shapes)
@@ -230,7 +235,8 @@ def rematerialize(
     The seeds of the dropout layers are drawn here, once. Otherwise the recomputation would drop other
     units.
     """
-    dropouts = (x for x in block._flatten_layers() if isinstance(x, keras.layers.Dropout))
+    attention, feed_forward = block.attention, block.feed_forward
+    dropouts = attention.probability_dropout, attention.output_dropout, feed_forward.output_dropout
     generators = [layer.seed_generator for layer in dropouts if layer.rate > 0]
     values = [(generator.state, generator.next()) for generator in generators]
     if BACKEND == "jax":

@@ -68,6 +68,7 @@ class AlbertPretrainer(EncoderWithHeads):
         seed: seed of the heads' initialisation.
     """
 
+    NAME = "albert_pretrainer"
     INPUTS: ClassVar = {
         **EncoderWithHeads.INPUTS,
         "masked_lm_positions": Input("BM", required=True),
@@ -78,7 +79,7 @@ class AlbertPretrainer(EncoderWithHeads):
         encoder: AlbertEncoder,
         sentence_head: bool = True,
         seed: int | None = None,
-        name: str = "albert_pretrainer",
+        name: str = NAME,
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
@@ -128,9 +129,8 @@ class AlbertPretrainer(EncoderWithHeads):
 class _Classifier(EncoderWithHeads):
     """An encoder with a classification head; `name` is by default the class's own."""
 
-    NAME: ClassVar[str]
     HEAD_NAME: ClassVar[str] = "head"
-    NEEDS_POOLER: ClassVar[bool] = True
+    READS: ClassVar[str] = "pooled_output"  # of the encoder's outputs
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class _Classifier(EncoderWithHeads):
         **kwargs,
     ):
         super().__init__(encoder, seed, name or self.NAME, **kwargs)
-        if self.NEEDS_POOLER:
+        if self.READS == "pooled_output":
             self._need_pooler()
         self.num_classes = num_classes
         self.dropout = dropout
@@ -154,10 +154,15 @@ class _Classifier(EncoderWithHeads):
     def _build_layers(self) -> None:
         self.head.build((None, self.config.hidden_size))
 
+    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
+        """Maps the inputs of `AlbertEncoder.call` to the logits that the class describes."""
+        encoded = self.encoder(inputs, training=training)
+        return self.head(encoded[self.READS], training=training)
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertClassifier(_Classifier):
-    """Classifies a text, or a pair of texts, by its pooled output.
+    """Classifies a text, or a pair of texts, by its pooled output: logits, float32 (B, num_classes).
 
     Args:
         encoder: the encoder, with a pooler.
@@ -169,15 +174,12 @@ class AlbertClassifier(_Classifier):
     NAME = "albert_classifier"
     HEAD_BIAS = "albert_classifier/head/dense/bias"
 
-    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, num_classes)."""
-        encoded = self.encoder(inputs, training=training)
-        return self.head(encoded["pooled_output"], training=training)
-
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertTokenClassifier(_Classifier):
-    """Classifies every token by its last hidden state (named entities, parts of speech).
+    """Classifies every token by its last hidden state: logits, float32 (B, S, num_classes).
+
+    It finds named entities or parts of speech.
 
     Args:
         encoder: the encoder; it needs no pooler.
@@ -188,13 +190,8 @@ class AlbertTokenClassifier(_Classifier):
 
     NAME = "albert_token_classifier"
     HEAD_NAME = "token_head"
-    NEEDS_POOLER = False
+    READS = "sequence_output"
     HEAD_BIAS = "albert_token_classifier/token_head/dense/bias"
-
-    def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to logits, float32 (B, S, num_classes)."""
-        encoded = self.encoder(inputs, training=training)
-        return self.head(encoded["sequence_output"], training=training)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -244,9 +241,7 @@ class AlbertMultipleChoice(_Classifier):
         }
         if "token_positions" in inputs:
             texts["token_positions"] = inputs["token_positions"]
-        encoded = self.encoder(texts, training=training)
-        logits = self.head(encoded["pooled_output"], training=training)  # (B * C, 1)
-        return ops.reshape(logits, (-1, choices))  # (B, C)
+        return ops.reshape(super().call(texts, training), (-1, choices))  # (B, C)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -278,9 +273,6 @@ class AlbertEmbedder(EncoderWithHeads):
         self.pooling = pooling
         self.normalize = normalize
         self.build(self.input_shapes)
-
-    def _build_layers(self) -> None:
-        """Creates nothing: pooling has no weights."""
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""

@@ -6,11 +6,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from albert_tf.backends import BACKEND
 from albert_tf.errors import InputError
-
-if BACKEND == "tensorflow":
-    import tensorflow as tf
 
 # Features of batches that are not inputs of every model. A model ignores those that it does not use, so a
 # batch can be passed with its labels.
@@ -41,9 +37,10 @@ _HINTS = {
     "token_type_ids": "expected segment_ids",
 }
 
-# Prefixes of dtypes. A mask is cast, so it may be of any of them.
-_INTEGERS = ("int", "uint")
-_NUMBERS = (*_INTEGERS, "bool", "float", "bfloat")
+# Prefixes of dtypes. All are cast to integers. Keras builds models around ours with inputs of float32;
+# floats of 16 bits have rounded the ids.
+_IDS = ("int", "uint", "float32", "float64")
+_MASKS = ("int", "uint", "bool", "float", "bfloat")
 
 
 class Input(NamedTuple):
@@ -82,9 +79,7 @@ def check_inputs(
 
 def _check_array(name: str, value, axes: str, sizes: dict[str, int]) -> None:
     """Checks one input, and adds the sizes of its axes to `sizes`."""
-    # Under a strategy Keras builds metrics with the mean of the replicas' inputs, which is float.
-    is_averaged = BACKEND == "tensorflow" and tf.distribute.has_strategy()
-    dtypes = _NUMBERS if name == "input_mask" or is_averaged else _INTEGERS
+    dtypes = _MASKS if name == "input_mask" else _IDS
     shape = _static_shape(value, len(axes))
     known = {axis: size for axis, size in zip(axes, shape, strict=False) if size is not None}
     if (
@@ -101,8 +96,12 @@ def as_arrays(data):
     """Returns arrays for lists, which Keras does not take, and anything else as it is."""
     if isinstance(data, Mapping):
         return {name: as_arrays(values) for name, values in data.items()}
-    is_plain = isinstance(data, list) and not any(hasattr(value, "shape") for value in data)
-    return np.asarray(data) if is_plain else data
+    if not isinstance(data, list) or any(hasattr(value, "shape") for value in data):
+        return data
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise InputError("lists have different lengths; albert_tf.Preprocessor pads") from error
 
 
 def _dtype(value) -> str:

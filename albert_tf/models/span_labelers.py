@@ -22,11 +22,13 @@ class AlbertSpanLabeler(EncoderWithHeads):
         seed: seed of the head's initialisation.
     """
 
+    NAME = "albert_span_labeler"
+
     def __init__(
         self,
         encoder: AlbertEncoder,
         seed: int | None = None,
-        name: str = "albert_span_labeler",
+        name: str = NAME,
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)
@@ -70,6 +72,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         seed: seed of the head's initialisation and dropout.
     """
 
+    NAME = "albert_conditional_span_labeler"
     INPUTS: ClassVar = {
         **EncoderWithHeads.INPUTS,
         "segment_ids": Input("BS", required=True),
@@ -83,7 +86,7 @@ class AlbertConditionalSpanLabeler(EncoderWithHeads):
         end_n_top: int = 5,
         dropout: float = 0.1,
         seed: int | None = None,
-        name: str = "albert_conditional_span_labeler",
+        name: str = NAME,
         **kwargs,
     ):
         super().__init__(encoder, seed, name, **kwargs)

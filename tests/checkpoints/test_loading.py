@@ -26,7 +26,7 @@ from albert_tf.optimization import Lamb
 from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
 from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
-from tests.helpers import assert_same_weights, tiny_config
+from tests.helpers import assert_same_weights, slow_except, tiny_config
 
 
 @pytest.fixture
@@ -135,7 +135,13 @@ def test_a_trained_folder_means_its_best_checkpoint(tmp_path, pretrainer):
         save_checkpoint(other, str(tmp_path / name))
     config.to_json_file(str(tmp_path / "albert_config.json"))
     best = str(tmp_path / "best" / "ckpt-4")
-    assert load_checkpoint(pretrainer, str(tmp_path)).prefix == best
+    # Whatever names a model and its encoder have.
+    named = AlbertPretrainer(AlbertEncoder(config, name="student"), name="teacher")
+    assert load_checkpoint(named, str(tmp_path)).prefix == best
+    assert_same_weights(named, other)
+    named.save(tmp_path / "named.keras")
+    assert load_checkpoint(pretrainer, str(tmp_path / "named.keras")).missing == ()
+    assert_same_weights(pretrainer, other)
     assert load_model(config, str(tmp_path))[1].prefix == best
     assert_same_weights(AlbertPretrainer.from_preset(tmp_path), other)
     assert load_checkpoint(pretrainer, str(tmp_path / "ckpt-9")).prefix == str(tmp_path / "ckpt-9")
@@ -152,19 +158,19 @@ def test_names_of_a_checkpoint(tmp_path, pretrainer):
         load_checkpoint(pretrainer.encoder, str(tmp_path))
 
 
-@pytest.mark.slow
-def test_classes_of_a_keras_file_are_known_in_a_fresh_process(tmp_path, pretrainer):
-    pretrainer.save(tmp_path / "model.keras")
-    pretrainer.encoder.config.to_json_file(str(tmp_path / "config.json"))
-    program = """
-import albert_tf
-encoder = albert_tf.AlbertEncoder(albert_tf.AlbertConfig.from_json_file("config.json"))
-print(albert_tf.load_checkpoint(encoder, "model.keras").missing)
+KERAS_IMPORTS = ["from albert_tf.models import AlbertEncoder", "from albert_tf import Lamb"]
+
+
+@pytest.mark.parametrize("line", slow_except(KERAS_IMPORTS, KERAS_IMPORTS[0]))
+def test_one_import_registers_all_classes_of_keras_files(line):
+    names = ("AlbertPretrainer", "Lamb", "PolynomialDecayWithWarmup", "Preprocessor")
+    program = f"""
+import keras
+{line}
+assert all(keras.saving.get_registered_object("albert_tf>" + name) for name in {names})
 """
-    command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
-    printed = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
-    assert printed == "()\n"
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def test_tensors_in_several_files_are_those_of_one(tmp_path):

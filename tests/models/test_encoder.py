@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -63,6 +64,11 @@ def test_seed_decides_the_starting_values_of_each_kernel():
     config = tiny_config(num_hidden_layers=2, sharing="none")
     one, same, other = (AlbertEncoder(config, seed=seed) for seed in (1, 1, 2))
     assert_same_weights(one, same)
+    unseeded = []
+    for _ in range(2):
+        keras.utils.set_random_seed(3)
+        unseeded.append(AlbertEncoder(config))
+    assert_same_weights(*unseeded)
     kernels = [w for w in (*one.weights, *other.weights) if "kernel" in w.path]
     values = [np.asarray(kernel).ravel()[:100].tobytes() for kernel in kernels]
     assert len(set(values)) == len(values)

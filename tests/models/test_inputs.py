@@ -1,5 +1,7 @@
 """Which inputs the models take, and which they refuse."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -31,7 +33,7 @@ EXPECTED_INTS = r"input_ids: expected int \(B, S\), received"
         (IDS, r"expected a dictionary of input_ids, .*; received int32 \(3, 11\)$"),
         ([IDS, IDS], "expected a dictionary of input_ids, .*; received list$"),
         ({"input_mask": IDS}, "input_ids is missing; received input_mask$"),
-        ({"input_ids": IDS.astype(np.float32)}, f"{EXPECTED_INTS} float32 \\(3, 11\\)$"),
+        ({"input_ids": IDS.astype(np.float16)}, f"{EXPECTED_INTS} float16 \\(3, 11\\)$"),
         ({"input_ids": IDS[0]}, f"{EXPECTED_INTS} int32 \\(11,\\)$"),
         ({"input_ids": IDS.tolist()}, f"{EXPECTED_INTS} list$"),
         ({"input_ids": tf.ragged.constant([[1, 2], [3]])}, f"{EXPECTED_INTS} RaggedTensor$"),
@@ -104,6 +106,12 @@ def test_ids_may_be_any_integers_and_a_mask_also_bool_or_float(names, dtype):
     outputs = model({**inputs, **{name: inputs[name].astype(dtype) for name in names.split()}})
     for name, expected in model(inputs).items():
         np.testing.assert_array_equal(outputs[name], expected)
+
+
+def test_ids_in_floats_are_not_rounded_to_the_precision_of_a_model():
+    config = dataclasses.replace(CONFIG, vocab_size=300)
+    model, ids = make_model("classifier", config, dtype="mixed_bfloat16"), np.array([[257, 299]])
+    np.testing.assert_array_equal(model({"input_ids": ids * 1.0}), model({"input_ids": ids}))
 
 
 def test_a_config_instead_of_an_encoder_is_named():
