@@ -154,9 +154,9 @@ class BaseModel(keras.Model, abc.ABC):
         if not self.built:
             self._build_layers()
             self.built = True
-            # Without it, `trainable` of a saved model would not reach its layers.
-            if not self.trainable:
-                self.trainable = False
+            # Without it, `trainable=False` of a saved model would not reach its layers.
+            for layer in () if self.trainable else self.layers:
+                layer.trainable = False
 
     def _build_layers(self) -> None:
         """Creates the variables of all layers that have some."""

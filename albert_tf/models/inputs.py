@@ -113,9 +113,11 @@ def _dtype(value) -> str:
 
 
 def _static_shape(value, rank: int) -> tuple[int | None, ...]:
-    """Returns the static shape; in a graph even the rank may be unknown."""
+    """Returns the static shape; in a graph even the rank may be unknown, and JAX has symbols."""
     shape = getattr(value, "shape", ())
-    return (None,) * rank if getattr(shape, "rank", rank) is None else tuple(shape)
+    if getattr(shape, "rank", rank) is None:
+        return (None,) * rank
+    return tuple(size if isinstance(size, int) else None for size in shape)
 
 
 def _describe(value) -> str:
