@@ -138,9 +138,10 @@ def _mask(logits, p_mask):
 
 
 def _top(log_probs, count: int):
-    """Returns the `count` highest of the last axis, S, and where they are, the first of equal ones first.
+    """Returns the `count` highest of the last axis, S, and where they are.
 
-    Where S is less than `count`, the rest are impossible and at [CLS].
+    Of equal ones the first comes first, but under PyTorch, which has no such rule. Where S is less than
+    `count`, the rest are impossible and at [CLS].
     """
     axes = len(log_probs.shape) - 1
     padded = ops.pad(log_probs, [[0, 0]] * axes + [[0, count]], constant_values=IMPOSSIBLE)
