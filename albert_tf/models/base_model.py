@@ -174,15 +174,15 @@ class BaseModel(keras.Model, abc.ABC):
         inputs = {name: value for name, value in inputs.items() if value is not None}
         return super().__call__(inputs, *args, **kwargs)
 
-    def fit(self, x=None, y=None, *args, **kwargs):
+    def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Trains like `keras.Model.fit`. Arrays in `x` and `y` may be lists of numbers."""
         return super().fit(self._as_arrays(x), as_arrays(y), *args, **kwargs)
 
-    def evaluate(self, x=None, y=None, *args, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates like `keras.Model.evaluate`. Arrays in `x` and `y` may be lists of numbers."""
         return super().evaluate(self._as_arrays(x), as_arrays(y), *args, **kwargs)
 
-    def predict(self, x, *args, **kwargs):
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Predicts like `keras.Model.predict`. Arrays in `x` may be lists of numbers."""
         return super().predict(self._as_arrays(x), *args, **kwargs)
 

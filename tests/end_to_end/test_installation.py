@@ -94,7 +94,9 @@ def check_quick_start(environment, out):
     for name in ("corpus.txt", "corpus_dev.txt"):
         (corpus / name).write_text("\n\n".join(documents) + "\n")
     for seed, split in enumerate(("train", "dev", "test")):
-        write_rows(corpus / f"{split}.tsv", 40, seed)
+        path = corpus / f"{split}.csv"
+        write_rows(path, 40, seed)
+        path.write_text(path.read_text().replace("\t", ","))
     config = MODEL | {"vocab_size": SMALL["vocab_size"]}
     (out / "albert_config.json").write_text(json.dumps(config))
     (out / "records").mkdir()
