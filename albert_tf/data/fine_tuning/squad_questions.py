@@ -102,7 +102,7 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
 
 def _is_squad(path: str) -> bool:
     """Returns whether a file has SQuAD's format rather than rows; `.json` may also be JSON lines."""
-    if not path.endswith(".json"):
+    if not path.lower().endswith(".json"):
         return not is_table(path)
     line = next(files.read_chunks(path), b"").partition(b"\n")[0].rstrip()
     return b'"data"' in line or not line.endswith(b"}")
@@ -174,7 +174,7 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
     return list(map(_example, dataset))
 
 
-# Mistakes in the data: how many an example has, what they are, and what training and evaluation do.
+# Mistakes in the data: a count for an example, a description, and what training and evaluation do.
 _FAULTS: tuple[tuple[Callable[[SquadExample], int], str, str, str], ...] = (
     (
         lambda example: sum(not example.is_at_offset(answer) for answer in example.answers),

@@ -189,6 +189,7 @@ def test_real_questions_are_equal_from_all_sources(tmp_path, builder, file):
         read_squad_tfds(builder, "validation", str(tmp_path)),
         read_questions(str(tmp_path / "dev.parquet")),
         read_questions(tmp_path / "rows.json"),
+        read_questions(write_squad(tmp_path / "capitals.JSON", squad)),
         read_questions(records),
     ):
         assert sorted(received, key=by_id) == sorted(expected, key=by_id)
