@@ -110,7 +110,8 @@ def check_output_dir(
     """Checks that the options match the checkpoints in the output folder, if there are any.
 
     `fixed_options` cannot change after the start, nor can the optimizer with `--do_train`, as its state
-    is restored. A change of `data_options`, each with what they decide, prints a warning.
+    is restored. Each of `data_options` is a name, such as `batches`, and the options that decide it; a
+    change of one prints a warning.
     """
     if not has_checkpoint(options):
         return

@@ -96,7 +96,7 @@ class Tokenizer(Protocol):
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
-    """Raises an `InputError` for what is no tokenizer of ours, such as a path or another library's."""
+    """Raises an `InputError` unless it is one of our tokenizers, rather than a path, for example."""
     if not hasattr(tokenizer, "encode_batch"):
         received = type(tokenizer).__name__
         raise InputError(

@@ -99,7 +99,7 @@ def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
         if values.get(key) not in (None, value):
             raise InputError(
                 f"{path}: key '{key}' is {values[key]!r}; with do_lower_case {lower_case} only {value!r} "
-                "is supported; --do_lower_case=true or false takes our tokenizer all the same"
+                "is supported; --do_lower_case=true or false takes our tokenizer anyway"
             )
     return lower_case
 

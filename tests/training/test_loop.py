@@ -128,7 +128,7 @@ def test_run_killed_at_any_write_ends_as_another(tmp_path, monkeypatch, fresh, c
     assert before in (None, {"step": 4, "score": 0.7}, {"step": 8, "score": 0.9})
     assert trainer.step == 8
     assert plan.best.metrics == {"step": 8, "score": 0.9}
-    first = 0.5 if "resuming" in capsys.readouterr().out else 0.0  # otherwise it began anew
+    first = 0.5 if "resuming" in capsys.readouterr().out else 0.0  # otherwise it began again
     assert [line["score"] for line in reports(tmp_path, "eval")] == [first, 0.7, 0.9]
     assert steps(tmp_path) == [4, 8]
     assert len(list((tmp_path / "best").iterdir())) == 4
