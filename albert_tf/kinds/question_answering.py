@@ -148,8 +148,8 @@ class QuestionAnswering(Kind):
     ) -> list[str]:
         """Counts the questions that cannot be answered right, or teach something wrong."""
         counts = count_answer_tokens(examples, features)
-        answers = [(each.found_answer is not None, each.is_impossible) for each in examples]
-        has_answer, has_none = np.array(answers).T
+        has_answer = np.array([each.found_answer is not None for each in examples])
+        has_none = np.array([each.is_impossible for each in examples])
         faults = (
             (
                 f"--max_answer_length={self.max_answer_length}",
@@ -313,7 +313,7 @@ def usable_examples(
     is_training = split == "train"
     if split != "test":
         for line in describe_faults(examples, source, is_training):
-            warn(f"{line}")
+            warn(line)
     if not is_training:
         return list(examples)
     trainable = [example for example in examples if example.is_trainable]

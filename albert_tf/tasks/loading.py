@@ -46,7 +46,7 @@ from albert_tf.training import make_strategy
 _MODULES_FILE = "modules.json"
 _CONFIG_FILE = "config_sentence_transformers.json"
 _POOLING_FILE = "config.json"
-# Files that may say the maximum length, and its key. The last one that does is right.
+# Files that may say the maximum length, and the key of each. A later file overrides an earlier one.
 _LENGTHS = {
     TOKENIZER_CONFIG_FILE: "model_max_length",
     "sentence_bert_config.json": "max_seq_length",
@@ -171,9 +171,14 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
         return Loaded(Embedding(**read_modules(folder, length)), model, tokenizer, strategy)
     if isinstance(model, AlbertSpanLabeler):
-        values = {"max_seq_length": min(384, length), "max_query_length": min(64, length // 2)}
-        values |= {"task_name": "squad", "version_2_with_negative": False, "head": "simple"}
-        return Loaded(QuestionAnswering(**values), model, tokenizer, strategy)
+        kind = QuestionAnswering(
+            task_name="squad",
+            max_seq_length=min(QuestionAnswering.max_seq_length, length),
+            max_query_length=min(QuestionAnswering.max_query_length, length // 2),
+            version_2_with_negative=False,
+            head="simple",
+        )
+        return Loaded(kind, model, tokenizer, strategy)
     name = type(model).__name__
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(

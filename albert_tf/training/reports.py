@@ -124,7 +124,8 @@ class Reports:
         self._is_chief = is_chief
         self._callback = callback
         self._progress = progress
-        self._lines = [one for one in read_reports(output_dir) if one["step"] <= progress.done > 0]
+        lines = read_reports(output_dir) if progress.done else []
+        self._lines = [line for line in lines if line["step"] <= progress.done]
         self._exit_stack = contextlib.ExitStack()
         self._has_stepped = False
         self._held: dict[str, float] = {}  # values for the line of the next report

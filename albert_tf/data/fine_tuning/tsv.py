@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import hashlib
-import itertools
 import json
 import math
 import textwrap
@@ -136,9 +135,13 @@ def hold_out(
     def draw(rows: list[int]) -> list[int]:
         return sorted(rows, key=hashes.__getitem__)[: int(len(rows) * fraction + 0.5)]
 
-    drawn = [draw(rows) for rows in groups.values()]
-    rare = [rows for rows, of_label in zip(groups.values(), drawn, strict=True) if not of_label]
-    dev = {*itertools.chain(*drawn, draw([*itertools.chain(*rare)]))}
+    dev, rare = set(), []
+    for rows in groups.values():
+        drawn = draw(rows)
+        dev.update(drawn)
+        if not drawn:
+            rare += rows
+    dev.update(draw(rare))
     parts = [], []
     for row, example in enumerate(examples):
         parts[row in dev].append(example)

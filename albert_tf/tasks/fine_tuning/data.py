@@ -101,7 +101,7 @@ def _encode(
     for split, (one,) in sets.items() if not row.sets else ():
         path = getattr(options, options.file_flag(split)) or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
-            warn(f"{fault}")
+            warn(fault)
     return RunData(row, kind, tokenizer, sets)
 
 
