@@ -42,6 +42,7 @@ class Embedding(TextKind):
     """
 
     name: ClassVar = "embedding"
+    reads_pooler: ClassVar = False
     texts: ClassVar = ("text_a",)
     texts_of_line: ClassVar = 2
     of_weights: ClassVar = ("pooling",)

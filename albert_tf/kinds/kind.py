@@ -47,6 +47,8 @@ class Kind(abc.ABC):
     needs_offsets: ClassVar[bool] = False  # whether the text model needs the places of tokens
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
+    truncates: ClassVar[bool] = True  # whether a long text loses what does not fit, or has windows
+    reads_pooler: ClassVar[bool] = False  # whether the head reads the pooled output
     without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
@@ -62,6 +64,10 @@ class Kind(abc.ABC):
         for number, label in enumerate(self.labels):
             if label in self.labels[:number]:
                 raise InputError(f"labels: received '{label}' twice; expected it once")
+
+    def with_length(self, max_seq_length: int) -> Self:
+        """Returns the kind with another length."""
+        return dataclasses.replace(self, max_seq_length=max_seq_length)
 
     # Data
 

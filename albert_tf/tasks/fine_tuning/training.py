@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import keras
 
@@ -11,15 +12,18 @@ from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
+from albert_tf.sources import BEST_DIR
 from albert_tf.tasks.common import has_checkpoint, start_or_resume, warn_of_large_batch
+from albert_tf.tasks.fine_tuning.choices import Choice
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
 from albert_tf.tasks.trained_folder import write_kind
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Trainer, TrainingPlan, draw_learning_curve, train
+from albert_tf.training.checkpoint_manager import remove_checkpoints
 from albert_tf.training.loop import Callback
-from albert_tf.training.reports import read_reports
+from albert_tf.training.reports import read_reports, remove_reports
 
 # Name under which an evaluation in training reports whether the model has collapsed, 0 or 1.
 _COLLAPSED = "collapsed"
@@ -42,20 +46,25 @@ class FineTuning:
     trainer: Trainer
     num_train_steps: int
     warmup_steps: int
+    choice: Choice
     callback: Callback | None
 
     def run(self) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
         options, data = self.options, self.data
         part = _starting_part(options, self.trainer.model)
-        with start_or_resume(options, self.config, self.trainer, part, data.tokenizer):
+        drawn = self._draw_pooler()
+        noted = self.choice.noted()
+        with start_or_resume(options, self.config, self.trainer, part, data.tokenizer, noted):
+            for variable, value in drawn:
+                variable.assign(value)
             if options.export_dir:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
             write_kind(options.output_dir, data.kind)
             _warn_of_sizes(options, data)
             self._train_until_done()
-        if _has_collapsed(options.output_dir):
+        if _has_collapsed(options.output_dir) and not self.starts_again:
             warn(
                 f"the training in {options.output_dir} has collapsed: after the warm-up all dev "
                 "predictions are alike, and the loss is that of guessing; start again with another "
@@ -63,6 +72,28 @@ class FineTuning:
             )
         if path := draw_learning_curve(options.output_dir, *data.kind.metrics[:1]):
             print(f"learning curve in {path}")
+
+    @property
+    def starts_again(self) -> bool:
+        """Whether the training has collapsed, and another rate may be tried."""
+        return self.choice.may_start_again and _has_collapsed(self.options.output_dir)
+
+    def remove_results(self) -> None:
+        """Removes checkpoints and reports, so that the next training starts from the beginning.
+
+        The reports, which say that it has collapsed, go last: a run that is killed before does the same
+        again.
+        """
+        folder = self.options.output_dir
+        remove_checkpoints(f"{folder}/{BEST_DIR}")
+        remove_checkpoints(folder)
+        remove_reports(folder)
+
+    def _draw_pooler(self) -> list[tuple[keras.Variable, Any]]:
+        """Returns the variables of a new pooler with their values, before a checkpoint is loaded."""
+        if not self.options.new_pooler or has_checkpoint(self.options):
+            return []
+        return [(each, each.numpy()) for each in self.trainer.model.encoder.pooler.weights]
 
     def _train_until_done(self) -> None:
         """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
