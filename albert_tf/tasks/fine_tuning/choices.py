@@ -162,7 +162,9 @@ def _values(
         "max_seq_length": kind.max_seq_length,
     }
     if options.init_checkpoint and kind.reads_pooler:
-        is_wanted = not options.recipe and rows < _ENOUGH_FOR_ANY_POOLER
+        # A run that resumes no longer needs the model that it started from.
+        is_new = not (options.recipe or has_checkpoint(options))
+        is_wanted = is_new and rows < _ENOUGH_FOR_ANY_POOLER
         values["new_pooler"] = is_wanted and not _is_fine_tuned(options.init_checkpoint)
     return values
 
