@@ -41,10 +41,13 @@ _PARTNERS = dict(LENGTHS) | {one: other for other, one in LENGTHS}
 _RATE_OF_BASE, _LEAST_RATE, _MOST_RATE = 2e-5, 1e-5, 3e-4
 _WIDTH_OF_BASE = 768
 
-# From so many rows on, batches are of 32. Smaller ones learn more of fewer rows in the same time.
+# With fewer rows the rate is half of it.
+_FEW_ROWS = 200
+
+# From so many rows on, batches are of 32.
 _MANY_ROWS, _BATCH_OF_FEW, _BATCH_OF_MANY = 4000, 16, 32
-# The passes of the original's fine-tuning, and the examples by which a few rows need more.
-_PASSES, _MORE_EXAMPLES = 3, 3500
+# The passes of the original's fine-tuning, and more the fewer the rows: 22 of 90, 9 of 360, 5.5 of 2,000.
+_PASSES, _MORE, _LEAST_EXAMPLES = 3, 110, 2000
 _WARMUP_PROPORTION = 0.1
 # A pooler of the pre-training does no harm to a training on this many rows.
 _ENOUGH_FOR_ANY_POOLER = 20000
@@ -149,15 +152,18 @@ def _values(
     reasons: dict[str, str],
 ) -> Mapping[str, Any]:
     rate, reasons["learning_rate"] = _learning_rate(options, config)
+    if rows < _FEW_ROWS:
+        rate, reasons["learning_rate"] = rate / 2, f"half of what {reasons['learning_rate']}"
     batch_size = options.train_batch_size
     if batch_size is None:
         needs_others = kind.least_micro_batch > 1  # the examples of a batch are compared
         is_small = rows < _MANY_ROWS and not needs_others
         batch_size = _BATCH_OF_FEW if is_small else _BATCH_OF_MANY
+    examples = max(_PASSES * rows + _MORE * math.sqrt(rows), _LEAST_EXAMPLES)
     values = {
         "learning_rate": rate,
         "train_batch_size": batch_size,
-        "num_train_steps": math.ceil((_PASSES * rows + _MORE_EXAMPLES) / batch_size),
+        "num_train_steps": math.ceil(examples / batch_size),
         "warmup_proportion": _WARMUP_PROPORTION,
         "max_seq_length": kind.max_seq_length,
     }
@@ -174,17 +180,17 @@ def _is_fine_tuned(path: str) -> bool:
 
 
 def _learning_rate(options: FineTuningOptions, config: AlbertConfig) -> tuple[float, str]:
-    """Returns the rate that the model recommends, or that of its width, and the reason."""
+    """Returns the rate that the model recommends, or that of its width, and says which."""
     path = options.albert_config_file
     recommended = files.read_json(path).get(RECOMMENDED_RATE)
     if recommended is not None:
         with name_place(path):
             if not isinstance(recommended, int | float) or not 0 < recommended < 1:
                 raise InputError(f"{RECOMMENDED_RATE} {recommended!r} is not a number in (0, 1)")
-        return float(recommended), "the model recommends it"
+        return float(recommended), "the model recommends"
     rate = _RATE_OF_BASE * (_WIDTH_OF_BASE / config.hidden_size) ** 2
     rate = float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
-    return rate, f"for a width of {config.hidden_size}"
+    return rate, f"suits a width of {config.hidden_size}"
 
 
 def _is_left_out(options: FineTuningOptions, name: str) -> bool:
