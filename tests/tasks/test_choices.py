@@ -122,10 +122,11 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
 
 @pytest.mark.parametrize("given", [False, True])
 def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
-    given, data, tmp_path, capsys, monkeypatch
+    given, data, trained, tmp_path, capsys, monkeypatch
 ):
     out = tmp_path / "out"
     changes = {"num_train_steps": 12, "train_batch_size": 16, "max_seq_length": 24}
+    changes["init_checkpoint"] = str(trained / "best")
     if given:
         changes["learning_rate"] = 3e-4
     module = "albert_tf.tasks.fine_tuning.training"
