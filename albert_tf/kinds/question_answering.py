@@ -77,6 +77,7 @@ class QuestionAnswering(Kind):
     of_training: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
     needs_offsets: ClassVar = True
     truncates: ClassVar = False
+    base_learning_rate: ClassVar = 5e-5
 
     metrics: tuple[str, ...] = ("f1",)
     max_seq_length: int = option(

@@ -12,6 +12,8 @@ from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.kinds import samples
+from tests.kinds.samples import SAMPLES
 from tests.tasks.animals import make_options, write_rows
 
 LEFT_OUT = dict.fromkeys(
@@ -181,3 +183,18 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
     with pytest.raises(InputError, match=r"train\.tsv: every row has the label 'plant'; expected"):
         run(options)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_kind_chooses_what_is_left_out(name, tmp_path, capsys, eagerly):
+    options = SAMPLES[name].make_options(tmp_path)
+    # The questions' and the passages' positions end below the default length.
+    given = {"max_seq_length": 40} if name == "question_answering" else {}
+    left_out = {**LEFT_OUT, "warmup_steps": None, **given, "num_train_steps": 1}
+    options = dataclasses.replace(options, **left_out, export_dir=None, do_predict=False)
+    samples.run(options)
+    saved = read_options(tmp_path / "out")
+    assert {"learning_rate", "train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
+    assert saved["train_batch_size"] == (32 if name == "embedding" else 16)
+    assert saved["learning_rate"] == 3e-4
+    assert capsys.readouterr().out.count("a flag overrides each") == 1

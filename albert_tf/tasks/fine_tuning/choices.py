@@ -36,9 +36,9 @@ _NAMES = (
 )
 _PARTNERS = dict(LENGTHS) | {one: other for other, one in LENGTHS}
 
-# The paper's rates for base and for large and wider models, table 14. Narrower ones take more, up to the
-# highest of Turc et al. 2019, https://arxiv.org/abs/1908.08962.
-_RATE_OF_BASE, _LEAST_RATE, _MOST_RATE = 2e-5, 1e-5, 3e-4
+# Wider models than base take less than its rate, down to the paper's least, and narrower ones more, up to
+# the highest of Turc et al. 2019, https://arxiv.org/abs/1908.08962.
+_LEAST_RATE, _MOST_RATE = 1e-5, 3e-4
 _WIDTH_OF_BASE = 768
 
 # With fewer rows the rate is half of it.
@@ -151,7 +151,7 @@ def _values(
     rows: int,
     reasons: dict[str, str],
 ) -> Mapping[str, Any]:
-    rate, reasons["learning_rate"] = _learning_rate(options, config)
+    rate, reasons["learning_rate"] = _learning_rate(options, config, kind)
     if rows < _FEW_ROWS:
         rate, reasons["learning_rate"] = rate / 2, f"half of what {reasons['learning_rate']}"
     batch_size = options.train_batch_size
@@ -179,7 +179,9 @@ def _is_fine_tuned(path: str) -> bool:
     return kind_of(path) is not None or stored_shape(path, AlbertClassifier.HEAD_BIAS) is not None
 
 
-def _learning_rate(options: FineTuningOptions, config: AlbertConfig) -> tuple[float, str]:
+def _learning_rate(
+    options: FineTuningOptions, config: AlbertConfig, kind: Kind
+) -> tuple[float, str]:
     """Returns the rate that the model recommends, or that of its width, and says which."""
     path = options.albert_config_file
     recommended = files.read_json(path).get(RECOMMENDED_RATE)
@@ -188,7 +190,7 @@ def _learning_rate(options: FineTuningOptions, config: AlbertConfig) -> tuple[fl
             if not isinstance(recommended, int | float) or not 0 < recommended < 1:
                 raise InputError(f"{RECOMMENDED_RATE} {recommended!r} is not a number in (0, 1)")
         return float(recommended), "the model recommends"
-    rate = _RATE_OF_BASE * (_WIDTH_OF_BASE / config.hidden_size) ** 2
+    rate = kind.base_learning_rate * (_WIDTH_OF_BASE / config.hidden_size) ** 2
     rate = float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
     return rate, f"suits a width of {config.hidden_size}"
 
