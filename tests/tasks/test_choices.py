@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 import albert_tf
@@ -163,12 +164,41 @@ def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
     assert read_options(out)["learning_rate"] == 7.5e-5
 
 
-def test_pretrained_pooler_is_drawn_anew_and_a_trained_one_kept(data, trained, tmp_path):
-    from albert_tf.tasks.fine_tuning.choices import _is_fine_tuned
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("new_pooler", [None, False])
+def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, capsys, eagerly):
+    config = AlbertConfig.from_json_file(str(data / "albert_config.json"))
+    encoder = albert_tf.AlbertEncoder(config)
+    encoder.pooler.dense.kernel.assign(np.ones((config.hidden_size,) * 2))
+    encoder.save(tmp_path / "encoder.keras")
+    options = plain(
+        data,
+        tmp_path / "out",
+        init_checkpoint=str(tmp_path / "encoder.keras"),
+        new_pooler=new_pooler,
+        distribution_strategy=strategy,
+        num_train_steps=1,
+        learning_rate=0.0,
+    )
+    run(options)
+    assert ("--new_pooler" in capsys.readouterr().out) == (new_pooler is None)
+    assert read_options(tmp_path / "out")["new_pooler"] == (new_pooler is None)
+    trained_encoder = albert_tf.AlbertEncoder(config)
+    albert_tf.load_checkpoint(trained_encoder, str(tmp_path / "out"))
+    kernel = trained_encoder.pooler.dense.kernel.numpy()
+    if new_pooler is None:
+        assert 0.01 < kernel.std() < 0.021
+    else:
+        np.testing.assert_array_equal(kernel, 1.0)
 
-    assert not _is_fine_tuned(find_model("small_en"))
-    assert _is_fine_tuned(str(trained))
-    del data, tmp_path
+
+def test_pooler_of_a_fine_tuned_model_is_kept(trained, tmp_path):
+    _, names = choose_for(400, tmp_path, init_checkpoint=find_model("small_en"))
+    assert "new_pooler" in names
+    for path, is_new in ((find_model("small_en"), True), (str(trained), False)):
+        assert choose_for(400, tmp_path, init_checkpoint=path)[0].new_pooler == is_new
+    many, _ = choose_for(10**6, tmp_path, init_checkpoint=find_model("small_en"))
+    assert not many.new_pooler
 
 
 def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
