@@ -56,6 +56,7 @@ from albert_tf.training import (
     draw_learning_curve,
     explain_full_memory,
     explain_lost_worker,
+    has_gpu,
     train,
 )
 from albert_tf.training.strategy import StrategyName
@@ -125,6 +126,7 @@ class PretrainingOptions(RecordOptions):
         "replica per device of the workers in TF_CONFIG; or tpu.",
         "one_device",
     )
+    jit_compile: bool | None = option("Compile each step with XLA. Default: on GPUs.", None)
     max_eval_steps: int = option("Maximum number of evaluation steps.", 100, least=1)
     remat: bool = option(
         "Recompute the activations of each block in the backward pass, to save memory.", False
@@ -172,6 +174,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     check_addresses(options)
     options = find_init_model(options)
     start_devices(options)
+    if options.jit_compile is None:
+        options = dataclasses.replace(options, jit_compile=has_gpu())
     if not options.do_train:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())

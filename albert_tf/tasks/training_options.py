@@ -80,7 +80,7 @@ class TrainingOptions(LoopOptions):
     deterministic: bool = option(
         "Make runs reproducible to the bit, including resumed ones. Uses a single CPU core.", False
     )
-    jit_compile: bool = option("Compile the forward and backward pass with XLA.", False)
+    jit_compile: bool = option("Compile each step with XLA, once per length.", False)
     random_seed: int = option(
         "Seed of the weight initialisation, the dropout and the data order.", 12345, least=0
     )

@@ -9,6 +9,7 @@ from albert_tf.training.reports import draw_learning_curve
 from albert_tf.training.strategy import (
     explain_full_memory,
     explain_lost_worker,
+    has_gpu,
     make_deterministic,
     make_strategy,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "draw_learning_curve",
     "explain_full_memory",
     "explain_lost_worker",
+    "has_gpu",
     "make_deterministic",
     "make_strategy",
     "resume",

@@ -191,7 +191,7 @@ class _Run:
             means = trainer.train_steps(batches, count)
             step += count
             interval.add(means, count)
-            self.bad_steps.add(step, means["skipped_updates"])
+            self.bad_steps.add(step, means)
             is_preempted = trainer.any_worker(self.preemption.requested)
             reports = plan.reports_at(step)
             if not (reports or is_preempted):

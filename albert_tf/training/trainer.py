@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_files import variables_by_path
-from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
+from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMeans
 
 # Maximum global norm of the gradients, as in BERT and ALBERT.
 _CLIP_NORM = 1.0
@@ -70,26 +70,27 @@ class Trainer(Evaluator):
         """Returns an iterator over global batches, each split over the replicas."""
         return iter(self._distribute(batches))
 
-    def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
+    def train_steps(self, batches: Iterator[Batch], count: int) -> StepMeans:
         """Makes `count` updates in one call to the device, with as many batches of `distribute`.
 
         Returns the means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the
         loss's weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
-        not finite; such a step changes no variable. Total and weight of each are float32 (count,).
+        not finite; such a step changes no variable.
         """
-        return self._train_loop(batches, tf.constant(count))
+        values = self._train_loop(batches, tf.constant(count))
+        return StepMeans(self._step_names, values)
 
-    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> Means:
+    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> tf.Tensor:
+        """Returns the packed means of each step."""
         step = tf.function(self.train_step, input_signature=[batches.element_spec], autograph=False)
-        means = step.get_concrete_function().structured_outputs
-        rows = tf.nest.map_structure(lambda x: tf.TensorArray(x.dtype, count), means)
+        self._step_names = tuple(step.get_concrete_function().structured_outputs)
+        rows = tf.TensorArray(tf.float32, count, element_shape=(2 * len(self._step_names),))
 
         def advance(index, rows):
-            means = step(next(batches))
-            return index + 1, tf.nest.map_structure(lambda row, x: row.write(index, x), rows, means)
+            return index + 1, rows.write(index, StepMeans.pack(step(next(batches))))
 
         _, rows = tf.while_loop(lambda index, _: index < count, advance, (tf.constant(0), rows))
-        return tf.nest.map_structure(lambda row: row.stack(), rows)
+        return rows.stack()
 
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
@@ -112,7 +113,8 @@ class Trainer(Evaluator):
         same["gradient_norm"] = norm
         means |= {name: (value, tf.ones_like(value)) for name, value in same.items()}
         # A skipped step does not count in the means.
-        means = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), means)
+        flat = tf.unstack(tf.where(is_finite, tf.stack(tf.nest.flatten(means)), 0.0))
+        means = tf.nest.pack_sequence_as(means, flat)
         return means | {"skipped_updates": (1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}
 
     def _accumulate(

@@ -10,14 +10,15 @@ Its parts:
     right       the arrays of the original (`tests.parity`), float32 without TF32; two runs with
                 `--deterministic` and one that is killed and resumed, which end with the same bytes; a
                 fine-tuned model whose exported form answers as on the CPU
-    steps       a pre-training step, of 20 that do not wait for each other, and its share of the rate that
-                a large product of matrices has; all candidates compute float32 products in TF32
+    steps       a pre-training step, of 20 that do not wait for each other, and a large product; all
+                candidates compute float32 products in TF32
     command     tokens per second that `run_pretraining.py` reports
     finetuning  SST-2 in batches of 32, padded as each implementation pads
     serving     an exported model of token ids
 
-Candidates of a workload start together and then take turns. Without a GPU all runs on the CPU, where
-smaller `--preset`, `--shapes` and `--peak_size` make sense.
+Candidates of a workload start together and then take turns. Where the CUDA libraries of TensorFlow and
+of the others exclude each other, use `--candidates` in an environment for each. Without a GPU all runs on
+the CPU, where smaller `--preset`, `--shapes` and `--peak_size` make sense.
 """
 
 import dataclasses
@@ -63,7 +64,7 @@ class GpuOptions:
     preset: str = option("Size of the model, or its config file.", "base_v2")
     shapes: tuple[str, ...] = option("Batch sizes and lengths.", ("64x128", "32x512"))
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", ("bf16", "fp32"))
-    candidates: tuple[str, ...] = option("What `steps` times.", tuple(STEPS)[1:])
+    candidates: tuple[str, ...] = option("What `steps` times.", tuple(STEPS))
     peak_size: int = option("Rows of the large product's matrices.", 8192, least=1)
     serving_length: int = option("Tokens of a text to serve.", 128, least=1)
     rounds: int = option("Number of turns of each candidate.", 5, least=1)
@@ -87,26 +88,24 @@ def time_steps(options: GpuOptions) -> None:
         for batch_size, length in parse_shapes(options.shapes):
             workload = Workload(_config(options.preset).to_dict(), batch_size, length, precision)
             given = {"workload": dataclasses.asdict(workload)}
-            arguments = {name: dict(given) for name in (PEAK, *options.candidates)}
-            arguments[PEAK]["size"] = options.peak_size
+            arguments = {name: dict(given) for name in options.candidates}
+            if PEAK in arguments:
+                arguments[PEAK]["size"] = options.peak_size
             results = take_turns(_MODULE, arguments, options.rounds, steps=1, start_together=True)
-            peak = 2 * options.peak_size**3 / median(results[PEAK])
             rows = []
             for name, rounds in results.items():
-                if name == PEAK:
-                    continue
-                seconds = median(rounds)
-                rate = workload.flops / seconds
+                seconds, tokens = median(rounds), batch_size * length
+                rate = (2 * options.peak_size**3 if name == PEAK else workload.flops) / seconds
                 rows.append(
                     [
                         *(name, f"{1000 * seconds:,.2f}"),
                         f"{ratio(results, name, OURS):.2f}" if OURS in results else "",
-                        f"{batch_size * length / seconds:,.0f}",
-                        *(f"{rate / 1e12:,.1f}", f"{100 * rate / peak:.0f} %"),
+                        "" if name == PEAK else f"{tokens / seconds:,.0f}",
+                        f"{rate / 1e12:,.1f}",
                     ]
                 )
-            print(f"\n{options.preset}, {workload}; a large product: {peak / 1e12:,.0f} TFLOP/s\n")
-            header = ("", "ms", "times ours", "tokens/s", "TFLOP/s", "of a large product")
+            print(f"\n{options.preset}, {workload}\n")
+            header = ("", "ms", "times ours", "tokens/s", "TFLOP/s")
             print(markdown_table(header, rows), flush=True)
 
 
