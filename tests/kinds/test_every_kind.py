@@ -24,9 +24,10 @@ from albert_tf.tasks import embedding
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
 from tests.helpers import change_json
-from tests.kinds.samples import SAMPLES, run
+from tests.kinds.samples import SAMPLES
 from tests.tasks import plants
 from tests.tasks.animals import LABELS, read_table
 

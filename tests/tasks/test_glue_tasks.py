@@ -9,9 +9,10 @@ from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.files import to_json
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.predictions import write_submission
+from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import WordPieceTokenizer
 from tests.data.fine_tuning.test_glue import read
 from tests.data.race_folder import write_race
