@@ -29,6 +29,7 @@ class TextKind(Kind):
     """Predicts from a text, or a pair of texts, by its pooled output."""
 
     texts: ClassVar = ("text_a", "text_b")
+    has_baselines: ClassVar = True
 
     pairs: bool = False  # whether an example may have two texts
 

@@ -27,8 +27,6 @@ from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags
 
-# That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
-
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +43,7 @@ class Embedding(EmbeddingFlags, TextKind):
     of_weights: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
+    has_baselines: ClassVar = False
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
     normalize: bool = True  # to length 1, as in training

@@ -32,6 +32,7 @@ class EmbeddingFlags:
     pooling: Pooling = option(
         "mean: mean of the last hidden states of all tokens; cls: that of [CLS].", "mean"
     )
+    # That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
     temperature: float = option("Divisor of the cosines in the contrastive loss.", 0.05, least=1e-4)
 
 

@@ -231,7 +231,12 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
 @each_kind
 def test_evaluations_agree(name, trained, tmp_path):
     options, folder, metrics = trained(name)
-    assert json.loads((folder / "out" / "eval_results.json").read_text()) == metrics
+    results = json.loads((folder / "out" / "eval_results.json").read_text())
+    baselines = results.pop("baselines", {})
+    assert results == metrics
+    assert bool(baselines) == KINDS[name].has_baselines
+    for values in baselines.values():
+        assert metrics.keys() > values.keys() >= {KINDS[name].metrics[0]}
     if name == "classification":
         # The run is finished, so the same command only evaluates.
         assert run(dataclasses.replace(options, export_dir=None)) == metrics
