@@ -113,12 +113,11 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     @property
     def task(self) -> Task:
         """The row of the task."""
-        from albert_tf.kinds.registry import load_kinds
+        from albert_tf.kinds.registry import KINDS, load_kinds
 
-        kinds = load_kinds()
-        if self.task_name not in TASKS and self.task_name in kinds:
+        if self.task_name not in TASKS and self.task_name in load_kinds():
             return Task(name=self.task_name, metrics=(), kind=self.task_name)
-        task = find_task(self.task_name, kinds)
+        task = find_task(self.task_name, KINDS)
         return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
 
     @property
