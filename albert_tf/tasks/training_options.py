@@ -7,15 +7,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from albert_tf.checkpoints.tensor_files import refuse_brackets
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.export.exporter import Form, Weights
-from albert_tf.export.runtimes import check_form
 from albert_tf.options import check_ranges, option
+from albert_tf.options.parts import Form, LoopOptions, Weights, check_form
 from albert_tf.processor import has_bfloat16
-from albert_tf.sources import MODEL_NAMES
-from albert_tf.training import LoopOptions
+from albert_tf.sources import MODEL_NAMES, refuse_brackets
 
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
 MAX_BATCH_SIZE = 1 << 20

@@ -4,7 +4,7 @@ What cannot be written is a `StoppedError` that names it, and a user's mistake a
 """
 
 from albert_tf.training.evaluator import Evaluator
-from albert_tf.training.loop import LoopOptions, TrainingPlan, best_metrics, resume, train
+from albert_tf.training.loop import TrainingPlan, best_metrics, resume, train
 from albert_tf.training.reports import draw_learning_curve
 from albert_tf.training.strategy import (
     explain_full_memory,
@@ -17,7 +17,6 @@ from albert_tf.training.trainer import Trainer
 
 __all__ = [
     "Evaluator",
-    "LoopOptions",
     "Trainer",
     "TrainingPlan",
     "best_metrics",

@@ -44,6 +44,7 @@ class Evaluator:
         self.model = model
         self.strategy = strategy
         self._loss = loss
+        self._jit_compile = False
         self._graphs: dict[tuple, Callable] = {}
         self._names: tuple[str, ...] = ()  # of the loss's means, once a step is a graph
 
@@ -103,8 +104,14 @@ class Evaluator:
         return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
     def _call_model(self, batch: Batch, training: bool) -> Any:
-        """Calls the model on its own inputs; labels and other features stay behind."""
+        """Calls the model on its own inputs; labels and other features stay behind.
+
+        Models skip padding where that pays: where lengths vary, and XLA compiles nothing.
+        """
         names = getattr(self.model, "INPUTS", batch)
+        has_padding = "token_positions" in names and batch["input_mask"].shape[-1] is None
+        if has_padding and not self._jit_compile:
+            batch = self.model.without_padding(batch)
         inputs = {name: batch[name] for name in names if name in batch}
         return self.model(inputs, training=training)
 

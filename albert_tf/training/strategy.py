@@ -6,14 +6,12 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
-from typing import Literal
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
-
-StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
+from albert_tf.options.parts import StrategyName
 
 _TF_CONFIG = "TF_CONFIG"
 # Kernels of Triton, which XLA would generate and time for each product. Without them it compiled a step

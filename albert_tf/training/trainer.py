@@ -145,7 +145,7 @@ class Trainer(Evaluator):
         """Returns the gradients and means of micro-batch number `index`."""
         self._seed_dropout(replica_id, index)
         with tf.GradientTape() as tape:
-            outputs = self._call_model(self._without_padding(part), training=True)
+            outputs = self._call_model(part, training=True)
             means = self._loss.metrics(part, outputs)
             loss = self._loss.total(means, weights)
         gradients = tape.gradient(loss, self._variables)
@@ -157,13 +157,6 @@ class Trainer(Evaluator):
             if gradient is not None
         }
         return reached, means
-
-    def _without_padding(self, part: Batch) -> Batch:
-        """Lets the model skip padding where that pays: where lengths vary, and XLA compiles nothing."""
-        can_skip = "token_positions" in getattr(self.model, "INPUTS", ())
-        if self._jit_compile or not can_skip or part["input_mask"].shape[-1] is not None:
-            return part
-        return self.model.without_padding(part)
 
     def _apply(
         self,

@@ -31,6 +31,7 @@ from albert_tf.tasks.common import (
     start_devices,
     write_results,
 )
+from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
@@ -115,6 +116,7 @@ class _Run:
         if options.do_train:
             plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
             FineTuning(options, self.data, *plan, callback).run()
+            write_baselines(options, self.data)
         if not options.exported_model:
             self._load_best_checkpoint()
         metrics = {}
@@ -146,7 +148,8 @@ class _Run:
         """Writes metrics and predictions of the dev sets, and how well each label is predicted."""
         options, dev_sets = self.options, self.data.sets["dev"]
         metrics = measure_sets(self.kind, dev_sets, predictions)
-        write_results(options, metrics)
+        baselines = measure_baselines(options, self.kind, dev_sets, predictions)
+        write_results(options, metrics, **baselines)
         for one, of_set in zip(dev_sets, predictions, strict=True):
             write_predictions(self.kind, options.output_dir, options.DEV_PREDICTIONS, one, of_set)
             write_scores(self.kind, options.output_dir, one, of_set)
