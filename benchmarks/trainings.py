@@ -117,11 +117,13 @@ class Run:
 
     key: Line  # tells its line in the results from others
     command: Sequence[str]  # arguments of Python, without `--output_dir`
+    # Those of a second command, which evaluates the exported model.
+    evaluation: Sequence[str] = ()
 
     @property
     def folder(self) -> str:
         """Name of its folder."""
-        return "-".join(map(str, self.key.values())).replace("/", "_")
+        return "-".join(map(str, self.key.values())).replace("/", "_").replace(" ", "_")
 
 
 def finish(runs: Sequence[Run], results: Results, work_dir: str) -> None:
@@ -138,6 +140,12 @@ def finish(runs: Sequence[Run], results: Results, work_dir: str) -> None:
                 command, log = [*run.command, f"--output_dir={folder}"], folder / _LOG
                 done = folder / RESULTS_FILE
                 thread.submit(children.run, command, log, done).result()
+                if run.evaluation:
+                    exported = f"--exported_model={folder}/exported/ids/1"
+                    place = folder / "evaluation"
+                    command = [*run.evaluation, exported, f"--output_dir={place}"]
+                    done = place / RESULTS_FILE
+                    thread.submit(children.run, command, log, done).result()
                 measured = {
                     "scores": files.read_json(str(done)),
                     "cpu_minutes": round(cpu_seconds(log) / 60, 2),

@@ -30,6 +30,7 @@ class TextKind(Kind):
 
     texts: ClassVar = ("text_a", "text_b")
     has_baselines: ClassVar = True
+    reads_pooler: ClassVar = True
 
     pairs: bool = False  # whether an example may have two texts
 

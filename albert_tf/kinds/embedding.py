@@ -38,6 +38,7 @@ class Embedding(EmbeddingFlags, TextKind):
     """
 
     name: ClassVar = "embedding"
+    reads_pooler: ClassVar = False
     texts: ClassVar = ("text_a",)
     texts_of_line: ClassVar = 2
     of_weights: ClassVar = ("pooling",)

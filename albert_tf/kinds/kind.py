@@ -49,6 +49,9 @@ class Kind(abc.ABC):
     # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
     has_baselines: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
+    truncates: ClassVar[bool] = True  # whether a long text loses what does not fit, or has windows
+    base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
+    reads_pooler: ClassVar[bool] = False  # whether the head reads the pooled output
     without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
@@ -64,6 +67,10 @@ class Kind(abc.ABC):
         for number, label in enumerate(self.labels):
             if label in self.labels[:number]:
                 raise InputError(f"labels: received '{label}' twice; expected it once")
+
+    def with_length(self, max_seq_length: int) -> Self:
+        """Returns the kind with another length."""
+        return dataclasses.replace(self, max_seq_length=max_seq_length)
 
     # Data
 

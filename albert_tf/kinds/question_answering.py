@@ -76,6 +76,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     of_weights: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
     of_training: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
     needs_offsets: ClassVar = True
+    truncates: ClassVar = False
+    base_learning_rate: ClassVar = 5e-5
 
     metrics: tuple[str, ...] = ("f1",)
 

@@ -47,6 +47,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
     texts: ClassVar = ("text",)
     of_training: ClassVar = ("max_seq_length", "doc_stride")
     needs_offsets: ClassVar = True
+    truncates: ClassVar = False
     loss: ClassVar = TokenClassificationLoss()
 
     metrics: tuple[str, ...] = ("f1", "precision", "recall")
@@ -55,6 +56,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         super().__post_init__()
         if self.doc_stride is None:
             object.__setattr__(self, "doc_stride", self.max_seq_length // 2)
+
+    def with_length(self, max_seq_length: int) -> Self:
+        """Returns the kind with another length, and with the stride that is the default there."""
+        is_default = self == dataclasses.replace(self, doc_stride=None)
+        kept = None if is_default else self.doc_stride
+        return dataclasses.replace(self, max_seq_length=max_seq_length, doc_stride=kept)
 
     @property
     def label_names(self) -> tuple[str, ...]:

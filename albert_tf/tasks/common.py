@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import keras
@@ -208,8 +209,11 @@ def start_or_resume(
     trainer: Trainer,
     starting_part: keras.Model,
     tokenizer: Tokenizer | None = None,
+    noted: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[None]:
     """Initialises or restores the weights, and writes config and options to the output folder.
+
+    `noted` is written next to the options.
 
     In this context the chief holds the folder's lock, so no second training can use it.
     `--init_checkpoint` initialises `starting_part`, the model or its encoder. Records of an unknown
@@ -230,7 +234,7 @@ def start_or_resume(
         resume(trainer, options.output_dir)
         if trainer.is_chief:
             described = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
-            values = {**to_json_dict(options), **of_tokenizer}
+            values = {**to_json_dict(options), **of_tokenizer, **noted}
             write_options(options.output_dir, values, described)
             if tokenizer:
                 # So that whatever uses the folder needs it alone.

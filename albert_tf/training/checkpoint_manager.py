@@ -50,6 +50,13 @@ def remove_temporary_files(directory: str) -> None:
             files.remove(path)
 
 
+def remove_checkpoints(directory: str) -> None:
+    """Removes all checkpoints of a folder, and the metrics beside them."""
+    for pattern in ("checkpoint", f"{CHECKPOINT_NAME}-*"):
+        for path in files.matches(directory, pattern):
+            files.remove(path)
+
+
 class Checkpoints:
     """The newest `max_to_keep` checkpoints of a folder, of variables by path."""
 

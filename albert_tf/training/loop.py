@@ -49,6 +49,7 @@ class TrainingPlan:
     num_train_steps: int  # total number of updates, including those before a restart
     best_metric: str  # evaluation metric that selects the best checkpoint
     higher_is_better: bool
+    keeps_last: bool = False  # whether each evaluation counts as the best so far
 
     def steps_after(self, step: int) -> int:
         """Returns the number of updates after `step` until the host has something to do."""
@@ -75,6 +76,8 @@ class TrainingPlan:
 
     def is_best(self, value: float) -> bool:
         """Returns whether a value of `best_metric` is better than that of the best checkpoint."""
+        if self.keeps_last:
+            return True
         best = (self.best.metrics or {}).get(self.best_metric)
         return best is None or (value > best if self.higher_is_better else value < best)
 

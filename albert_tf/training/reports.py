@@ -278,6 +278,11 @@ def read_reports(output_dir: str) -> list[dict]:
     return files.read_json_lines(_metrics_path(output_dir))
 
 
+def remove_reports(output_dir: str) -> None:
+    """Removes the metrics of a run, but for TensorBoard's, which can only append."""
+    files.remove(_metrics_path(output_dir))
+
+
 def _metrics_path(output_dir: str) -> str:
     return f"{output_dir}/metrics.jsonl"
 

@@ -205,11 +205,10 @@ def test_recipe_knows_the_four_sizes_with_any_vocabulary(recipe, size, dropout):
 
 def test_defaults_of_fine_tuning():
     options = GLUE().complete()
-    assert (options.learning_rate, options.train_batch_size) == (2e-5, 32)
-    assert (options.num_train_epochs, options.num_train_steps) == (3.0, None)
-    assert (options.warmup_proportion, options.warmup_steps) == (0.1, None)
-    assert options.dropout is None
+    assert (options.dropout, options.classifier_dropout) == (None, 0.1)
     assert options.do_lower_case
+    # The data choose the others, see `test_choices.py`.
+    assert (options.learning_rate, options.num_train_steps, options.max_seq_length) == (None,) * 3
 
 
 def test_recipe_of_the_paper_is_used_and_printed(capsys):
@@ -254,8 +253,7 @@ def test_splits():
 
 
 def test_default_lengths():
-    assert GLUE().complete().max_seq_length == 128
-    for changes, length in [({}, 512), ({"max_seq_length": 100}, 100), ({"recipe": "paper"}, 512)]:
+    for changes, length in [({"max_seq_length": 100}, 100), ({"recipe": "paper"}, 512)]:
         assert GLUE(task_name="race", **changes).complete().max_seq_length == length
     # That of a question leaves room for the passage.
     for max_seq_length, length in [(128, 64), (512, 128), (100, 50)]:

@@ -24,10 +24,6 @@ from albert_tf.tasks.training_options import PAPER
 
 _OWN_FILES = ("train_file", "dev_file", "test_file")
 
-# The original's.
-_MAX_SEQ_LENGTH_OF_RACE = 512
-_LEARNING_RATE = 2e-5
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ClassificationOptions(ColumnNames, FineTuningOptions):
@@ -141,15 +137,8 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
 
     def complete(self, train: Any = None) -> "_ClassificationOptions":
         """Returns the options with the values of those that the user left out."""
-        from albert_tf.kinds.registry import find_kind
-
         recipe = PAPER[self.task.name] if self.recipe and self.do_train else None
-        defaults: dict[str, Any] = {"learning_rate": _LEARNING_RATE}
-        if self.task_name is not None:
-            is_race = self.task.name == RACE_TASK.name
-            length = find_kind(self.task.kind).max_seq_length
-            defaults["max_seq_length"] = _MAX_SEQ_LENGTH_OF_RACE if is_race else length
-        completed = self.fill(recipe, defaults)
+        completed = self.fill(recipe)
         if completed.task_name is None or completed.albert_config_file is None:
             raise InputError(
                 f"{self.model_flag}: holds no classifier; expected a folder that "

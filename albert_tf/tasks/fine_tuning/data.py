@@ -1,5 +1,6 @@
 """Reads the examples of a fine-tuning run and checks them against the model's kind."""
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -14,7 +15,14 @@ from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
-from albert_tf.data.fine_tuning.tsv import Example, Labels, Scores, hold_out
+from albert_tf.data.fine_tuning.tsv import (
+    LABEL_SEPARATOR,
+    Example,
+    Labels,
+    Scores,
+    hold_out,
+    quote_names,
+)
 from albert_tf.errors import InputError, warn
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.kind import KIND_FILE
@@ -23,12 +31,15 @@ from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import has_checkpoint, read_description
+from albert_tf.tasks.fine_tuning.choices import choose_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.trained_folder import kind_of
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
+# With fewer rows a training is not refused, but pointless.
+_FEW_ROWS = 10
 
 # Split -> name of the set -> examples.
 Splits = Mapping[str, Mapping[str, list[Any]]]
@@ -64,10 +75,12 @@ def read_data(
     options: FineTuningOptions,
     tokenizer: Tokenizer,
     sources: Mapping[str, Any] | None = None,
+    most_tokens: int | None = None,
 ) -> RunData:
     """Reads the splits that complete options ask for, and converts their examples to ids.
 
-    `sources` are data in memory by split, instead of the files that the options name.
+    `sources` are data in memory by split, instead of the files that the options name. `most_tokens` is
+    the model's number of positions, up to which a training may choose its length; None leaves the kind's.
     """
     check_lines(options.lines_file)
     row = options.task
@@ -83,6 +96,10 @@ def read_data(
         kind = _select_by(metric, kind)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
+    if options.max_seq_length is None and options.do_train and most_tokens is not None:
+        train = examples["train"][""]
+        length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed)
+        kind = kind.with_length(length)
     return _encode(options, row, kind, tokenizer, examples)
 
 
@@ -91,12 +108,6 @@ def _encode(
 ) -> RunData:
     if options.export_dir:
         kind.check_export(options.export_format, tokenizer)
-    micro_batch = options.train_batch_size // options.accumulate_steps
-    if options.do_train and micro_batch < kind.least_micro_batch:
-        raise InputError(
-            f"--train_batch_size={options.train_batch_size}: expected {kind.least_micro_batch} examples "
-            "or more for each micro-batch"
-        )
     sets = {
         split: [
             ExampleSet(name, rows, kind.encode(rows, tokenizer)) for name, rows in of_split.items()
@@ -160,6 +171,8 @@ def _read_own(
         train, dev = hold_out(
             examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
         )
+        if kind.labels:
+            train, dev = _keep_labels(train, dev)
         if dev:
             print(
                 f"{options.train_file}: {len(dev)} rows, chosen by --random_seed, are the dev set; "
@@ -170,7 +183,34 @@ def _read_own(
             raise InputError(
                 f"{options.train_file}: too few rows to evaluate on; expected --dev_file"
             )
+    if options.do_train:
+        _warn_of_few_rows(options.train_file, examples["train"][""], bool(kind.labels))
     return kind, examples
+
+
+def _labels_of(example: Any) -> list[str]:
+    label = getattr(example, "label", None)
+    return label.split(LABEL_SEPARATOR) if isinstance(label, str) else []
+
+
+def _keep_labels(train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Moves the rows to the training set whose label no row there has."""
+    known = {label for example in train for label in _labels_of(example)}
+    held_out = [known.issuperset(_labels_of(example)) for example in dev]
+    moved = [example for example, stays in zip(dev, held_out, strict=True) if not stays]
+    return train + moved, [each for each, stays in zip(dev, held_out, strict=True) if stays]
+
+
+def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None:
+    if len(train) < _FEW_ROWS:
+        warn(
+            f"{path}: {len(train)} rows are trained on; with fewer than {_FEW_ROWS} the answers are "
+            "mostly chance"
+        )
+    counts = collections.Counter(label for example in train for label in _labels_of(example))
+    single = [label for label, count in counts.items() if count == 1]
+    if single and has_labels:
+        warn(f"{path}: the model can hardly learn labels of a single row: {quote_names(single)}")
 
 
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:

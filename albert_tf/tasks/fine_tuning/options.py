@@ -1,7 +1,8 @@
 """The options of every fine-tuning task, and the values of those that the user leaves out.
 
 An option that is not given has the recipe's value, if there is one. Without training it has the value of
-the trained folder, so that prediction needs nothing else. Otherwise it has a default.
+the trained folder, so that prediction needs nothing else. Otherwise it has a default, or `choices.py`
+chooses it when the data are read.
 
 `--help` reads the options, so slow modules are imported where they are used.
 """
@@ -18,16 +19,10 @@ from albert_tf.tasks.flags import load_tokenizer
 from albert_tf.tasks.training_options import MAX_BATCH_SIZE, ExportOptions, Recipe, TrainingOptions
 from albert_tf.tokenization import Tokenizer
 
-_DEFAULTS = {
-    "do_lower_case": True,
-    "train_batch_size": 32,
-    "num_train_epochs": 3.0,
-    "warmup_proportion": 0.1,
-    "classifier_dropout": 0.1,
-}
+_DEFAULTS = {"do_lower_case": True, "classifier_dropout": 0.1}
 
 # If one of a pair is given, the other has no default.
-_LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
+LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
 _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
@@ -63,26 +58,26 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         "Read files in the original format, or TensorFlow Datasets.", "files"
     )
     max_seq_length: int | None = option(
-        "Maximum number of tokens per sequence, including the special ones. Default: 128 for "
-        "classification, 512 for RACE, 384 for question answering.",
+        "Maximum number of tokens per sequence, including the special ones. Default: chosen by the data, "
+        "at least 128, or 384 for question answering, and at most the model's.",
         None,
         least=5,
     )
     train_batch_size: int | None = option(
-        "Number of examples per update, over all replicas. Default: 32.",
+        "Number of examples per update, over all replicas. Default: chosen by the data.",
         None,
         least=1,
         most=MAX_BATCH_SIZE,
     )
     optimizer: Literal["lamb", "adamw"] = option("Optimizer.", "adamw")
     learning_rate: float | None = option(
-        "Peak learning rate. Default: 2e-5, or 5e-5 for question answering.", None, least=0
+        "Peak learning rate. Default: chosen by the model.", None, least=0
     )
     num_train_epochs: float | None = option(
-        "Number of passes over the training set. Default: 3.", None, least=0
+        "Number of passes over the training set, instead of --num_train_steps.", None, least=0
     )
     num_train_steps: int | None = option(
-        "Total number of updates, instead of --num_train_epochs.", None, least=1
+        "Total number of updates. Default: chosen by the data.", None, least=1
     )
     warmup_steps: int | None = option(
         "Number of updates until the peak learning rate.", None, least=0
@@ -108,6 +103,10 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     )
     recipe: Literal["paper"] | None = option(
         "Use the paper's hyperparameters for every training flag not given explicitly.", None
+    )
+    new_pooler: bool | None = option(
+        "Start with a new pooler instead of that of --init_checkpoint. Default: chosen by the data.",
+        None,
     )
     reset_head: bool = option(
         "Initialise the head randomly, even if --init_checkpoint has one.", False
@@ -173,7 +172,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
             )
         if self.reset_head and not self.init_checkpoint:
             raise InputError("--reset_head: expected --init_checkpoint, whose head it ignores")
-        for names in _LENGTHS:
+        for names in LENGTHS:
             if all(getattr(self, name) is not None for name in names):
                 raise InputError(f"received --{names[0]} and --{names[1]}; expected one of them")
         if self.early_stopping_evaluations and self.do_train and not has_dev_set:
@@ -191,13 +190,13 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 )
         self.check_export(has_examples=self.do_train or self.do_eval)
 
-    def fill(self, recipe: Recipe | None, defaults: Mapping[str, Any]) -> Self:
+    def fill(self, recipe: Recipe | None) -> Self:
         """Returns the options with the values of those that the user left out.
 
-        They come from the recipe, if one is asked for, or else the task's own defaults.
+        They come from the recipe, if one is asked for. What depends on the data remains None.
         """
-        values = {**_DEFAULTS, **defaults, **self._stored_values(recipe)}
-        for one, other in (*_LENGTHS, _VOCABULARIES):
+        values = {**_DEFAULTS, **self._stored_values(recipe)}
+        for one, other in (*LENGTHS, _VOCABULARIES):
             if any(getattr(self, name) is not None for name in (one, other)):
                 values = {name: value for name, value in values.items() if name not in (one, other)}
             elif values.get(one) is not None:

@@ -10,9 +10,6 @@ from albert_tf.options.kinds import QuestionAnsweringFlags, with_kind_options
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.training_options import PAPER_SQUAD_V1, PAPER_SQUAD_V2
 
-# The original's.
-_DEFAULTS = {"max_seq_length": QuestionAnsweringFlags.max_seq_length, "learning_rate": 5e-5}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _QuestionAnsweringOptions(FineTuningOptions):
@@ -67,7 +64,7 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         recipe = None
         if self.do_train and self.recipe:
             recipe = PAPER_SQUAD_V2 if self._is_version_2(train) else PAPER_SQUAD_V1
-        filled = self.fill(recipe, _DEFAULTS)
+        filled = self.fill(recipe)
         if filled.albert_config_file is None:
             raise InputError(
                 f"{self.model_flag}: holds no model that answers questions; expected a folder that "

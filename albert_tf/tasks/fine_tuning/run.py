@@ -21,6 +21,7 @@ from albert_tf.export.exporter import OF_RUNTIMES
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.export.weights import round_to_int8
+from albert_tf.kinds import Kind
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
@@ -32,6 +33,7 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
+from albert_tf.tasks.fine_tuning.choices import Choice, choose, keep_chosen, start_again
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
@@ -72,6 +74,7 @@ def run(
     check_addresses(options)
     options = find_init_model(options)
     start_devices(options)
+    options, kept = keep_chosen(options)
     options = options.complete(in_memory.get("train"))
     config = load_config(options)
     tokenizer = options.load_tokenizer()
@@ -84,16 +87,24 @@ def run(
         with name_place(options.model_flag):
             check_vocabulary(options.model_dir, tokenizer)
     with explain_full_memory():
-        data = read_data(options, tokenizer, in_memory)
+        data = read_data(options, tokenizer, in_memory, config.max_position_embeddings)
         check(data)
-        return _Run(options, data, config).run(callback)
+        choice = Choice()
+        if options.do_train:
+            rows = len(data.train_features)
+            options, choice = choose(options, config, data.kind, rows, kept)
+            _check_micro_batch(options, data.kind)
+        return _Run(options, data, config, choice).run(callback)
 
 
 class _Run:
     """One training, or what follows one, of a task whose data are read."""
 
-    def __init__(self, options: FineTuningOptions, data: RunData, config: AlbertConfig):
+    def __init__(
+        self, options: FineTuningOptions, data: RunData, config: AlbertConfig, choice: Choice
+    ):
         self.options = options
+        self.choice = choice
         self.data = data
         self.kind = data.kind
         self.config = config
@@ -106,17 +117,16 @@ class _Run:
             )
         self.num_train_steps = _count_train_steps(options, data)
         self.warmup_steps = options.warmup_steps
-        if self.warmup_steps is None:
+        if self.warmup_steps is None and options.do_train:
             self.warmup_steps = int(self.num_train_steps * options.warmup_proportion)
         self.evaluator = self._load_exported() if options.exported_model else self._make()
 
     def run(self, callback: Callback | None) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
+        if self.options.do_train:
+            self._train(callback)
+            write_baselines(self.options, self.data)
         options = self.options
-        if options.do_train:
-            plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
-            FineTuning(options, self.data, *plan, callback).run()
-            write_baselines(options, self.data)
         if not options.exported_model:
             self._load_best_checkpoint()
         metrics = {}
@@ -136,6 +146,18 @@ class _Run:
         if options.lines_file:
             predict_file(options, *of_model, self.evaluator)
         return metrics
+
+    def _train(self, callback: Callback | None) -> None:
+        """Trains and, if a training with a chosen rate has collapsed, starts again at half the rate."""
+        while True:
+            plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
+            training = FineTuning(self.options, self.data, *plan, self.choice, callback)
+            training.run()
+            if not training.starts_again:
+                return
+            training.remove_results()
+            self.options, self.choice = start_again(self.options, self.choice)
+            self.evaluator = self._make()
 
     def _fit(self, predictions: Any) -> None:
         """Chooses thresholds that suit the dev set, and writes them."""
@@ -244,6 +266,14 @@ class _Run:
         evaluator = Evaluator(model, self.kind.loss, tf.distribute.get_strategy())
         predictions = predict_sets(self.kind, self.data.sets["dev"], evaluator, self.options)
         return measure_sets(self.kind, self.data.sets["dev"], predictions)
+
+
+def _check_micro_batch(options: FineTuningOptions, kind: Kind) -> None:
+    if options.train_batch_size // options.accumulate_steps < kind.least_micro_batch:
+        raise InputError(
+            f"--train_batch_size={options.train_batch_size}: expected {kind.least_micro_batch} examples "
+            "or more for each micro-batch"
+        )
 
 
 def _count_train_steps(options: FineTuningOptions, data: RunData) -> int:

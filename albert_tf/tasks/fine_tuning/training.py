@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import keras
 
@@ -11,15 +12,18 @@ from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
+from albert_tf.sources import BEST_DIR
 from albert_tf.tasks.common import has_checkpoint, start_or_resume, warn_of_large_batch
+from albert_tf.tasks.fine_tuning.choices import Choice
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
 from albert_tf.tasks.trained_folder import write_kind
 from albert_tf.tasks.training_options import fixed_length
 from albert_tf.training import Trainer, TrainingPlan, draw_learning_curve, train
+from albert_tf.training.checkpoint_manager import remove_checkpoints
 from albert_tf.training.loop import Callback
-from albert_tf.training.reports import read_reports
+from albert_tf.training.reports import read_reports, remove_reports
 
 # Name under which an evaluation in training reports whether the model has collapsed, 0 or 1.
 _COLLAPSED = "collapsed"
@@ -27,6 +31,13 @@ _COLLAPSED = "collapsed"
 # Evaluations of a training unless the user sets their interval: enough to choose a checkpoint from, and
 # for early stopping.
 _EVALUATIONS = 10
+
+# Standard deviation of a new pooler's kernel, at most.
+_POOLER_RANGE = 0.02
+
+# With fewer dev examples the end of a chosen plan is better than the checkpoint they choose: by 0.8 %
+# with 200, see docs/measurements.md.
+_FEW_TO_CHOOSE_BY = 500
 
 # With fewer dev examples, one of them moves the accuracy by more than a percent.
 _FEW_EXAMPLES = 100
@@ -42,20 +53,25 @@ class FineTuning:
     trainer: Trainer
     num_train_steps: int
     warmup_steps: int
+    choice: Choice
     callback: Callback | None
 
     def run(self) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
         options, data = self.options, self.data
         part = _starting_part(options, self.trainer.model)
-        with start_or_resume(options, self.config, self.trainer, part, data.tokenizer):
+        drawn = self._draw_pooler()
+        noted = self.choice.noted()
+        with start_or_resume(options, self.config, self.trainer, part, data.tokenizer, noted):
+            for variable, value in drawn:
+                variable.assign(value)
             if options.export_dir:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
             write_kind(options.output_dir, data.kind)
-            _warn_of_sizes(options, data)
+            self._warn_of_sizes()
             self._train_until_done()
-        if _has_collapsed(options.output_dir):
+        if _has_collapsed(options.output_dir) and not self.starts_again:
             warn(
                 f"the training in {options.output_dir} has collapsed: after the warm-up all dev "
                 "predictions are alike, and the loss is that of guessing; start again with another "
@@ -64,12 +80,73 @@ class FineTuning:
         if path := draw_learning_curve(options.output_dir, *data.kind.metrics[:1]):
             print(f"learning curve in {path}")
 
+    @property
+    def starts_again(self) -> bool:
+        """Whether the training has collapsed, and another rate may be tried.
+
+        Without pre-training it has rather not begun to learn, which no lower rate changes.
+        """
+        may_start = self.choice.may_start_again and self.options.init_checkpoint is not None
+        return may_start and _has_collapsed(self.options.output_dir)
+
+    def remove_results(self) -> None:
+        """Removes checkpoints and reports, so that the next training starts from the beginning.
+
+        The reports, which say that it has collapsed, go last: a run that is killed before does the same
+        again.
+        """
+        folder = self.options.output_dir
+        remove_checkpoints(f"{folder}/{BEST_DIR}")
+        remove_checkpoints(folder)
+        remove_reports(folder)
+
+    def _warn_of_sizes(self) -> None:
+        options, data, dev_set = self.options, self.data, self.data.dev_set
+        warn_of_large_batch(options, len(data.train_features), "training examples")
+        if not dev_set:
+            return
+        count = f"{len(dev_set.examples)} dev examples"
+        if self._keeps_last:
+            print(f"{count} are too few to choose a checkpoint by: the last weights are kept")
+        elif len(dev_set.examples) < _FEW_EXAMPLES:
+            warn(
+                f"{count} pick the best checkpoint; with fewer than {_FEW_EXAMPLES} that choice is "
+                "mostly chance"
+            )
+
+    @property
+    def _keeps_last(self) -> bool:
+        """Whether the last weights are kept: a choice by few examples is worse than the end of the plan.
+
+        It does not apply to a number of updates that the user chose, or asked to be ended early.
+        """
+        dev_set, options = self.data.dev_set, self.options
+        is_few = dev_set is not None and len(dev_set.examples) < _FEW_TO_CHOOSE_BY
+        asks = options.early_stopping_evaluations or getattr(options, "best_metric", None)
+        return is_few and not asks and "num_train_steps" in self.choice.names
+
+    def _draw_pooler(self) -> list[tuple[keras.Variable, Any]]:
+        """Returns the variables of a new pooler with their values, before a checkpoint is loaded."""
+        if not self.options.new_pooler or has_checkpoint(self.options):
+            return []
+        # With the 0.04 of some models it learns less; BERT has 0.02.
+        scale = min(1.0, _POOLER_RANGE / self.config.initializer_range)
+        pooler = self.trainer.model.encoder.pooler
+        return [(each, scale * each.numpy()) for each in pooler.weights]
+
     def _train_until_done(self) -> None:
         """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
         options, data, trainer, steps = self.options, self.data, self.trainer, self.num_train_steps
         every = options.save_checkpoints_steps or math.ceil(steps / _EVALUATIONS)
         options = dataclasses.replace(options, save_checkpoints_steps=every)
-        plan = TrainingPlan(options, data.row.name, steps, data.best_metric, higher_is_better=True)
+        plan = TrainingPlan(
+            options,
+            data.row.name,
+            steps,
+            data.best_metric,
+            higher_is_better=True,
+            keeps_last=self._keeps_last,
+        )
         batches_from = functools.partial(
             training_batches,
             data.train_features,
@@ -123,16 +200,6 @@ def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Mode
             f"task has {bias.shape[0]}; --reset_head initialises a new head"
         )
     return model
-
-
-def _warn_of_sizes(options: FineTuningOptions, data: RunData) -> None:
-    dev_set = data.dev_set
-    warn_of_large_batch(options, len(data.train_features), "training examples")
-    if dev_set and len(dev_set.examples) < _FEW_EXAMPLES:
-        warn(
-            f"{len(dev_set.examples)} dev examples pick the best checkpoint; with fewer "
-            f"than {_FEW_EXAMPLES} that choice is mostly chance"
-        )
 
 
 def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -> bool:

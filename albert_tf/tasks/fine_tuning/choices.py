@@ -1,0 +1,210 @@
+"""What a training chooses from its model and its data, where neither flags nor a recipe say it.
+
+Few rows need many passes, and small models take higher learning rates than the paper's. A pooler that was
+trained to tell the order of sentences is saturated, so hardly a gradient passes: a new one learns more
+from few rows (Zhang et al. 2020, https://arxiv.org/abs/2006.05987). docs/measurements.md has what each
+choice was measured on.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.checkpoints.loading import stored_shape
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, name_place
+from albert_tf.kinds import Kind
+from albert_tf.models import AlbertClassifier
+from albert_tf.tasks.common import has_checkpoint, read_description
+from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
+from albert_tf.tasks.trained_folder import kind_of, options_path, read_options
+from albert_tf.tokenization import Tokenizer
+
+# A key of a model's config file.
+RECOMMENDED_RATE = "recommended_learning_rate"
+# Keys of the run options: the names of the options that were chosen, and how often the training started
+# again.
+CHOSEN, RESTARTS = "chosen", "restarts"
+
+_NAMES = (
+    *("learning_rate", "train_batch_size", "num_train_steps", "warmup_proportion"),
+    *("max_seq_length", "new_pooler"),
+)
+_PARTNERS = dict(LENGTHS) | {one: other for other, one in LENGTHS}
+
+# Wider models than base take less than its rate, down to the paper's least, and narrower ones more, up to
+# the highest of Turc et al. 2019, https://arxiv.org/abs/1908.08962.
+_LEAST_RATE, _MOST_RATE = 1e-5, 3e-4
+_WIDTH_OF_BASE = 768
+
+# With fewer rows the rate is half of it.
+_FEW_ROWS = 200
+
+# From so many rows on, batches are of 32.
+_MANY_ROWS, _BATCH_OF_FEW, _BATCH_OF_MANY = 4000, 16, 32
+# The passes of the original's fine-tuning, and more the fewer the rows: 22 of 90, 9 of 360, 5.5 of 2,000.
+_PASSES, _MORE, _LEAST_EXAMPLES = 3, 110, 2000
+_WARMUP_PROPORTION = 0.1
+# A pooler of the pre-training does no harm to a training on this many rows.
+_ENOUGH_FOR_ANY_POOLER = 20000
+
+_MOST_RESTARTS = 2
+
+# Share of the texts that the length leaves whole, and the number of texts that are measured.
+_WHOLE, _MEASURED = 0.99, 1000
+# Lengths are multiples of it.
+_LENGTH_STEP = 8
+
+_Options = TypeVar("_Options", bound=FineTuningOptions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Names of the options that were chosen, and how often the training started again."""
+
+    names: tuple[str, ...] = ()
+    restarts: int = 0
+
+    @property
+    def may_start_again(self) -> bool:
+        """Whether a training that has collapsed may be repeated at another rate."""
+        return "learning_rate" in self.names and self.restarts < _MOST_RESTARTS
+
+    def noted(self) -> dict[str, Any]:
+        """Returns what the run options note of it."""
+        return {CHOSEN: list(self.names), RESTARTS: self.restarts}
+
+
+def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
+    """Returns the options of a run that resumes, with what it chose or was given when it began.
+
+    Flags that are given take precedence.
+    """
+    if not options.do_train or options.recipe or not has_checkpoint(options):
+        return options, Choice()
+    saved = read_description(options, options_path(options.output_dir), read_options) or {}
+    kept = {
+        name: saved[name]
+        for one in _NAMES
+        for name in (one, _PARTNERS.get(one))
+        if saved.get(name) is not None and _is_left_out(options, one)
+    }
+    names = tuple(name for name in saved.get(CHOSEN, ()) if name in kept)
+    return dataclasses.replace(options, **kept), Choice(names, saved.get(RESTARTS, 0))
+
+
+def choose_length(
+    kind: Kind, train: Sequence[Any], tokenizer: Tokenizer, most: int, seed: int
+) -> int:
+    """Returns the kind's length or, for longer texts, that of nearly all; `most` is the model's."""
+    length = min(kind.max_seq_length, most)
+    if not kind.truncates:
+        return length
+    rng = np.random.default_rng(seed)
+    measured = rng.choice(len(train), min(len(train), _MEASURED), replace=False)
+    whole = kind.with_length(most).encode([train[row] for row in measured], tokenizer)
+    needed = np.quantile(whole.example_lengths, _WHOLE, method="higher")
+    return min(max(length, math.ceil(needed / _LENGTH_STEP) * _LENGTH_STEP), most)
+
+
+def choose(
+    options: _Options, config: AlbertConfig, kind: Kind, rows: int, kept: Choice
+) -> tuple[_Options, Choice]:
+    """Returns the options with all values, and says in one line what was chosen and why.
+
+    `rows` is the number of training examples, and `kept` what the run chose when it began.
+    """
+    reasons: dict[str, str] = {}
+    values = _values(options, config, kind, rows, reasons)
+    chosen = {name: value for name, value in values.items() if _is_left_out(options, name)}
+    options = dataclasses.replace(options, **chosen)
+    names = tuple(name for name in _NAMES if name in chosen or name in kept.names)
+    if names:
+        described = ", ".join(_describe(options, name, rows, reasons) for name in names)
+        when = " when the run began" if kept.names else ""
+        print(f"chosen for {rows} training examples{when}: {described}; a flag overrides each")
+    return options, Choice(names, kept.restarts)
+
+
+def start_again(options: _Options, choice: Choice) -> tuple[_Options, Choice]:
+    """Returns what a training that has collapsed starts again with: half the rate; says so."""
+    halved = options.learning_rate / 2
+    print(
+        f"the training has collapsed at the chosen learning rate of {options.learning_rate:g}: starting "
+        f"again at half of it; --learning_rate sets another"
+    )
+    restarts = choice.restarts + 1
+    return (
+        dataclasses.replace(options, learning_rate=halved),
+        dataclasses.replace(choice, restarts=restarts),
+    )
+
+
+def _values(
+    options: FineTuningOptions,
+    config: AlbertConfig,
+    kind: Kind,
+    rows: int,
+    reasons: dict[str, str],
+) -> Mapping[str, Any]:
+    rate, reasons["learning_rate"] = _learning_rate(options, config, kind)
+    if rows < _FEW_ROWS:
+        rate, reasons["learning_rate"] = rate / 2, f"half of what {reasons['learning_rate']}"
+    batch_size = options.train_batch_size
+    if batch_size is None:
+        needs_others = kind.least_micro_batch > 1  # the examples of a batch are compared
+        is_small = rows < _MANY_ROWS and not needs_others
+        batch_size = _BATCH_OF_FEW if is_small else _BATCH_OF_MANY
+    examples = max(_PASSES * rows + _MORE * math.sqrt(rows), _LEAST_EXAMPLES)
+    values = {
+        "learning_rate": rate,
+        "train_batch_size": batch_size,
+        "num_train_steps": math.ceil(examples / batch_size),
+        "warmup_proportion": _WARMUP_PROPORTION,
+        "max_seq_length": kind.max_seq_length,
+    }
+    if options.init_checkpoint and kind.reads_pooler:
+        # A run that resumes no longer needs the model that it started from.
+        is_new = not (options.recipe or has_checkpoint(options))
+        is_wanted = is_new and rows < _ENOUGH_FOR_ANY_POOLER
+        values["new_pooler"] = is_wanted and not _is_fine_tuned(options.init_checkpoint)
+    return values
+
+
+def _is_fine_tuned(path: str) -> bool:
+    return kind_of(path) is not None or stored_shape(path, AlbertClassifier.HEAD_BIAS) is not None
+
+
+def _learning_rate(
+    options: FineTuningOptions, config: AlbertConfig, kind: Kind
+) -> tuple[float, str]:
+    """Returns the rate that the model recommends, or that of its width, and says which."""
+    path = options.albert_config_file
+    recommended = files.read_json(path).get(RECOMMENDED_RATE)
+    if recommended is not None:
+        with name_place(path):
+            if not isinstance(recommended, int | float) or not 0 < recommended < 1:
+                raise InputError(f"{RECOMMENDED_RATE} {recommended!r} is not a number in (0, 1)")
+        return float(recommended), "the model recommends"
+    rate = kind.base_learning_rate * (_WIDTH_OF_BASE / config.hidden_size) ** 2
+    rate = float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
+    return rate, f"suits a width of {config.hidden_size}"
+
+
+def _is_left_out(options: FineTuningOptions, name: str) -> bool:
+    return all(getattr(options, each) is None for each in (name, _PARTNERS.get(name, name)))
+
+
+def _describe(options: FineTuningOptions, name: str, rows: int, reasons: Mapping[str, str]) -> str:
+    value = getattr(options, name)
+    if name == "learning_rate":
+        return f"--{name}={value:g} ({reasons[name]})"
+    if name == "num_train_steps":
+        return f"--{name}={value} ({value * options.train_batch_size / rows:.3g} passes)"
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    return f"--{name}={value}"

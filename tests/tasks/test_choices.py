@@ -1,0 +1,230 @@
+"""What a training chooses from its model and its data, saves, and changes after a collapse."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
+from albert_tf.sources import find_model
+from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from tests.kinds import samples
+from tests.kinds.samples import SAMPLES
+from tests.tasks.animals import make_options, write_rows
+
+LEFT_OUT = dict.fromkeys(
+    ("learning_rate", "num_train_steps", "train_batch_size", "max_seq_length", "warmup_proportion")
+)
+KIND = Classification(labels=("animal", "plant"))
+
+
+def choose_for(rows, tmp_path, width=768, kind=KIND, recommended=None, **given):
+    """Returns the options of a training on so many rows, and the names of those that were chosen."""
+    config = AlbertConfig.from_preset("base_v2", hidden_size=width, num_attention_heads=1)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"recommended_learning_rate": recommended}))
+    options = ClassificationOptions(
+        task_name="classification",
+        train_file="train.tsv",
+        albert_config_file=str(path),
+        output_dir=str(tmp_path / "out"),
+        **given,
+    )
+    chosen, choice = choose(options, config, kind, rows, Choice())
+    return chosen, choice.names
+
+
+@pytest.mark.parametrize(
+    ("width", "rate"),
+    [(64, 3e-4), (128, 3e-4), (312, 1e-4), (512, 5e-5), (768, 2e-5), (1024, 1e-5), (4096, 1e-5)],
+)
+def test_narrow_models_take_higher_rates_than_the_papers(width, rate, tmp_path):
+    assert choose_for(400, tmp_path, width)[0].learning_rate == rate
+
+
+def test_rate_that_the_model_recommends(tmp_path, capsys):
+    assert choose_for(400, tmp_path, recommended=0.5)[0].learning_rate == 0.5
+    assert "--learning_rate=0.5 (the model recommends)" in capsys.readouterr().out
+    with pytest.raises(InputError, match="recommended_learning_rate '1' is not a number in"):
+        choose_for(400, tmp_path, recommended="1")
+
+
+def test_few_rows_have_more_passes(tmp_path, capsys):
+    passes = {}
+    for rows in (100, 400, 2000, 70000):
+        options, _ = choose_for(rows, tmp_path)
+        passes[rows] = options.num_train_steps * options.train_batch_size / rows
+    assert passes[100] > 10 > passes[400] > passes[2000] > passes[70000] >= 3
+    assert f"({passes[70000]:.3g} passes)" in capsys.readouterr().out
+
+
+def test_flags_override(tmp_path, capsys):
+    options, names = choose_for(400, tmp_path, learning_rate=1.0, num_train_epochs=2.0)
+    assert (options.learning_rate, options.num_train_steps) == (1.0, None)
+    assert {"train_batch_size", "warmup_proportion"} < {*names}
+    assert not {"learning_rate", "num_train_steps"} & {*names}
+    printed = capsys.readouterr().out
+    assert "learning_rate" not in printed
+    assert printed.count("\n") == 1
+
+
+def test_length_leaves_nearly_all_texts_whole(data):
+    tokenizer = albert_tf.AlbertTokenizer(str(data / "words.model"))
+    texts = [" ".join(["cat"] * count) for count in (3, 150, 600)]
+    for text, most, length in ((0, 512, 128), (1, 512, 152), (2, 512, 512), (1, 64, 64)):
+        train = KIND.make_examples([texts[text]] * 5)
+        assert choose_length(KIND, train, tokenizer, most, seed=0) == length
+    # Windows need no length.
+    tags = TokenClassification(labels=("O", "B-A", "I-A"))
+    assert choose_length(tags, tags.make_examples(texts), tokenizer, 512, seed=0) == 128
+    # What depends on the length follows it, unless it was given.
+    assert MultipleChoice().with_length(512).max_qa_length == 128
+    assert MultipleChoice(max_qa_length=9).with_length(512).max_qa_length == 9
+    assert tags.with_length(64).doc_stride == 32
+
+
+def plain(data, folder, **changes):
+    """Returns the options of a plain command for the rows of `animals`, with a tiny model."""
+    no_flags = {**LEFT_OUT, "dev_file": None, "save_checkpoints_steps": None}
+    return make_options(data, folder, **{**no_flags, **changes})
+
+
+def read_options(folder):
+    return json.loads((folder / "run_options.json").read_text())
+
+
+def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
+    write_rows(tmp_path / "train.tsv", 40, seed=1)
+    out = tmp_path / "out"
+    options = plain(data, out, train_file=str(tmp_path / "train.tsv"), train_batch_size=64)
+    run(options)
+    before = read_options(out)
+    assert before["chosen"] == [
+        *("learning_rate", "num_train_steps", "warmup_proportion", "max_seq_length")
+    ]
+    assert (before["train_batch_size"], before["restarts"]) == (64, 0)
+    write_rows(tmp_path / "train.tsv", 400, seed=1)
+    capsys.readouterr()
+    run(dataclasses.replace(options, do_eval=False, dev_fraction=0.1))
+    assert {**read_options(out), "do_eval": True} == before
+    printed = capsys.readouterr().out
+    assert "training examples when the run began: --learning_rate=0.00015" in printed
+    assert f"{before['num_train_steps']} steps are done already" in printed
+    # Flags that are given take precedence.
+    more = before["num_train_steps"] + 1
+    run(dataclasses.replace(options, num_train_steps=more, learning_rate=1e-3))
+    after = read_options(out)
+    assert (after["num_train_steps"], after["learning_rate"]) == (more, 1e-3)
+    assert "learning_rate" not in after["chosen"]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
+    given, data, trained, tmp_path, capsys, monkeypatch
+):
+    out = tmp_path / "out"
+    changes = {"num_train_steps": 12, "train_batch_size": 16, "max_seq_length": 24}
+    changes["init_checkpoint"] = str(trained / "best")
+    if given:
+        changes["learning_rate"] = 3e-4
+    module = "albert_tf.tasks.fine_tuning.training"
+
+    def has_collapsed(folder):
+        assert folder == str(out)
+        return read_options(out)["learning_rate"] > 1e-4
+
+    monkeypatch.setattr(f"{module}._has_collapsed", has_collapsed)
+    options = plain(data, out, **changes)
+    run(options)
+    printed, error = capsys.readouterr()
+    options_there = read_options(out)
+    if given:
+        assert options_there["learning_rate"] == 3e-4
+        assert "starting again" not in printed
+        assert "has collapsed: after the warm-up" in error
+        return
+    assert "collapsed at the chosen learning rate of 0.0003: starting again at half" in printed
+    assert (options_there["learning_rate"], options_there["restarts"]) == (7.5e-5, 2)
+    assert "has collapsed" not in error
+    reports = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in reports if line["split"] == "eval"] == [0, 2, 4, 6, 8, 10, 12]
+    # It is the training that starts with that rate.
+    alone = tmp_path / "alone"
+    monkeypatch.undo()
+    run(dataclasses.replace(options, output_dir=str(alone), learning_rate=7.5e-5))
+    scores = [(each / "eval_results.json").read_text() for each in (out, alone)]
+    assert scores[0] == scores[1]
+    # Whatever is killed now resumes at that rate.
+    run(options)
+    assert read_options(out)["learning_rate"] == 7.5e-5
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("new_pooler", [None, False])
+def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, capsys, eagerly):
+    config = AlbertConfig.from_json_file(str(data / "albert_config.json"))
+    encoder = albert_tf.AlbertEncoder(config)
+    encoder.pooler.dense.kernel.assign(np.ones((config.hidden_size,) * 2))
+    encoder.save(tmp_path / "encoder.keras")
+    options = plain(
+        data,
+        tmp_path / "out",
+        init_checkpoint=str(tmp_path / "encoder.keras"),
+        new_pooler=new_pooler,
+        distribution_strategy=strategy,
+        num_train_steps=1,
+        learning_rate=0.0,
+    )
+    run(options)
+    assert ("--new_pooler" in capsys.readouterr().out) == (new_pooler is None)
+    assert read_options(tmp_path / "out")["new_pooler"] == (new_pooler is None)
+    trained_encoder = albert_tf.AlbertEncoder(config)
+    albert_tf.load_checkpoint(trained_encoder, str(tmp_path / "out"))
+    kernel = trained_encoder.pooler.dense.kernel.numpy()
+    if new_pooler is None:
+        assert 0.01 < kernel.std() < 0.021
+    else:
+        np.testing.assert_array_equal(kernel, 1.0)
+
+
+def test_pooler_of_a_fine_tuned_model_is_kept(trained, tmp_path):
+    _, names = choose_for(400, tmp_path, init_checkpoint=find_model("small_en"))
+    assert "new_pooler" in names
+    for path, is_new in ((find_model("small_en"), True), (str(trained), False)):
+        assert choose_for(400, tmp_path, init_checkpoint=path)[0].new_pooler == is_new
+    many, _ = choose_for(10**6, tmp_path, init_checkpoint=find_model("small_en"))
+    assert not many.new_pooler
+
+
+def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
+    path = tmp_path / "train.tsv"
+    rows = (data / "train.tsv").read_text().splitlines()
+    path.write_text("\n".join([*rows[:9], "a rock\tstone"]) + "\n")
+    options = plain(data, tmp_path / "out", train_file=str(path), num_train_steps=1)
+    run(dataclasses.replace(options, test_file=None))
+    error = capsys.readouterr().err
+    assert f"warning: {path}: 8 rows are trained on; with fewer than 10 the answers are" in error
+    assert f"warning: {path}: the model can hardly learn labels of a single row: 'stone'" in error
+    path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
+    with pytest.raises(InputError, match=r"train\.tsv: every row has the label 'plant'; expected"):
+        run(options)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_kind_chooses_what_is_left_out(name, tmp_path, capsys, eagerly):
+    options = SAMPLES[name].make_options(tmp_path)
+    # The questions' and the passages' positions end below the default length.
+    given = {"max_seq_length": 40} if name == "question_answering" else {}
+    left_out = {**LEFT_OUT, "warmup_steps": None, **given, "num_train_steps": 1}
+    options = dataclasses.replace(options, **left_out, export_dir=None, do_predict=False)
+    samples.run(options)
+    saved = read_options(tmp_path / "out")
+    assert {"learning_rate", "train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
+    assert saved["train_batch_size"] == (32 if name == "embedding" else 16)
+    assert saved["learning_rate"] == 3e-4
+    assert capsys.readouterr().out.count("a flag overrides each") == 1
